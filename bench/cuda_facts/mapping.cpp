@@ -114,11 +114,49 @@ Answer costs_by_page_size(int ordinal) {
   return answer;
 }
 
+/// Pages are mapped at a second address while a fill of them is queued, and filled there next.
+Answer alias(int ordinal) {
+  constexpr std::size_t kPage = std::size_t{32} << 20;
+  constexpr std::size_t kPages = 32;
+  constexpr std::size_t kAll = kPages * kPage;
+  cuda::VirtualMemory memory{ordinal, kPage};
+  const auto stream = make_stream();
+  std::byte* const range = memory.reserve(2 * kAll);
+  memory.fill(range, kAll);
+  std::vector<double> mapped, unmapped;
+  bool is_same = true;
+  for (int i = 0; i < kRounds; ++i) {
+    check(cudaMemsetAsync(range, 1, kAll, stream.get()), "cudaMemsetAsync");
+    mapped.push_back(microseconds_of([&] { memory.alias(range + kAll, range, kAll); }));
+    check(cudaMemsetAsync(range + kAll, 2, kPage, stream.get()), "cudaMemsetAsync");
+    check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    unsigned char bytes[2] = {};
+    check(cudaMemcpy(&bytes[0], range, 1, cudaMemcpyDefault), "cudaMemcpy");
+    check(cudaMemcpy(&bytes[1], range + kAll + kPage, 1, cudaMemcpyDefault), "cudaMemcpy");
+    is_same = is_same && bytes[0] == 2 && bytes[1] == 1;
+    unmapped.push_back(microseconds_of([&] { memory.unmap(range + kAll, kAll); }));
+  }
+  memory.unmap(range, kAll);
+  memory.free(range, 2 * kAll);
+  return {fmt::format("{}; a GiB in pages of 32 MiB: {:.0f} us to map again, {:.0f} to unmap there",
+                      is_same ? "the same memory, in the order of the stream"
+                              : "NOT the same memory in the order of the stream",
+                      median(mapped), median(unmapped)),
+          {{"same", is_same},
+           {"pages", kPages},
+           {"alias_us", median(mapped)},
+           {"unmap_us", median(unmapped)}}};
+}
+
 constexpr Fact kFacts[] = {
     {"mapping-costs", "What do create, map, access and unmap of 1 to 512 pages of 2 MiB cost?",
      mapping_costs},
     {"mapping-by-page-size", "What does a GiB cost in pages of 2 MiB to 1 GiB?",
      costs_by_page_size},
+    {"alias",
+     "Are pages that are mapped at a second address the same memory to the work of a stream, and "
+     "what does that cost?",
+     alias},
     {"access-by-page", "What does access cost when it is given page by page?", access_by_page},
 };
 

@@ -71,6 +71,7 @@ TEST_CASE("mapping and unmapping take the host time of their pages") {
   VirtualMachine machine;
   auto options = plain_options(64 * MiB);
   options.profile.page_time = 10ns;
+  options.profile.alias_time = 7ns;
   options.profile.host_time[static_cast<std::size_t>(Call::map)] = 3ns;
   VirtualDevice& device = machine.add_device(options);
   std::byte* const range = reserve(device, 64 * MiB);
@@ -78,6 +79,8 @@ TEST_CASE("mapping and unmapping take the host time of their pages") {
   CHECK(machine.now() == 43ns);
   device.unmap(range, 4 * MiB);
   CHECK(machine.now() == 63ns);
+  device.alias(range + 16 * MiB, range + 4 * MiB, 4 * MiB);
+  CHECK(machine.now() == 80ns);
 }
 
 TEST_CASE("memory that was unmapped is gone: what is mapped there next reads as zero") {
@@ -109,6 +112,69 @@ TEST_CASE("memory that is unmapped under work that still uses it loses the devic
   device.unmap(range, 2 * MiB);
   gate.open();
   CHECK(code_of_call([&] { device.synchronize(); }) == ErrorCode::device_lost);
+}
+
+TEST_CASE("pages that are mapped at two addresses are the same memory, counted once") {
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(plain_options(8 * MiB));
+  REQUIRE(device.can_alias());
+  const StreamHandle stream = device.create_stream();
+  std::byte* const range = reserve(device, 32 * MiB);
+  std::byte* const other = reserve(device, 32 * MiB);
+  device.map(range, 6 * MiB);
+  device.fill(range, 7, 6 * MiB, stream);
+  device.alias(other + 8 * MiB, range + 2 * MiB, 4 * MiB);
+  CHECK(device.memory_info().free == 2 * MiB);
+  device.fill(other + 10 * MiB, 9, 2 * MiB, stream);
+  std::vector<unsigned char> bytes(6 * MiB);
+  device.copy(bytes.data(), range, 6 * MiB, CopyKind::device_to_host, stream);
+  CHECK(bytes[4 * MiB - 1] == 7);
+  CHECK(bytes[4 * MiB] == 9);
+  device.unmap(range, 6 * MiB);
+  CHECK(device.memory_info().free == 4 * MiB);  // two of its pages are mapped elsewhere
+  device.map(range + 2 * MiB, 4 * MiB);         // with other memory
+  device.fill(range + 2 * MiB, 1, 4 * MiB, stream);
+  device.copy(bytes.data(), other + 8 * MiB, 4 * MiB, CopyKind::device_to_host, stream);
+  CHECK(bytes[0] == 7);
+  CHECK(bytes[2 * MiB] == 9);
+  device.unmap(other + 8 * MiB, 4 * MiB);
+  CHECK(device.memory_info().free == 4 * MiB);
+}
+
+TEST_CASE("work that was enqueued before finds its pages at their old address") {
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(plain_options());
+  const StreamHandle stream = device.create_stream();
+  std::byte* const range = reserve(device, 8 * MiB);
+  device.map(range, 2 * MiB);
+  Gate gate = device.enqueue_gate(stream);
+  device.fill(range, 7, 2 * MiB, stream);
+  device.alias(range + 4 * MiB, range, 2 * MiB);
+  device.fill(range + 4 * MiB, 9, MiB, stream);
+  gate.open();
+  device.synchronize();
+  device.unmap(range, 2 * MiB);
+  std::vector<unsigned char> bytes(2 * MiB);
+  device.copy(bytes.data(), range + 4 * MiB, 2 * MiB, CopyKind::device_to_host, stream);
+  CHECK(bytes[0] == 9);
+  CHECK(bytes[MiB] == 7);
+}
+
+TEST_CASE("only whole pages that are mapped are mapped at a second address, where nothing is") {
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(plain_options());
+  std::byte* const range = reserve(device, 16 * MiB);
+  device.map(range, 4 * MiB);
+  const auto refused = [&](std::size_t to, std::size_t from, std::size_t bytes) {
+    return code_of_call([&] { device.alias(range + to, range + from, bytes); }) ==
+           ErrorCode::invalid_argument;
+  };
+  CHECK(refused(8 * MiB, 2 * MiB, 4 * MiB));
+  CHECK(refused(2 * MiB, 0, 2 * MiB));
+  CHECK(refused(8 * MiB, 0, MiB));
+  CHECK(refused(9 * MiB, 0, 2 * MiB));
+  CHECK(refused(14 * MiB, 0, 4 * MiB));
+  CHECK(device.memory_info().free == device.memory_info().total - 4 * MiB);
 }
 
 TEST_CASE("a range lies at the same place of the address space in every run") {

@@ -83,6 +83,27 @@ TEST_CASE("a page that is mapped elsewhere takes its bytes along", "[gpu][touch]
   to.memory.release(page);
 }
 
+TEST_CASE("pages are the same memory at two addresses, in the order of a stream", "[gpu][touch]") {
+  const auto gpu = require_mapping();
+  REQUIRE(gpu->can_alias());
+  const std::size_t page = gpu->page_bytes();
+  const StreamHandle stream = gpu->create_stream();
+  auto* const range = static_cast<std::byte*>(gpu->reserve_range(4 * page));
+  gpu->map(range, 2 * page);
+  gpu->fill(range, 7, 2 * page, stream);
+  gpu->alias(range + 2 * page, range, 2 * page);
+  gpu->fill(range + 3 * page, 9, page, stream);
+  gpu->synchronize(stream);
+  CHECK(read_back(*gpu, range + 2 * page, 1).front() == std::byte{7});
+  CHECK(read_back(*gpu, range + page, 1).front() == std::byte{9});
+  gpu->unmap(range, 2 * page);
+  CHECK(read_back(*gpu, range + 2 * page, 1).front() == std::byte{7});
+  CHECK(read_back(*gpu, range + 3 * page, 1).front() == std::byte{9});
+  gpu->unmap(range + 2 * page, 2 * page);
+  gpu->release_range(range, 4 * page);
+  gpu->destroy_stream(stream);
+}
+
 TEST_CASE("pages of one handle each can be unmapped one by one, and all at once", "[gpu][touch]") {
   const auto gpu = require_mapping();
   Mapping mapping{*gpu, 3};

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <limits>
+#include <stdexcept>
 #include <thread>
 
 #include "millrace/config.hpp"
@@ -46,6 +48,16 @@ TEST_CASE("buffers and arrays of a plain stream free themselves") {
     CHECK(bench.memory.statistics().live_blocks == 2);
     CHECK(bench.memory.statistics().bytes.requested.current == 3 * MiB + 8000);
   }
+  CHECK(bench.memory.statistics().live_blocks == 0);
+}
+
+TEST_CASE("an array of more objects than there are addresses is refused") {
+  DropInBench bench;
+  CUstream_st* const stream = bench.create_stream();
+  const std::size_t wraps =
+      std::numeric_limits<std::size_t>::max() / sizeof(double) + 2;  // 8 bytes
+  CHECK_THROWS_AS(bench.memory.array<double>(wraps, stream), std::length_error);
+  CHECK_THROWS_AS(bench.memory.array<double>(wraps / 4, stream), out_of_memory);
   CHECK(bench.memory.statistics().live_blocks == 0);
 }
 

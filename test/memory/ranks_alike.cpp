@@ -45,6 +45,11 @@ class NumberedSource final : public SegmentSource {
   }
   void map(void* address, std::size_t bytes) override { source_.map(address, bytes); }
   void unmap(void* address, std::size_t bytes) override { source_.unmap(address, bytes); }
+  bool can_move() const override { return source_.can_move(); }
+  void begin_move(void* to, void* from, std::size_t bytes) override {
+    source_.begin_move(to, from, bytes);
+  }
+  void end_move(void* from, std::size_t bytes) override { source_.end_move(from, bytes); }
 
   using Place = std::pair<std::size_t, std::ptrdiff_t>;  // which piece, and where in it
   [[nodiscard]] Place place(void* address) const {

@@ -296,5 +296,19 @@ TEST_CASE("memory given out before its last user was done is found, and by whom"
   CHECK(found[0].later == 2);
 }
 
+TEST_CASE("memory given out too early is found where its pages have another address now") {
+  TraceBuilder program;
+  const auto a = program.allocate(kLadderCopy, {.address = 100, .bytes = 100});
+  program.free(a, {{kLadderCopy, 1}});
+  program.allocate(kLadderCopy, {.address = 300, .bytes = 50});
+  program.move(1000, 150, 50);
+  program.allocate(kLadderMain, {.address = 150, .bytes = 50});   // other memory
+  program.allocate(kLadderMain, {.address = 1000, .bytes = 50});  // that copy may still use
+  const std::vector<BlockPair> found = find_illegal_reuse(program.trace);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].earlier == 0);
+  CHECK(found[0].later == 3);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -50,6 +50,10 @@ class TraceBuilder {
     trace.segment_released(reinterpret_cast<void*>(base), bytes);
   }
 
+  void move(std::uintptr_t to, std::uintptr_t from, std::size_t bytes) {
+    trace.pages_moved(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  }
+
   AllocationTrace trace;
 
  private:

@@ -21,6 +21,19 @@ TEST_CASE("a block given on before its last use is complete or ordered is early 
   CHECK(s.race().first == use);
 }
 
+TEST_CASE("memory that has another address has its past there, and not that of the address") {
+  Scene s;
+  s.write(s.dist, s.output, "before");  // other memory, by then gone
+  s.allocate(s.batch, s.main);
+  const auto use = s.write(s.main, s.batch, "h2d");
+  s.free(s.batch);
+  s.checker.aliased(&s.output, &s.batch, sizeof(s.output));
+  s.allocate(s.output, s.copy);
+  REQUIRE(s.races() == 1);
+  CHECK(s.race().kind == Kind::early_reuse);
+  CHECK(s.race().first == use);
+}
+
 TEST_CASE("the stream that freed a block may have it again at once") {
   Scene s;
   s.allocate(s.batch, s.main);

@@ -98,7 +98,9 @@ AddressRange WatchedSource::reserve() {
 void WatchedSource::give_back(AddressRange range) {
   auto* const base = static_cast<std::byte*>(range.base);
   const auto page = pages_.lower_bound(base);
-  if (page != pages_.end() && *page < base + range.bytes) {
+  const auto left = left_.lower_bound(base);
+  const bool has_left = left != left_.end() && *left < base + range.bytes;
+  if (has_left || (page != pages_.end() && *page < base + range.bytes)) {
     throw std::logic_error{"law 1: addresses are given back with memory in them"};
   }
   if (keep_) return;
@@ -124,7 +126,8 @@ WatchedSource::Pages WatchedSource::pages_of(void* address, std::size_t bytes) c
 void WatchedSource::map(void* address, std::size_t bytes) {
   const Pages wanted = pages_of(address, bytes);
   for (std::byte* page : wanted) {
-    if (pages_.contains(page)) throw std::logic_error{"law 1: a page is mapped twice"};
+    if (pages_.contains(page) || left_.contains(page))
+      throw std::logic_error{"law 1: a page is mapped twice"};
   }
   const auto kept = [&](std::byte* page) { return kept_pages_.contains(page); };
   if (std::ranges::none_of(wanted, kept)) {
@@ -147,6 +150,31 @@ void WatchedSource::unmap(void* address, std::size_t bytes) {
   if (!keep_) inner_.unmap(address, bytes);
   for (std::byte* page : gone) pages_.erase(page);
   if (keep_) kept_pages_.insert(gone.begin(), gone.end());
+}
+
+void WatchedSource::begin_move(void* to, void* from, std::size_t bytes) {
+  const Pages wanted = pages_of(to, bytes), gone = pages_of(from, bytes);
+  for (std::byte* page : wanted) {
+    if (pages_.contains(page) || left_.contains(page)) {
+      throw std::logic_error{"law 1: pages are moved to where memory is"};
+    }
+  }
+  for (std::byte* page : gone) {
+    if (!pages_.contains(page)) throw std::logic_error{"law 1: what is moved is not mapped"};
+  }
+  inner_.begin_move(to, from, bytes);
+  for (std::byte* page : gone) pages_.erase(page);
+  pages_.insert(wanted.begin(), wanted.end());
+  left_.insert(gone.begin(), gone.end());
+}
+
+void WatchedSource::end_move(void* from, std::size_t bytes) {
+  const Pages gone = pages_of(from, bytes);
+  for (std::byte* page : gone) {
+    if (!left_.contains(page)) throw std::logic_error{"law 1: a move ends that never began"};
+  }
+  inner_.end_move(from, bytes);
+  for (std::byte* page : gone) left_.erase(page);
 }
 
 bool WatchedSource::contains(const void* address, std::size_t bytes) const {

@@ -65,6 +65,12 @@ class WatchedSource final : public SegmentSource {
   void map(void* address, std::size_t bytes) override;
   /** @throws std::logic_error if some of it is not mapped */
   void unmap(void* address, std::size_t bytes) override;
+  /** @brief What is kept is not moved: its pages must stay as they are. */
+  [[nodiscard]] bool can_move() const override { return !keep_ && inner_.can_move(); }
+  /** @throws std::logic_error if `from` is not mapped, or something is mapped at `to` */
+  void begin_move(void* to, void* from, std::size_t bytes) override;
+  /** @throws std::logic_error if some of it was not moved away */
+  void end_move(void* from, std::size_t bytes) override;
 
   [[nodiscard]] bool contains(const void* address, std::size_t bytes) const;
   [[nodiscard]] std::size_t bytes() const;
@@ -79,6 +85,7 @@ class WatchedSource final : public SegmentSource {
   bool keep_;
   std::map<std::byte*, std::size_t> mapped_, kept_, ranges_;
   Pages pages_, kept_pages_;
+  Pages left_;  // whose memory has other addresses, but that are still mapped
 };
 
 }  // namespace millrace::test

@@ -17,6 +17,7 @@ class ForwardingDevice : public Device {
   DriverPoolInfo pool_info() override { return device_.pool_info(); }
   StreamHandle per_thread_stream() override { return device_.per_thread_stream(); }
   std::size_t page_bytes() const override { return device_.page_bytes(); }
+  bool can_alias() const override { return device_.can_alias(); }
 
  protected:
   void* do_allocate(std::size_t bytes) override { return device_.allocate(bytes); }
@@ -30,6 +31,9 @@ class ForwardingDevice : public Device {
   }
   void do_map(void* address, std::size_t bytes) override { device_.map(address, bytes); }
   void do_unmap(void* address, std::size_t bytes) override { device_.unmap(address, bytes); }
+  void do_alias(void* to, void* from, std::size_t bytes) override {
+    device_.alias(to, from, bytes);
+  }
   void* do_allocate_async(std::size_t bytes, StreamHandle stream) override {
     return device_.allocate_async(bytes, stream);
   }

@@ -20,7 +20,7 @@ DeviceProfile plain_profile() {
     *time = Nanoseconds{0};
   }
   profile.host_time.fill(Nanoseconds{0});
-  profile.page_time = Nanoseconds{0};
+  profile.page_time = profile.alias_time = Nanoseconds{0};
   return profile;
 }
 

@@ -162,6 +162,11 @@ class CheckingObserver::Tap final : public DeviceObserver {
     state_.checker.forget_event(key(event.value));
   }
 
+  void aliased(void* to, void* from, std::size_t bytes) override {
+    const std::lock_guard lock{state_.mutex};
+    state_.checker.aliased(to, from, bytes);
+  }
+
   void pool_allocated(StreamHandle handle, void* address, std::size_t bytes) override {
     const std::lock_guard lock{state_.mutex};
     state_.operations =

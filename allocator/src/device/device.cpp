@@ -98,10 +98,19 @@ void Device::unmap(void* address, std::size_t bytes) {
   do_unmap(address, bytes);
 }
 
+void Device::alias(void* to, void* from, std::size_t bytes) {
+  const Entry entry{*this, Call::map};
+  do_alias(to, from, bytes);
+  tell([&](DeviceObserver& observer) { observer.aliased(to, from, bytes); });
+}
+
 void* Device::do_reserve_range(std::size_t) { refuse(*this, Call::reserve_range, kRanges); }
 void Device::do_release_range(void*, std::size_t) { refuse(*this, Call::release_range, kRanges); }
 void Device::do_map(void*, std::size_t) { refuse(*this, Call::map, kRanges); }
 void Device::do_unmap(void*, std::size_t) { refuse(*this, Call::unmap, kRanges); }
+void Device::do_alias(void*, void*, std::size_t) {
+  refuse(*this, Call::map, "cannot map a page at two addresses");
+}
 void* Device::do_allocate_async(std::size_t, StreamHandle) {
   refuse(*this, Call::allocate_async, kPool);
 }

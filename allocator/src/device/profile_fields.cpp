@@ -69,6 +69,7 @@ std::vector<Field> make_fields() {
       field("memory.granularity", bytes, false, &P::allocation_granularity),
       field("memory.free_synchronizes", flag, true, &P::free_synchronizes),
       field("memory.page_time", time, true, &P::page_time),
+      field("memory.alias_time", time, true, &P::alias_time),
       field("copy.host_to_device", bandwidth, false, &P::host_to_device),
       field("copy.device_to_host", bandwidth, false, &P::device_to_host),
       field("copy.device_to_device", bandwidth, false, &P::device_to_device),

@@ -158,7 +158,7 @@ void* VirtualDevice::do_reserve_range(std::size_t bytes) {
 void VirtualDevice::do_release_range(void* base, std::size_t bytes) {
   model_->enter(Call::release_range);
   const simulation::GrowableRange* const range = model_->memory.range_at(base);
-  if (range == nullptr || range->arena.addresses().size() != bytes) {
+  if (range == nullptr || range->addresses.size() != bytes) {
     refuse(Call::release_range, "it is no range of that size");
   }
   if (!range->mapped.pieces().empty()) {
@@ -172,7 +172,7 @@ simulation::GrowableRange& VirtualDevice::range_with(const void* address, std::s
   simulation::GrowableRange* const range = model_->memory.range_of(address, bytes);
   if (range == nullptr) refuse(call, "the addresses are not of one range");
   refuse_pieces(call, bytes, page_bytes());
-  refuse_pieces(call, range->arena.addresses().offset(address) + bytes, page_bytes());
+  refuse_pieces(call, range->addresses.offset(address) + bytes, page_bytes());
   return *range;
 }
 
@@ -193,6 +193,18 @@ void VirtualDevice::do_unmap(void* address, std::size_t bytes) {
   simulation::GrowableRange& range = range_with(address, bytes, Call::unmap);
   if (!model_->memory.unmap(range, address, bytes)) {
     refuse(Call::unmap, "nothing is mapped at some of the addresses");
+  }
+}
+
+void VirtualDevice::do_alias(void* to, void* from, std::size_t bytes) {
+  model_->enter(Call::map, model_->alias_time(bytes));
+  simulation::GrowableRange& range = range_with(to, bytes, Call::map);
+  const simulation::GrowableRange& source = range_with(from, bytes, Call::map);
+  if (!model_->memory.holds(from, bytes)) {
+    refuse(Call::map, "nothing is mapped at some of the addresses");
+  }
+  if (!model_->memory.alias(range, to, source, from, bytes)) {
+    refuse(Call::map, "memory is mapped at some of the addresses");
   }
 }
 

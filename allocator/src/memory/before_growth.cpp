@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "memory/caching_state.hpp"
+#include "memory/looks.hpp"
 #include "ordering/steps.hpp"
 
 namespace millrace {
@@ -18,10 +19,25 @@ constexpr std::size_t kMostLooks = 64;
 // shows what the device has finished with where the program records none.
 Block* CachingAllocator::State::instead_of_growing(const Request& request, Lock& lock) {
   if (!policy.before_growing) return nullptr;
-  if (!mark_what_waits(lock)) return nullptr;
-  poll(lock);
-  if (Block* block = take_ready(request)) return block;
-  return take_merged(request, carve_limit(request));
+  if (mark_what_waits(lock)) {
+    poll(lock);
+    if (Block* block = take_ready(request)) return block;
+    if (Block* block = take_merged(request, carve_limit(request))) return block;
+  }
+  return take_from_idle(request);
+}
+
+// The best fit of complete blocks, however much larger than the request, of streams that have
+// nothing live: such a stream waits for another phase of the program, as where streams take turns.
+Block* CachingAllocator::State::take_from_idle(const Request& request) {
+  settle();
+  Block* const block =
+      first_usable(shelves.complete(request.small), request.bytes, kAnySize,
+                   [&](const Block& found) { return demand_of(found.lane).live.current == 0; });
+  if (block == nullptr) return nullptr;
+  claim(block);
+  ++meter.counts().served_ordered;
+  return block;
 }
 
 // Sees to it that the newest uses of free blocks are covered by markers. False if all were.
@@ -65,14 +81,14 @@ bool CachingAllocator::State::give_back_too_small(const Request& request, std::s
   while (given < most) {
     const Segment* const segment = largest_complete_below(std::min(request.bytes, most - given));
     if (segment == nullptr) break;
-    if (!move_patience.lasts(meter.bytes().reserved.current)) break;
+    if (!give_back_patience.lasts(meter.bytes().reserved.current)) break;
     const std::size_t bytes = segment->bytes;
     try {
       if (!release_if_free(segment->base, lock)) break;
     } catch (const DeviceError&) {  // it is free still
       break;
     }
-    move_patience.moved(bytes);
+    give_back_patience.moved(bytes);
     given += bytes;
   }
   return given > 0;

@@ -23,6 +23,7 @@ enum class BlockState : std::uint8_t {
   pending,  // freed, kept back until a poll sees its points complete (Return::polled)
   claimed,  // being given out or given back by a call that has dropped the lock
   live,
+  stale,   // addresses of a range whose pages lie elsewhere now; still mapped, for enqueued work
   absent,  // addresses of a range with no memory under them, between blocks that have some
 };
 
@@ -109,6 +110,10 @@ struct alignas(64) Block {
   };
 
   static constexpr auto kMuch = std::numeric_limits<std::uint32_t>::max();
+  /** Whether it is some of what the allocator has: not a hole, or what will be one. */
+  [[nodiscard]] bool has_memory() const noexcept {
+    return state != BlockState::absent && state != BlockState::stale;
+  }
   /** What the request of a live or quick block with less than `kMuch` to spare asked for. */
   [[nodiscard]] std::size_t rounded() const noexcept { return bytes - spare; }
   /** First markers of a live block. */

@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,7 +35,8 @@ namespace millrace {
  *   3. a block that the stream can be made to wait for and whose last use is long ago: the one
  * whose marker was recorded earliest, then the best fit; else the first run of such neighbours;
  *   4. new memory, as long as the stream has less than its fair share; before that it marks what is
- *      in use, and asks once more, and what it maps it takes from where complete pages lie unused;
+ *      in use, and asks once more, and what it maps are first of all pages that lie unused
+ * elsewhere;
  *   5. any other block that the stream can be made to wait for, or new memory;
  *   6. anything that waiting, merging, callbacks and giving segments back can make.
  * New memory for large requests is mapped behind what a growable range of the stream's own has, or
@@ -52,6 +55,9 @@ namespace millrace {
  * (graph/), whose segments are live blocks here.
  */
 struct CachingAllocator::State : GraphMemory {
+  /** Of segments, which costs more than moving pages: the device may have to wait. */
+  static constexpr double kGivenBackBeforeGrowth = 1.0 / 256;
+
   using Lock = std::unique_lock<std::mutex>;
 
   /** @brief Around a driver call. */
@@ -254,16 +260,18 @@ struct CachingAllocator::State : GraphMemory {
   struct Gap {
     Segment* range = nullptr;
     Block* first = nullptr;  // of the free blocks in front of it that it makes larger; may be none
-    Block* hole = nullptr;   // null: behind the last block
+    Block* hole = nullptr;   // null: behind the last block; stale: to be unmapped first
     std::size_t bytes = 0;   // that are missing
   };
 
   // ranges.cpp: memory in growable ranges
   Block* grow_range(const Request& request, Lock& lock);
   std::optional<Gap> find_gap(const Request& request, Lock& lock);
-  [[nodiscard]] std::optional<Gap> least_gap(const Request& request, StreamId home) const;
+  std::optional<Gap> find_gap_of(const Request& request, bool stale_too, Lock& lock);
+  [[nodiscard]] std::optional<Gap> least_gap(const Request& request, StreamId home,
+                                             bool stale_too) const;
   bool add_range(const Request& request, Lock& lock);
-  Block* map(const Gap& gap, Lock& lock);
+  Block* map(const Request& request, const Gap& gap, Lock& lock);
   std::size_t unmap_free(Segment& range, std::size_t most, Lock& lock);
   std::size_t unmap_run(Block* block, std::size_t most, Lock& lock, Block*& before);
   [[nodiscard]] bool has_page(const Segment& range, const std::byte* begin,
@@ -277,6 +285,7 @@ struct CachingAllocator::State : GraphMemory {
 
   // before_growth.cpp: what costs less than growing
   Block* instead_of_growing(const Request& request, Lock& lock);
+  Block* take_from_idle(const Request& request);
   bool mark_what_waits(Lock& lock);
   void continue_burst(Point marker);
   bool give_back_too_small(const Request& request, std::size_t most, Lock& lock);
@@ -284,9 +293,13 @@ struct CachingAllocator::State : GraphMemory {
 
   // moved_pages.cpp: pages that lie elsewhere
   class Movable;
-  bool gather_pages(const Request& request, const Gap& gap, Lock& lock);
-  std::size_t unmap_blocks(Movable& movable, Block* first, Block* last, std::size_t most,
-                           Lock& lock);
+  std::vector<Block*> gather_pages(const Request& request, std::size_t bytes);
+  Block* claim_pages(Movable& movable, Block* first, Block* last, std::size_t most);
+  std::size_t move_pages(std::span<Block* const> pages, Block* to, Lock& lock);
+  [[nodiscard]] bool is_complete(const Block& block) const;
+  bool unmap_stale(Block* block, std::size_t bytes, Lock& lock);
+  void unmap_stale(std::size_t most, Lock& lock);
+  bool unmap_all_stale(Lock& lock);
   [[nodiscard]] std::size_t unneeded(StreamId lane);
 
   // growth.cpp: new segments, and what is done where the device has none
@@ -374,7 +387,10 @@ struct CachingAllocator::State : GraphMemory {
   std::vector<Callback> callbacks;  // by turn
   AllocationObserver* observer = nullptr;
   Backoff range_refusals;  // of the source
-  MovePatience move_patience;
+  MovePatience move_patience{policy.moved_before_growth};
+  MovePatience give_back_patience{kGivenBackBeforeGrowth};
+  std::deque<Block*> stale;  // whose pages lie elsewhere now, and that are still mapped
+  std::size_t stale_bytes = 0;
   Growths growing;
   std::uint64_t clock = 0;  // ages of segments
   std::uint64_t swept = 0;  // the ledger's epoch at the last sweep

@@ -26,8 +26,7 @@ UsableBytes CachingAllocator::State::usable(StreamId stream) const {
         continue;
       }
       run = 0;
-      const bool cached = block->state != BlockState::live && block->state != BlockState::absent;
-      if (cached) result.stranded += block->bytes;
+      if (block->has_memory() && block->state != BlockState::live) result.stranded += block->bytes;
     }
   }
   return result;
@@ -120,7 +119,7 @@ std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
   for (const auto& [base, segment] : state_->heap.segments()) {
     bool begins = true;
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
-      if (block->state == BlockState::absent) {
+      if (!block->has_memory()) {
         begins = true;
         continue;
       }
@@ -192,7 +191,7 @@ void CachingAllocator::State::check() const {
   std::size_t held_back = 0, free_blocks = 0;
   for (const auto& [base, segment] : heap.segments()) {
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
-      if (block->state != BlockState::absent) reserved += block->bytes;
+      if (block->has_memory()) reserved += block->bytes;
       require(block->state != BlockState::claimed, "nothing is claimed between calls");
       if (block->state == BlockState::live) allocated += block->bytes;
       const bool free = block->state == BlockState::free;

@@ -6,7 +6,7 @@
 namespace millrace {
 
 /**
- * @brief When a request is given new pages although pages could be moved to it.
+ * @brief When a request is given new memory although it could have memory that lies elsewhere.
  *
  * A training loop that lacks a little would move the same pages in each step, and stops once it has
  * grown by so much. A program whose sizes never repeat would go on whatever it has. Which of the
@@ -15,20 +15,23 @@ namespace millrace {
  */
 class MovePatience {
  public:
+  /** @param part  of the bytes reserved at the first move: moved before the first such growth */
+  explicit MovePatience(double part) noexcept : part_(part) {}
+
   /** @brief Whether pages are moved to the next request. @param reserved  bytes */
   [[nodiscard]] bool lasts(std::size_t reserved) noexcept {
-    constexpr std::size_t kReservedPerFirst = 256;
-    if (most_ == 0) most_ = reserved / kReservedPerFirst;
+    if (most_ == 0 && reserved > 0) most_ = part_ * static_cast<double>(reserved);
     if (moved_ <= most_) return true;
     moved_ = 0;
     most_ *= 2;
     return false;
   }
-  void moved(std::size_t bytes) noexcept { moved_ += bytes; }
+  void moved(std::size_t bytes) noexcept { moved_ += static_cast<double>(bytes); }
 
  private:
-  std::size_t moved_ = 0;  // since a request grew
-  std::size_t most_ = 0;
+  const double part_;
+  double moved_ = 0;  // bytes since a request grew
+  double most_ = 0;
 };
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "memory/caching_state.hpp"
+#include "ordering/steps.hpp"
 
 namespace millrace {
 namespace {
@@ -15,18 +16,14 @@ constexpr auto kAll = std::numeric_limits<std::size_t>::max();
 }  // namespace
 
 /*
- * Complete pages that a request takes from where they lie. Another stream's are taken only as far
- * as it had more than it needed lately: it would soon take them back.
+ * Pages that a request takes from where they lie: those that are complete, and those that its
+ * stream is ordered after. Another stream's are taken only as far as it had more than it needed
+ * lately: it would soon take them back.
  */
 class CachingAllocator::State::Movable {
  public:
-  Movable(State& state, const Request& request, const Gap& gap)
-      : state_(state), request_(request), page_(state.source.page_bytes()) {
-    if (gap.first == nullptr) return;
-    const Segment& range = *gap.range;
-    kept_ = gap.first->address;
-    end_kept_ = gap.hole == nullptr ? range.base + range.bytes : gap.hole->address;
-  }
+  Movable(State& state, const Request& request)
+      : state_(state), request_(request), page_(state.source.page_bytes()) {}
 
   struct Blocks {
     Block* first = nullptr;
@@ -66,9 +63,6 @@ class CachingAllocator::State::Movable {
     std::size_t bytes = 0;
   };
 
-  [[nodiscard]] bool is_kept(const Block& block) const {
-    return block.address >= kept_ && block.address < end_kept_;
-  }
   // What the user reserved stays where it is.
   [[nodiscard]] static bool has_movable_pages(const Segment& segment) {
     return segment.growable() && !segment.kept;
@@ -78,14 +72,27 @@ class CachingAllocator::State::Movable {
   }
 
   Block* find_block(std::size_t least) {
-    const auto& complete = state_.shelves.complete(false);
-    Block* block = complete.first(least);
+    if (Block* const block = first_with_page(state_.shelves.complete(false), least)) return block;
+    Lane* const own = state_.shelves.find(request_.lane);
+    if (own == nullptr || !allows_ordered_) return nullptr;
+    return first_with_page(own->shelf(false).ready, least);
+  }
+
+  template <typename Index>
+  Block* first_with_page(const Index& index, std::size_t least) {
+    Block* block = index.first(least);
     for (std::size_t looks = 0; block != nullptr && looks < kMostLooks; ++looks) {
-      const bool there = has_movable_pages(*block->segment) && !is_kept(*block);
-      if (there && has_page(*block, *block) && spare(*block) >= page_) return block;
-      block = complete.after(block);
+      ordering::count_steps(1);
+      if (has_movable_pages(*block->segment) && has_page(*block, *block) && spare(*block) >= page_)
+        return block;
+      block = index.after(block);
     }
     return nullptr;
+  }
+
+  [[nodiscard]] bool is_usable(const Block& block) const {
+    if (block.waits == Waits::nothing) return true;
+    return allows_ordered_ && state_.shelves.ready(block, request_.user.id());
   }
 
   // What is found is taken from its lanes' spare bytes: together they may be too much where each
@@ -95,8 +102,7 @@ class CachingAllocator::State::Movable {
     Blocks found;
     Block* block = run.first;
     for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
-      const bool complete = block->waits == Waits::nothing && !is_kept(*block);
-      if (complete && spare(*block) >= block->bytes) {
+      if (is_usable(*block) && spare(*block) >= block->bytes) {
         if (found.first == nullptr) found.first = block;
         found.last = block;
         took(block->lane, block->bytes);
@@ -129,43 +135,44 @@ class CachingAllocator::State::Movable {
   State& state_;
   const Request& request_;
   const std::size_t page_;
-  const std::byte *kept_ = nullptr, *end_kept_ = nullptr;  // in front of the gap
+  const bool allows_ordered_ = state_.policy.sharing != Sharing::completed;
   std::vector<Spare> spare_;
 };
 
-// What a lane has beyond what its stream needed lately. One that was never marked says nothing of
-// what it needs at once.
+// What a lane has beyond what its stream needed lately; `kAll` of one that was never marked, which
+// says nothing of what it needs at once, and of one that has nothing live.
 std::size_t CachingAllocator::State::unneeded(StreamId lane) {
   const Demand demand = demand_of(lane);
-  if (demand.previous_began == 0) return kAll;
+  if (demand.previous_began == 0 || demand.live.current == 0) return kAll;
   const Lane* const kept = shelves.find(lane);
   const std::size_t has = demand.live.current + (kept == nullptr ? 0 : kept->shelves[0].bytes());
   return has - std::min(has, *std::ranges::max_element(demand.peaks));
 }
 
-// Unmaps whole pages of complete blocks, up to `gap` and no more, so that mapping them there is not
-// growing. Nothing waits: not the host either. Returns whether it unmapped any, or tried to.
-bool CachingAllocator::State::gather_pages(const Request& request, const Gap& gap, Lock& lock) {
+// Claims whole pages, no more than `bytes`: mapping them elsewhere is not growing. Nothing waits:
+// not the host either.
+std::vector<Block*> CachingAllocator::State::gather_pages(const Request& request,
+                                                          std::size_t bytes) {
+  std::vector<Block*> gathered;
   const std::size_t page = source.page_bytes();
-  if (!policy.before_growing || gap.bytes < page) return false;
-  if (!move_patience.lasts(meter.bytes().reserved.current)) return false;
+  if (!policy.before_growing || !source.can_move() || bytes < page) return gathered;
+  if (!move_patience.lasts(meter.bytes().reserved.current)) return gathered;
   settle();
-  Movable movable{*this, request, gap};
-  for (std::size_t missing = gap.bytes; missing >= page;) {
+  Movable movable{*this, request};
+  while (bytes >= page) {
     const Movable::Blocks found = movable.find();
-    if (found.first == nullptr) return missing < gap.bytes;
-    const std::size_t bytes = unmap_blocks(movable, found.first, found.last, missing, lock);
-    if (bytes == 0) return true;
-    missing -= std::min(missing, bytes);
-    move_patience.moved(bytes);
-    meter.counts().bytes_moved += bytes;
+    if (found.first == nullptr) break;
+    Block* const pages = claim_pages(movable, found.first, found.last, bytes);
+    if (pages == nullptr) break;
+    bytes -= pages->bytes;
+    gathered.push_back(pages);
   }
-  return true;
+  return gathered;
 }
 
-// Unmaps at most `most` bytes of the free blocks up to `last`; 0 if the driver refused.
-std::size_t CachingAllocator::State::unmap_blocks(Movable& movable, Block* first, Block* last,
-                                                  std::size_t most, Lock& lock) {
+// Claims at most `most` bytes of the free blocks up to `last`.
+Block* CachingAllocator::State::claim_pages(Movable& movable, Block* first, Block* last,
+                                            std::size_t most) {
   const bool one = first == last;
   const StreamId lane = first->lane;
   if (one) most = std::min(most, movable.spare(*first));
@@ -178,16 +185,89 @@ std::size_t CachingAllocator::State::unmap_blocks(Movable& movable, Block* first
     heap.absorb(first, next);
   }
   Block* const pages = keep_pages(first, most);
-  if (pages == nullptr) return 0;
-  const std::size_t bytes = pages->bytes;
-  if (one) movable.took(lane, bytes);
-  try {
-    unmap(pages, lock);
-  } catch (const DeviceError&) {  // the pages are free still
-    return 0;
+  if (pages != nullptr && one) movable.took(lane, pages->bytes);
+  return pages;
+}
+
+// Maps claimed pages at the beginning of `to` as well, which gets their points; where they were is
+// unmapped once these are complete. Returns how many bytes the device moved; the other pages are
+// free again.
+std::size_t CachingAllocator::State::move_pages(std::span<Block* const> pages, Block* to,
+                                                Lock& lock) {
+  std::size_t bytes = 0, moved = 0;
+  if (!pages.empty()) {
+    const Unlocked unlocked{lock};
+    try {
+      for (; moved < pages.size(); ++moved) {
+        source.begin_move(to->address + bytes, pages[moved]->address, pages[moved]->bytes);
+        bytes += pages[moved]->bytes;
+      }
+    } catch (const DeviceError&) {  // then the request grows by what is still missing
+    }
   }
-  heap.vacate(pages);
+  for (Block* const block : pages.subspan(moved)) put_free(block);
+  std::byte* at = to->address;
+  for (Block* const block : pages.first(moved)) {
+    if (observer != nullptr) observer->pages_moved(at, block->address, block->bytes);
+    at += block->bytes;
+    to->points.join(block->points);
+    block->state = BlockState::stale;
+    stale.push_back(block);
+    stale_bytes += block->bytes;
+  }
+  move_patience.moved(bytes);
+  meter.counts().bytes_moved += bytes;
   return bytes;
+}
+
+bool CachingAllocator::State::is_complete(const Block& block) const {
+  return std::ranges::all_of(block.points,
+                             [&](const Point p) { return device.ledger().completed(p); });
+}
+
+// Unmaps the first bytes of addresses that pages were moved from, whole pages: they are a hole then.
+// False if the driver refused.
+bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock& lock) {
+  const auto place = std::ranges::find(stale, block);
+  if (bytes < block->bytes) {
+    *place = heap.split(block, bytes);
+    (*place)->state = BlockState::stale;
+  } else {
+    stale.erase(place);
+  }
+  stale_bytes -= block->bytes;
+  try {
+    const Unlocked unlocked{lock};
+    source.end_move(block->address, block->bytes);
+  } catch (const DeviceError&) {  // it is tried again
+    stale.push_back(block);
+    stale_bytes += block->bytes;
+    return false;
+  }
+  heap.vacate(block);
+  return true;
+}
+
+// The same, the first ones first, until no more than `most` bytes of them are mapped, or work there
+// is not known to be complete.
+void CachingAllocator::State::unmap_stale(std::size_t most, Lock& lock) {
+  while (stale_bytes > most && is_complete(*stale.front())) {
+    Block* const block = stale.front();
+    if (!unmap_stale(block, block->bytes, lock)) return;
+  }
+}
+
+// The same of all, once the host has waited for that work. False if it cannot.
+bool CachingAllocator::State::unmap_all_stale(Lock& lock) {
+  while (!stale.empty()) {  // other threads may move pages meanwhile
+    PointSet points;
+    for (const Block* const block : stale) points.join(block->points);
+    if (!points.empty() && !await(points, lock)) return false;
+    const std::size_t before = stale_bytes;
+    unmap_stale(std::size_t{0}, lock);
+    if (stale_bytes >= before) return false;
+  }
+  return true;
 }
 
 }  // namespace millrace

@@ -26,20 +26,33 @@ bool CachingAllocator::State::uses_ranges(const Request& request) const {
 
 // In the stream's own range if that is to be had, else where there are addresses.
 Block* CachingAllocator::State::grow_range(const Request& request, Lock& lock) {
+  unmap_stale(meter.bytes().reserved.current, lock);
   auto gap = find_gap(request, lock);
-  // Both drop the lock.
+  // It drops the lock.
   if (gap && give_back_too_small(request, gap->bytes, lock)) gap = find_gap(request, lock);
-  if (gap && gather_pages(request, *gap, lock)) gap = find_gap(request, lock);
-  return gap ? map(*gap, lock) : nullptr;
+  return gap ? map(request, *gap, lock) : nullptr;
 }
 
+// Addresses that pages were moved from, where work is complete, are unmapped as they are needed.
 std::optional<CachingAllocator::State::Gap> CachingAllocator::State::find_gap(
     const Request& request, Lock& lock) {
-  auto gap = least_gap(request, request.lane);
+  constexpr int kMostUnmapped = 4;
+  for (int i = 0; i < kMostUnmapped; ++i) {
+    const auto gap = find_gap_of(request, true, lock);
+    const bool is_stale = gap && gap->hole != nullptr && gap->hole->state == BlockState::stale;
+    if (!is_stale) return gap;
+    if (!unmap_stale(gap->hole, gap->bytes, lock)) break;
+  }
+  return find_gap_of(request, false, lock);
+}
+
+std::optional<CachingAllocator::State::Gap> CachingAllocator::State::find_gap_of(
+    const Request& request, bool stale_too, Lock& lock) {
+  auto gap = least_gap(request, request.lane, stale_too);
   const bool added = !gap && add_range(request, lock);
   let_go();  // another thread may have freed one meanwhile
-  if (added) gap = least_gap(request, request.lane);
-  return gap ? gap : least_gap(request, {});
+  if (added) gap = least_gap(request, request.lane, stale_too);
+  return gap ? gap : least_gap(request, {}, stale_too);
 }
 
 // What a range lacks after `last`, which is its last block or the one before a hole. The stream
@@ -64,22 +77,33 @@ CachingAllocator::State::Gap CachingAllocator::State::gap_behind(Segment& range,
 
 // Where the least has to be mapped in the ranges of `home`; of any stream, if that is none.
 std::optional<CachingAllocator::State::Gap> CachingAllocator::State::least_gap(
-    const Request& request, StreamId home) const {
+    const Request& request, StreamId home, bool stale_too) const {
   std::optional<Gap> best;
-  const auto consider = [&](Segment& range, Block* last, Block* hole, std::size_t room) {
+  std::size_t least = 0;  // bytes that the device maps or unmaps for `best`
+  const auto consider = [&](Segment& range, Block* last, Block* hole, std::size_t room,
+                            std::size_t changes) {
     if (home.valid() && range.home != home) return;
     Gap gap = gap_behind(range, last, request);
     gap.hole = hole;
-    if (gap.bytes <= room && (!best || gap.bytes < best->bytes)) best = gap;
+    const std::size_t bytes = changes * gap.bytes;
+    if (gap.bytes > room || (best && bytes >= least)) return;
+    best = gap;
+    least = bytes;
   };
   const auto& holes = heap.holes();
   Block* hole = holes.first(holes.size() <= kMostHoles ? 1 : request.bytes);
   for (std::size_t looks = 0; hole != nullptr && looks < kMostHoles; ++looks) {
-    consider(*hole->segment, hole->previous, hole, hole->bytes);
+    consider(*hole->segment, hole->previous, hole, hole->bytes, 1);
     hole = holes.after(hole);
   }
   for (Segment* const range : heap.ranges()) {
-    consider(*range, range->last, nullptr, range->addresses - range->bytes);
+    consider(*range, range->last, nullptr, range->addresses - range->bytes, 1);
+  }
+  std::size_t looks = 0;
+  for (auto left = stale.begin(); stale_too && left != stale.end() && looks < kMostHoles; ++left) {
+    ++looks;
+    if (!is_complete(**left)) continue;
+    consider(*(*left)->segment, (*left)->previous, *left, (*left)->bytes, 2);
   }
   return best;
 }
@@ -121,19 +145,31 @@ bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
   return true;
 }
 
-// The addresses, and the blocks before them, are claimed while the memory is being mapped:
-// other threads grow after them.
-Block* CachingAllocator::State::map(const Gap& gap, Lock& lock) {
+// Moves pages to the gap, and maps new memory in the rest of it. The addresses, and the blocks
+// before them, are claimed while the memory is being mapped: other threads grow after them. What
+// was moved stays there if the rest is not to be had.
+Block* CachingAllocator::State::map(const Request& request, const Gap& gap, Lock& lock) {
   Block* const fresh = heap.fill(*gap.range, gap.hole, gap.bytes);
   Block* const first = gap.first == nullptr ? fresh : gap.first;
   for (Block* block = first; block != fresh; block = block->next) claim(block);
+  std::size_t moved = 0;
   const auto undo = [&] {
     for (Block* block = first; block != fresh;) put_free(std::exchange(block, block->next));
-    heap.vacate(fresh);
+    heap.vacate(moved == 0 ? fresh : heap.split(fresh, moved));
+    if (moved == 0) return;
+    fresh->lane = request.lane;  // which need not wait for the pages
+    put_free(fresh);
   };
   bool mapped = false;
   try {
-    mapped = obtain(gap.bytes, lock, [&] { source.map(fresh->address, gap.bytes); });
+    moved = move_pages(gather_pages(request, gap.bytes), fresh, lock);
+    const std::size_t rest = gap.bytes - moved;
+    std::byte* const begin = fresh->address + moved;
+    mapped = rest == 0 || obtain(rest, lock, [&] { source.map(begin, rest); });
+    if (mapped && rest > 0) {
+      turns.current().reserved(rest);
+      if (observer != nullptr) observer->segment_acquired(begin, rest);
+    }
   } catch (...) {
     undo();
     throw;
@@ -142,8 +178,6 @@ Block* CachingAllocator::State::map(const Gap& gap, Lock& lock) {
     undo();
     return nullptr;
   }
-  turns.current().reserved(gap.bytes);
-  if (observer != nullptr) observer->segment_acquired(fresh->address, gap.bytes);
   for (bool whole = first == fresh; !whole;) {
     Block* const next = first->next;
     whole = next == fresh;
@@ -200,7 +234,13 @@ std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, L
     block->points.join(next->points);
     heap.absorb(block, next);
   }
-  const bool complete = complete_on_host(block, lock);
+  bool complete = complete_on_host(block, lock);
+  try {
+    complete = complete && unmap_all_stale(lock);  // what is mapped elsewhere does not go back
+  } catch (...) {
+    put_free(block);
+    throw;
+  }
   before = block->previous;
   if (!complete) {
     put_free(block);
@@ -211,7 +251,7 @@ std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, L
   const std::size_t bytes = pages->bytes;
   unmap(pages, lock);
   before = pages->previous;
-  while (before != nullptr && before->state == BlockState::absent) before = before->previous;
+  while (before != nullptr && !before->has_memory()) before = before->previous;
   heap.vacate(pages);
   return bytes;
 }
@@ -250,15 +290,15 @@ void CachingAllocator::State::unmap(Block* pages, Lock& lock) {
 
 // At the end, when no work uses it any more.
 void CachingAllocator::State::release_range(const Segment& range) {
-  const auto mapped = [](const Block* block) {
-    return block != nullptr && block->state != BlockState::absent;
-  };
+  const auto mapped = [](const Block* block) { return block != nullptr && block->has_memory(); };
   for (const Block* block = range.first; block != nullptr;) {
-    const std::byte* const begin = block->address;
+    std::byte* const begin = block->address;
     std::size_t bytes = 0;
     for (; mapped(block); block = block->next) bytes += block->bytes;
-    if (bytes > 0) source.unmap(const_cast<std::byte*>(begin), bytes);
-    if (block != nullptr) block = block->next;
+    if (bytes > 0) source.unmap(begin, bytes);
+    if (block == nullptr) break;
+    if (block->state == BlockState::stale) source.end_move(block->address, block->bytes);
+    block = block->next;
   }
   source.give_back({range.base, range.addresses});
 }

@@ -18,6 +18,8 @@ AddressRange SegmentSource::reserve() { refuse("reserve"); }
 void SegmentSource::give_back(AddressRange) { refuse("give_back"); }
 void SegmentSource::map(void*, std::size_t) { refuse("map"); }
 void SegmentSource::unmap(void*, std::size_t) { refuse("unmap"); }
+void SegmentSource::begin_move(void*, void*, std::size_t) { refuse("begin_move"); }
+void SegmentSource::end_move(void*, std::size_t) { refuse("end_move"); }
 
 AddressRange DeviceSource::reserve() {
   const std::size_t memory = std::min(device_.memory_info().total, kMostMemory);

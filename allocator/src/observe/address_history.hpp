@@ -4,14 +4,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <utility>
 #include <vector>
+
+#include "millrace/observe/allocation_trace.hpp"
 
 namespace millrace {
 
-/** @brief For each address the blocks that had it, oldest first, less those that were let go. */
+/**
+ * @brief For each address the blocks that had its memory, oldest first, less those that were let
+ *        go.
+ */
 class AddressHistory {
  public:
   using Item = std::uint32_t;
+
+  AddressHistory() = default;
+  /** @param moves  of the trace's pages, in order */
+  explicit AddressHistory(std::span<const TracedMove> moves) : moves_(moves) {}
+
+  /** @brief Follows the pages that were moved before `position`; it never decreases. */
+  void move_until(TracePosition position) {
+    for (; !moves_.empty() && moves_.front().position < position; moves_ = moves_.subspan(1)) {
+      move(moves_.front());
+    }
+  }
 
   /**
    * @brief `item` takes [begin, begin + bytes).
@@ -57,6 +75,27 @@ class AddressHistory {
     std::uintptr_t begin, end;
   };
 
+  void move(const TracedMove& move) {
+    erase(move.to, move.to + move.bytes);
+    split(move.from);
+    split(move.from + move.bytes);
+    const auto first = ranges_.lower_bound(move.from);
+    const auto last = ranges_.lower_bound(move.from + move.bytes);
+    std::map<std::uintptr_t, Range> moved;
+    for (auto range = first; range != last; ++range) {
+      range->second.end = range->second.end - move.from + move.to;
+      moved.emplace(range->first - move.from + move.to, std::move(range->second));
+    }
+    ranges_.erase(first, last);
+    ranges_.merge(moved);
+  }
+
+  void erase(std::uintptr_t begin, std::uintptr_t end) {
+    split(begin);
+    split(end);
+    ranges_.erase(ranges_.lower_bound(begin), ranges_.lower_bound(end));
+  }
+
   void split(std::uintptr_t at) {
     auto range = ranges_.upper_bound(at);
     if (range == ranges_.begin()) return;
@@ -85,6 +124,7 @@ class AddressHistory {
   }
 
   std::map<std::uintptr_t, Range> ranges_;
+  std::span<const TracedMove> moves_;  // that are still to be followed
 };
 
 }  // namespace millrace

@@ -79,6 +79,14 @@ void AllocationTrace::segment_released(void* base, std::size_t bytes) {
   }
 }
 
+void AllocationTrace::pages_moved(void* to, void* from, std::size_t bytes) {
+  segment_released(from, bytes);
+  segment_acquired(to, bytes);
+  const std::lock_guard lock{mutex_};
+  moves_.push_back({position_, reinterpret_cast<std::uintptr_t>(to),
+                    reinterpret_cast<std::uintptr_t>(from), bytes});
+}
+
 TracePosition AllocationTrace::mark(std::string name) {
   const std::lock_guard lock{mutex_};
   marks_.push_back({++position_, std::move(name)});
@@ -113,6 +121,7 @@ void AllocationTrace::discard_before(TracePosition position) {
   TracePosition oldest_free = position;  // when streams became ordered after it still matters
   for (const TracedBlock& block : blocks_) oldest_free = std::min(oldest_free, block.freed);
   ordering_.discard_before(oldest_free);
+  std::erase_if(moves_, [&](const TracedMove& move) { return move.position < oldest_free; });
   complete_from_ = std::max(complete_from_, position);
 }
 

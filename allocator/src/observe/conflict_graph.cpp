@@ -132,8 +132,9 @@ void ConflictGraph::find_releases(const Selection& selection) {
 }
 
 void ConflictGraph::trust_reuse() {
-  AddressHistory history;
+  AddressHistory history{moves()};
   for (Node later = 0; later < size(); ++later) {
+    history.move_until(block(later).allocated);
     const auto keep = [&](Node earlier) { return released_[earlier] > later; };
     for (const Node earlier : history.take(block(later).address, block(later).bytes, later, keep)) {
       if (!conflict(earlier, later)) continue;
@@ -180,9 +181,10 @@ std::vector<BlockPair> find_illegal_reuse(const AllocationTrace& trace, ReuseRul
   if (!check_reuse(graph).illegal) return {};
   const TracedBlock* const first = trace.blocks().data();
   std::vector<BlockPair> found;
-  AddressHistory history;
+  AddressHistory history{graph.moves()};
   for (Node later = 0; later < graph.size(); ++later) {
     const TracedBlock& block = graph.block(later);
+    history.move_until(block.allocated);
     const auto keep = [&](Node earlier) { return graph.released_from(earlier) > later; };
     for (const Node earlier : history.take(block.address, block.bytes, later, keep)) {
       if (!graph.conflict(earlier, later)) continue;

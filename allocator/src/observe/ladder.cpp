@@ -112,11 +112,13 @@ std::vector<LadderShare> shares_of(const std::vector<Node>& conflicting, const C
 
 std::vector<LadderShare> idle_at(TracePosition position, const ConflictGraph& graph,
                                  const AllocationTrace& trace) {
-  AddressHistory history;
+  AddressHistory history{trace.moves()};
   Node end = 0;
   for (; end < graph.size() && graph.block(end).allocated <= position; ++end) {
+    history.move_until(graph.block(end).allocated);
     history.take(graph.block(end).address, graph.block(end).bytes, end, [](Node) { return false; });
   }
+  history.move_until(position + 1);
   std::map<std::uintptr_t, std::uintptr_t> held;
   for (const TracedSegment& segment : trace.segments()) {
     if (segment.acquired <= position && segment.released > position) {

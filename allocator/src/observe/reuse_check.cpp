@@ -22,9 +22,10 @@ bool outlasts(const ConflictGraph& graph, Node later, Node earlier) {
 
 ReuseCheck check_reuse(const ConflictGraph& graph) {
   ReuseCheck check;
-  AddressHistory history;
+  AddressHistory history{graph.moves()};
   for (Node later = 0; later < graph.size() && !check.illegal; ++later) {
     const TracedBlock& block = graph.block(later);
+    history.move_until(block.allocated);
     history.take(block.address, block.bytes, later, [&](Node earlier) {
       ++check.steps;
       if (graph.released_from(earlier) <= later) return false;

@@ -30,6 +30,20 @@ void AccessHistory::erase(Address begin, Address end) {
   }
 }
 
+void AccessHistory::copy(Address to, Address from, std::size_t bytes) {
+  erase(to, to + bytes);
+  const Address end = from + bytes;
+  split(from);
+  split(end);
+  for (auto it = cells_.lower_bound(from); it != cells_.end() && it->first < end; ++it) {
+    Cell cell = it->second;
+    cell.end = cell.end - from + to;
+    size_ += cell.accesses.size();
+    cells_.emplace(it->first - from + to, std::move(cell));
+  }
+  merge(to, to + bytes);
+}
+
 void AccessHistory::split(Address at) {
   auto it = cells_.upper_bound(at);
   if (it == cells_.begin()) return;

@@ -50,6 +50,9 @@ class AccessHistory {
     merge(begin, end);
   }
 
+  /** [to, to + bytes) has the past of [from, from + bytes), and no other. They do not overlap. */
+  void copy(Address to, Address from, std::size_t bytes);
+
   /** Drops the cells of [begin, end). */
   void erase(Address begin, Address end);
 

@@ -255,6 +255,12 @@ RaceChecker::OpIndex RaceChecker::allocated_for_host(const void* address, std::s
   return allocated(address, bytes, thread, thread, name);
 }
 
+void RaceChecker::aliased(const void* to, const void* from, std::size_t bytes) {
+  const Address begin = address_of(to);
+  state_->require_free(begin, begin + bytes);
+  state_->history.copy(begin, address_of(from), bytes);
+}
+
 void RaceChecker::forget(const void* address, std::size_t bytes) {
   const Address begin = address_of(address);
   state_->require_free(begin, begin + bytes);

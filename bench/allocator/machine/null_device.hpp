@@ -19,6 +19,7 @@ class NullDevice final : public Device {
   bool has_driver_pool() const override { return false; }
   StreamHandle per_thread_stream() override;
   std::size_t page_bytes() const override { return NullMemory::kPage; }
+  bool can_alias() const override { return true; }
 
   /// A handle that was never used before; `blocking` with the legacy stream.
   [[nodiscard]] StreamHandle new_stream(bool blocking);
@@ -32,7 +33,10 @@ class NullDevice final : public Device {
   void* do_reserve_range(std::size_t bytes) override;
   void do_release_range(void*, std::size_t) override {}
   void do_map(void* address, std::size_t bytes) override;
-  void do_unmap(void*, std::size_t bytes) override { memory_.unmap(bytes); }
+  void do_unmap(void* address, std::size_t bytes) override { memory_.unmap(address, bytes); }
+  void do_alias(void* to, void* from, std::size_t bytes) override {
+    memory_.alias(to, from, bytes);
+  }
   StreamHandle do_create_stream(const StreamOptions& options) override;
   void do_destroy_stream(StreamHandle) override {}
   std::uint64_t do_stream_id(StreamHandle stream) override;

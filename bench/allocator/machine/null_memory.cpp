@@ -73,9 +73,15 @@ bool NullMemory::map(std::size_t bytes) {
   return true;
 }
 
-void NullMemory::unmap(std::size_t bytes) {
+void NullMemory::unmap(const void* address, std::size_t bytes) {
   const std::lock_guard lock{mutex_};
-  held_ -= bytes;
+  held_ -= aliased_.unmap(address, bytes);
+}
+
+void NullMemory::alias(const void* to, const void* from, std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  aliased_.alias(to, from, bytes);
+  mapped_pages_ += bytes / kPage;
 }
 
 std::size_t NullMemory::held() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "allocator/machine/mapped_pages.hpp"
+#include "millrace/device/aliased_pages.hpp"
 
 namespace millrace::bench {
 
@@ -25,7 +26,8 @@ class NullMemory {
   [[nodiscard]] void* reserve(std::size_t bytes);
   /// False: there is no room.
   [[nodiscard]] bool map(std::size_t bytes);
-  void unmap(std::size_t bytes);
+  void unmap(const void* address, std::size_t bytes);
+  void alias(const void* to, const void* from, std::size_t bytes);
 
   [[nodiscard]] std::size_t held() const;
   [[nodiscard]] std::size_t peak() const;
@@ -49,6 +51,7 @@ class NullMemory {
   std::uintptr_t next_ = std::uintptr_t{1} << 32;
   std::size_t held_ = 0, peak_ = 0;
   std::uint64_t mapped_pages_ = 0;
+  AliasedPages aliased_{kPage, &pool_};
   std::pmr::vector<Piece> pieces_{&pages_};  // by address: each comes after all before it
   std::pmr::unordered_map<std::size_t, Addresses> freed_{&pool_};
 };

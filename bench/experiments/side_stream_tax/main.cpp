@@ -50,6 +50,8 @@ void add_policy_options(CLI::App& app, Policy& policy) {
   app.add_option("--spare-bursts", policy.spare_bursts,
                  "Policy::spare_bursts of the preset millrace");
   app.add_option("--carve-limit", policy.carve_limit, "Policy::carve_limit");
+  app.add_option("--moved-before-growth", policy.moved_before_growth,
+                 "Policy::moved_before_growth");
   app.add_option("--slack", policy.slack, "Policy::slack");
   app.add_option_function<std::size_t>(
       "--large-segment-most", [&policy](std::size_t mib) { policy.large_segment_most = mib << 20; },

@@ -72,6 +72,10 @@ CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes, const C
   return driver("cuMemCreate", nullptr, static_cast<long long>(bytes));
 }
 CUresult release(CUmemGenericAllocationHandle) { return CUDA_SUCCESS; }
+CUresult retain_page(CUmemGenericAllocationHandle* handle, void* address) {
+  *handle = 1;
+  return driver("cuMemRetainAllocationHandle", address);
+}
 CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t, CUmemGenericAllocationHandle,
              unsigned long long) {
   return driver("cuMemMap", pointer(address), static_cast<long long>(bytes));
@@ -113,6 +117,7 @@ const Entry kEntries[] = {
     {"cuMemAddressFree", reinterpret_cast<void*>(free_range)},
     {"cuMemCreate", reinterpret_cast<void*>(create)},
     {"cuMemRelease", reinterpret_cast<void*>(release)},
+    {"cuMemRetainAllocationHandle", reinterpret_cast<void*>(retain_page)},
     {"cuMemMap", reinterpret_cast<void*>(map)},
     {"cuMemUnmap", reinterpret_cast<void*>(unmap)},
     {"cuMemSetAccess", reinterpret_cast<void*>(set_access)},

@@ -81,7 +81,13 @@ void ProgramDevice::do_map(void* address, std::size_t bytes) {
 void ProgramDevice::do_unmap(void* address, std::size_t bytes) {
   if (has_memory_) return gpu_->unmap(address, bytes);
   const std::lock_guard lock{mutex_};
-  used_ -= bytes;
+  used_ -= aliased_.unmap(address, bytes);
+}
+
+void ProgramDevice::do_alias(void* to, void* from, std::size_t bytes) {
+  if (has_memory_) return gpu_->alias(to, from, bytes);
+  const std::lock_guard lock{mutex_};
+  aliased_.alias(to, from, bytes);
 }
 
 void ProgramDevice::do_synchronize(StreamHandle stream) {

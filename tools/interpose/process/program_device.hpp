@@ -6,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "millrace/device/aliased_pages.hpp"
 #include "millrace/device/cuda_device.hpp"
 
 namespace millrace::interpose {
@@ -27,7 +28,8 @@ class ProgramDevice final : public Device {
   ProgramDevice(std::unique_ptr<CudaDevice> gpu, Memory memory)
       : gpu_(std::move(gpu)),
         has_memory_(memory == Memory::of_gpu),
-        total_(gpu_->memory_info().total) {}
+        total_(gpu_->memory_info().total),
+        aliased_(gpu_->page_bytes()) {}
 
   [[nodiscard]] CudaDevice& gpu() noexcept { return *gpu_; }
 
@@ -36,6 +38,7 @@ class ProgramDevice final : public Device {
   bool has_driver_pool() const override { return gpu_->has_driver_pool(); }
   StreamHandle per_thread_stream() override { return gpu_->per_thread_stream(); }
   std::size_t page_bytes() const override { return gpu_->page_bytes(); }
+  bool can_alias() const override { return gpu_->can_alias(); }
 
  private:
   void* do_allocate(std::size_t bytes) override;
@@ -47,6 +50,7 @@ class ProgramDevice final : public Device {
   void do_release_range(void* base, std::size_t bytes) override;
   void do_map(void* address, std::size_t bytes) override;
   void do_unmap(void* address, std::size_t bytes) override;
+  void do_alias(void* to, void* from, std::size_t bytes) override;
   StreamHandle do_create_stream(const StreamOptions& options) override {
     return gpu_->create_stream(options);
   }
@@ -89,6 +93,7 @@ class ProgramDevice final : public Device {
   std::size_t used_ = 0;
   std::uintptr_t next_ = std::uintptr_t{1} << 46;
   std::unordered_map<void*, std::size_t> sizes_;
+  AliasedPages aliased_;
 };
 
 /** @brief The program's call, in place of the calling thread's next waits and synchronizations. */

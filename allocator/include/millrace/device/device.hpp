@@ -107,6 +107,8 @@ class DeviceObserver {
   /** @brief The calling thread goes by completions that any thread has seen. Not a driver call. */
   virtual void completions_learned() {}
   virtual void event_destroyed(EventHandle) {}
+  /** @brief The pages at `from` are mapped at `to` as well. */
+  virtual void aliased(void* /*to*/, void* /*from*/, std::size_t /*bytes*/) {}
   virtual void pool_allocated(StreamHandle, void* /*address*/, std::size_t /*bytes*/) {}
   /** @brief Called before the driver call, so that it precedes the next `pool_allocated` of the
    *         same bytes. */
@@ -152,6 +154,18 @@ class Device {
   void release_range(void* base, std::size_t bytes);     ///< a whole range with nothing mapped
   void map(void* address, std::size_t bytes);            ///< pages of a range that are not mapped
   void unmap(void* address, std::size_t bytes);          ///< pages that are all mapped; may wait
+  /** @brief Whether `alias` works. */
+  [[nodiscard]] virtual bool can_alias() const { return false; }
+  /**
+   * @brief Maps the pages at `from` at `to` as well, where nothing is mapped. No work has to be
+   *        complete.
+   *
+   * Both addresses are then the same memory, until one of them is unmapped; the memory goes back to
+   * the device when it is mapped nowhere. Work that uses one address must be ordered with work that
+   * uses the other as if the address were the same: kernels that overlap may not use both. Counts
+   * as a call of `map`.
+   */
+  void alias(void* to, void* from, std::size_t bytes);
 
   // The driver's stream-ordered pool (cudaMallocAsync).
   [[nodiscard]] void* allocate_async(std::size_t bytes, StreamHandle stream);
@@ -221,6 +235,7 @@ class Device {
   virtual void do_release_range(void* base, std::size_t bytes);
   virtual void do_map(void* address, std::size_t bytes);
   virtual void do_unmap(void* address, std::size_t bytes);
+  virtual void do_alias(void* to, void* from, std::size_t bytes);
   virtual void* do_allocate_async(std::size_t bytes, StreamHandle stream);
   virtual void do_free_async(void* address, StreamHandle stream);
   virtual void do_trim_pool(std::size_t) {}

@@ -37,6 +37,7 @@ struct DeviceProfile {
   std::size_t allocation_granularity = 0;
   bool free_synchronizes = true;  ///< whether the synchronous free waits for the device
   Nanoseconds page_time{0};       ///< to map or unmap one page, in addition to the call's time
+  Nanoseconds alias_time{0};      ///< to map one page at a second address, in place of page_time
 
   // Copies
   double host_to_device = 0;    ///< from pinned memory

@@ -63,6 +63,7 @@ class VirtualDevice final : public Device {
   [[nodiscard]] bool has_driver_pool() const override { return true; }
   [[nodiscard]] DriverPoolInfo pool_info() override;
   [[nodiscard]] std::size_t page_bytes() const override;  ///< the profile's granularity
+  [[nodiscard]] bool can_alias() const override { return true; }
   /** @brief Like cudaStreamPerThread: one handle that means a different stream for each actor. */
   [[nodiscard]] StreamHandle per_thread_stream() override;
 
@@ -100,6 +101,7 @@ class VirtualDevice final : public Device {
   void do_release_range(void* base, std::size_t bytes) override;
   void do_map(void* address, std::size_t bytes) override;
   void do_unmap(void* address, std::size_t bytes) override;
+  void do_alias(void* to, void* from, std::size_t bytes) override;
   void* do_allocate_async(std::size_t bytes, StreamHandle stream) override;
   void do_free_async(void* address, StreamHandle stream) override;
   void do_trim_pool(std::size_t keep_bytes) override;

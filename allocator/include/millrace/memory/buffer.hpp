@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 #include "millrace/memory/allocator.hpp"
@@ -81,14 +85,21 @@ class Array {
 
  public:
   Array() = default;
+  /** @throws std::length_error if `size` objects are more than there are addresses */
   Array(Allocator& allocator, std::size_t size, StreamRef stream, Tag tag = {})
-      : buffer_(allocator, size * sizeof(T), stream, tag), size_(size) {}
+      : buffer_(allocator, bytes_of(size), stream, tag), size_(size) {}
 
   [[nodiscard]] T* data() const noexcept { return static_cast<T*>(buffer_.data()); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] Buffer& buffer() noexcept { return buffer_; }
 
  private:
+  [[nodiscard]] static std::size_t bytes_of(std::size_t size) {
+    if (size <= std::numeric_limits<std::size_t>::max() / sizeof(T)) return size * sizeof(T);
+    throw std::length_error{"Array: " + std::to_string(size) + " objects of " +
+                            std::to_string(sizeof(T)) + " bytes are more than there are addresses"};
+  }
+
   Buffer buffer_;
   std::size_t size_ = 0;
 };

@@ -51,6 +51,14 @@ class AllocationObserver {
   virtual void segment_acquired(void* /*base*/, std::size_t /*bytes*/) {}
   /** @brief The allocator gave memory back: a segment, or any part of a range's segments. */
   virtual void segment_released(void* /*base*/, std::size_t /*bytes*/) {}
+  /**
+   * @brief Free memory of ranges has other addresses now: the same pages, with what work that is
+   *        enqueued already does to them.
+   */
+  virtual void pages_moved(void* to, void* from, std::size_t bytes) {
+    segment_released(from, bytes);
+    segment_acquired(to, bytes);
+  }
 };
 
 }  // namespace millrace

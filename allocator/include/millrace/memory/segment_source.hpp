@@ -43,6 +43,18 @@ class SegmentSource {
   virtual void map(void* address, std::size_t bytes);
   /** @brief Unmaps memory, in whole pages. All work on it must be complete. */
   virtual void unmap(void* address, std::size_t bytes);
+
+  /** @brief Whether mapped pages can be moved to other addresses of the source's ranges. */
+  [[nodiscard]] virtual bool can_move() const { return false; }
+  /**
+   * @brief Maps the pages at `from` at `to` as well, where nothing is mapped: they are the memory
+   *        of `to` from now on. Work on `from` need not be complete, but uses of `to` must be
+   *        ordered after it.
+   * @throws DeviceError; nothing has changed then
+   */
+  virtual void begin_move(void* to, void* from, std::size_t bytes);
+  /** @brief Unmaps `from`, all of it or a part. All work on these addresses must be complete. */
+  virtual void end_move(void* from, std::size_t bytes);
 };
 
 /**
@@ -60,6 +72,11 @@ class DeviceSource final : public SegmentSource {
   void give_back(AddressRange range) override { device_.release_range(range.base, range.bytes); }
   void map(void* address, std::size_t bytes) override { device_.map(address, bytes); }
   void unmap(void* address, std::size_t bytes) override { device_.unmap(address, bytes); }
+  [[nodiscard]] bool can_move() const override { return device_.can_alias(); }
+  void begin_move(void* to, void* from, std::size_t bytes) override {
+    device_.alias(to, from, bytes);
+  }
+  void end_move(void* from, std::size_t bytes) override { device_.unmap(from, bytes); }
 
  private:
   Device& device_;

@@ -53,6 +53,13 @@ struct TracedSegment {
   TracePosition released = kNever;
 };
 
+/** @brief Pages of free memory that have other addresses from `position` on. */
+struct TracedMove {
+  TracePosition position = 0;
+  std::uintptr_t to = 0, from = 0;
+  std::size_t bytes = 0;
+};
+
 /**
  * @brief Records what an allocator does, in order.
  *
@@ -81,6 +88,7 @@ class AllocationTrace final : public AllocationObserver {
   void freed(const FreeEvent& event) override;
   void segment_acquired(void* base, std::size_t bytes) override;
   void segment_released(void* base, std::size_t bytes) override;
+  void pages_moved(void* to, void* from, std::size_t bytes) override;
 
   /** @brief Begins the window `name`, which lasts until the next mark. */
   TracePosition mark(std::string name);
@@ -108,6 +116,7 @@ class AllocationTrace final : public AllocationObserver {
   [[nodiscard]] std::span<const TracedBlock> blocks() const noexcept { return blocks_; }  ///< by id
   [[nodiscard]] std::span<const TracedUse> uses() const noexcept { return uses_; }
   [[nodiscard]] std::span<const TracedSegment> segments() const noexcept { return segments_; }
+  [[nodiscard]] std::span<const TracedMove> moves() const noexcept { return moves_; }
   [[nodiscard]] const OrderingHistory& ordering() const noexcept { return ordering_; }
   [[nodiscard]] const std::string& tag_name(std::uint32_t tag) const { return tags_.at(tag); }
 
@@ -128,6 +137,7 @@ class AllocationTrace final : public AllocationObserver {
   std::vector<TracedBlock> blocks_;
   std::vector<TracedUse> uses_;
   std::vector<TracedSegment> segments_;
+  std::vector<TracedMove> moves_;
   std::vector<Mark> marks_;
   std::vector<std::string> tags_;
   std::map<std::string, std::uint32_t, std::less<>> tag_indices_;

@@ -58,6 +58,7 @@ class ConflictGraph {
     return trace_->blocks()[blocks_[node]];
   }
   [[nodiscard]] std::size_t bytes(Node node) const { return block(node).bytes; }
+  [[nodiscard]] std::span<const TracedMove> moves() const { return trace_->moves(); }
 
   [[nodiscard]] Lane lane(Node node) const { return lanes_[node]; }
   /** @brief The nodes of a lane, in ascending order. */

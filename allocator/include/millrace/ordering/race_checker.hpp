@@ -135,6 +135,12 @@ class RaceChecker {
   /** @brief Reports a free. @throws std::invalid_argument if no allocation begins at `address` */
   OpIndex freed(const void* address, Actor thread, std::string_view name = "free");
   /**
+   * @brief Reports that the memory at `from` is also at `to` from now on. What was done to it
+   *        before counts at both addresses; what is done later, at its own.
+   * @throws std::invalid_argument if part of `to` is allocated
+   */
+  void aliased(const void* to, const void* from, std::size_t bytes);
+  /**
    * @brief Forgets what is known of a range. What else it will hold is not the checker's concern:
    *        host memory goes back to the program, which may get it from malloc next.
    * @throws std::invalid_argument if part of it is allocated

@@ -46,6 +46,7 @@ Driver look_up_all() {
   look_up(d.cuMemAddressFree, "cuMemAddressFree", 10020);
   look_up(d.cuMemCreate, "cuMemCreate", 10020);
   look_up(d.cuMemRelease, "cuMemRelease", 10020);
+  look_up(d.cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000);
   look_up(d.cuMemMap, "cuMemMap", 10020);
   look_up(d.cuMemUnmap, "cuMemUnmap", 10020);
   look_up(d.cuMemSetAccess, "cuMemSetAccess", 10020);

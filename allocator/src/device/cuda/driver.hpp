@@ -20,6 +20,7 @@ struct Driver {
   PFN_cuMemAddressFree_v10020 cuMemAddressFree = nullptr;
   PFN_cuMemCreate_v10020 cuMemCreate = nullptr;
   PFN_cuMemRelease_v10020 cuMemRelease = nullptr;
+  PFN_cuMemRetainAllocationHandle_v11000 cuMemRetainAllocationHandle = nullptr;
   PFN_cuMemMap_v10020 cuMemMap = nullptr;
   PFN_cuMemUnmap_v10020 cuMemUnmap = nullptr;
   PFN_cuMemSetAccess_v10020 cuMemSetAccess = nullptr;

@@ -70,6 +70,12 @@ void Runtime::do_unmap(void* address, std::size_t bytes) {
   virtual_memory().unmap(static_cast<std::byte*>(address), bytes);
 }
 
+void Runtime::do_alias(void* to, void* from, std::size_t bytes) {
+  const CurrentContext current = enter();
+  const OutsideCapture outside;
+  virtual_memory().alias(static_cast<std::byte*>(to), static_cast<std::byte*>(from), bytes);
+}
+
 void Runtime::allow_peer(int ordinal) {
   if (ordinal == ordinal_) return;
   if (!cuda_peer_access(ordinal, ordinal_)) {

@@ -68,6 +68,7 @@ class Runtime final : public CudaDevice {
   std::size_t page_bytes() const override {
     return virtual_memory_ ? virtual_memory_->page_bytes() : 0;
   }
+  bool can_alias() const override { return virtual_memory_.has_value(); }
 
  private:
   struct HostCall {
@@ -96,6 +97,7 @@ class Runtime final : public CudaDevice {
   void do_release_range(void* base, std::size_t bytes) override;
   void do_map(void* address, std::size_t bytes) override;
   void do_unmap(void* address, std::size_t bytes) override;
+  void do_alias(void* to, void* from, std::size_t bytes) override;
   void* do_allocate_async(std::size_t bytes, StreamHandle stream) override;
   void do_free_async(void* address, StreamHandle stream) override;
   void do_trim_pool(std::size_t keep_bytes) override;

@@ -101,11 +101,13 @@ void VirtualMemory::allow_peer(int ordinal) {
   access_.push_back(access);
 }
 
-void VirtualMemory::fill(std::byte* address, std::size_t bytes) {
+// Each page that `next_page` gives, in this order: its mapping keeps it.
+template <typename NextPage>
+void VirtualMemory::map_all(std::byte* address, std::size_t bytes, const NextPage& next_page) {
   std::size_t mapped = 0;
   try {
     while (mapped < bytes) {
-      const PhysicalPage page = create();
+      const PhysicalPage page = next_page(mapped);
       try {
         map(address + mapped, page);
       } catch (...) {
@@ -113,13 +115,29 @@ void VirtualMemory::fill(std::byte* address, std::size_t bytes) {
         throw;
       }
       mapped += page_bytes_;
-      release(page);  // its mapping keeps it
+      release(page);
     }
     allow(address, bytes);
   } catch (...) {
     if (mapped > 0) static_cast<void>(driver().cuMemUnmap(device_pointer(address), mapped));
     throw;
   }
+}
+
+void VirtualMemory::fill(std::byte* address, std::size_t bytes) {
+  map_all(address, bytes, [&](std::size_t) { return create(); });
+}
+
+// The driver knows which page lies where: a handle of it is one more reference.
+PhysicalPage VirtualMemory::page_at(std::byte* address) const {
+  PhysicalPage page;
+  check(driver().cuMemRetainAllocationHandle(&page.handle, address), "cuMemRetainAllocationHandle",
+        static_cast<void*>(address));
+  return page;
+}
+
+void VirtualMemory::alias(std::byte* to, std::byte* from, std::size_t bytes) {
+  map_all(to, bytes, [&](std::size_t at) { return page_at(from + at); });
 }
 
 void VirtualMemory::unmap(std::byte* address, std::size_t bytes) {

@@ -60,10 +60,19 @@ class VirtualMemory {
    * @throws DeviceError (out_of_memory when the GPU has too few); nothing is mapped then
    */
   void fill(std::byte* address, std::size_t bytes);
+  /**
+   * @brief Maps the pages at `from`, which are all mapped, at `to` as well, allowed. They go back
+   *        to the driver when they are unmapped from both.
+   * @throws DeviceError; nothing is mapped at `to` then
+   */
+  void alias(std::byte* to, std::byte* from, std::size_t bytes);
   /** @brief Unmaps memory that is all mapped. Memory mapped later needs its access rights again. */
   void unmap(std::byte* address, std::size_t bytes);
 
  private:
+  [[nodiscard]] PhysicalPage page_at(std::byte* address) const;
+  template <typename NextPage>
+  void map_all(std::byte* address, std::size_t bytes, const NextPage& next_page);
   void set_access(std::byte* address, std::size_t bytes, const CUmemAccessDesc* to,
                   std::size_t count) const;
 

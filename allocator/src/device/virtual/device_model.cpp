@@ -229,6 +229,10 @@ Nanoseconds DeviceModel::mapping_time(std::size_t bytes) const {
   return profile.page_time * static_cast<Nanoseconds::rep>(bytes / page_bytes);
 }
 
+Nanoseconds DeviceModel::alias_time(std::size_t bytes) const {
+  return profile.alias_time * static_cast<Nanoseconds::rep>(bytes / page_bytes);
+}
+
 Demand DeviceModel::kernel_demand(const Cost& cost) const {
   Demand demand;
   demand.shares = {cost.flops / profile.flops * kNanoseconds,

@@ -75,6 +75,7 @@ class DeviceModel {
 
   /** @brief Host time to map or unmap the pages of `bytes`, in addition to the call's own time. */
   [[nodiscard]] Nanoseconds mapping_time(std::size_t bytes) const;
+  [[nodiscard]] Nanoseconds alias_time(std::size_t bytes) const;
   [[nodiscard]] Demand kernel_demand(const Cost& cost) const;
   [[nodiscard]] Demand copy_demand(std::size_t bytes, double bandwidth) const;
   [[nodiscard]] Demand local_copy_demand(std::size_t bytes) const;

@@ -1,19 +1,14 @@
 #include "device/virtual/memory.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 
+#include "device/range_page.hpp"
+#include "device/virtual/host_memory.hpp"
 #include "millrace/round_up.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#endif
 
 namespace millrace::simulation {
 namespace {
@@ -24,28 +19,6 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kAddressesPerByte = 2;
 // Of all ranges together.
 constexpr std::size_t kPositions = std::size_t{1} << 46;
-
-[[noreturn]] void fail(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
-std::byte* map_memory(void* where, std::size_t bytes, int protection, int flags, int file) {
-  void* const address = mmap(where, bytes, protection, flags | MAP_NORESERVE, file, 0);
-  if (address == MAP_FAILED) fail("mapping the memory of a virtual device");
-  return static_cast<std::byte*>(address);
-}
-
-void poison([[maybe_unused]] std::byte* address, [[maybe_unused]] std::size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
-  __asan_poison_memory_region(address, bytes);
-#endif
-}
-
-void unpoison([[maybe_unused]] std::byte* address, [[maybe_unused]] std::size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
-  __asan_unpoison_memory_region(address, bytes);
-#endif
-}
 
 }  // namespace
 
@@ -92,8 +65,13 @@ void Arena::forget(std::size_t offset, std::size_t bytes) {
   if (kernel_base_ != nullptr) unpoison(kernel_base_ + offset, bytes);
 }
 
+GrowableRange::GrowableRange(std::size_t bytes, bool data) : addresses(bytes) {
+  if (data) kernel.emplace(bytes);
+}
+
 GrowableRange::~GrowableRange() {
-  for (const auto& [offset, bytes] : mapped.pieces()) arena.forget(offset, bytes);
+  if (!kernel) return;
+  for (const auto& [offset, bytes] : mapped.pieces()) unpoison(kernel->base() + offset, bytes);
 }
 
 DeviceMemory::DeviceMemory(std::size_t bytes, std::size_t granularity, bool data)
@@ -102,7 +80,8 @@ DeviceMemory::DeviceMemory(std::size_t bytes, std::size_t granularity, bool data
       data_(data),
       arena_(total_ * kAddressesPerByte, data),
       space_(total_ * kAddressesPerByte),
-      positions_(kPositions) {}
+      positions_(kPositions),
+      pages_(range_page(granularity, total_), total_, data) {}
 
 DeviceMemory::~DeviceMemory() {
   for (const auto& [offset, size] : space_.taken()) arena_.forget(offset, size);
@@ -130,7 +109,7 @@ void* DeviceMemory::reserve(std::size_t bytes) {
   if (!position) return nullptr;
   auto range = std::make_unique<GrowableRange>(bytes, data_);
   range->position = *position;
-  std::byte* const base = range->arena.at(0);
+  std::byte* const base = range->addresses.base();
   ranges_.emplace(base, std::move(range));
   return base;
 }
@@ -143,7 +122,7 @@ GrowableRange* DeviceMemory::range_at(const void* base) noexcept {
 GrowableRange* DeviceMemory::range_of(const void* address, std::size_t bytes) noexcept {
   auto* const range = const_cast<GrowableRange*>(range_with(address));
   if (range == nullptr) return nullptr;
-  const Reservation& addresses = range->arena.addresses();
+  const Reservation& addresses = range->addresses;
   return bytes <= addresses.size() - addresses.offset(address) ? range : nullptr;
 }
 
@@ -153,19 +132,47 @@ void DeviceMemory::release(const void* base) {
   ranges_.erase(range);
 }
 
+void DeviceMemory::show(GrowableRange& range, std::size_t offset, PhysicalPages::Page page) {
+  range.pages[offset] = page;
+  if (range.kernel) pages_.show(page, range.kernel_address(offset));
+}
+
 bool DeviceMemory::map(GrowableRange& range, const void* address, std::size_t bytes) {
-  const std::size_t offset = range.arena.addresses().offset(address);
+  const std::size_t offset = range.addresses.offset(address);
   if (!range.mapped.add(offset, bytes)) return false;
-  range.arena.appear(offset, bytes);
-  mapped_ += bytes;
+  for (std::size_t at = 0; at < bytes; at += pages_.page_bytes()) {
+    show(range, offset + at, pages_.take());
+  }
+  return true;
+}
+
+bool DeviceMemory::alias(GrowableRange& range, const void* to, const GrowableRange& source,
+                         const void* from, std::size_t bytes) {
+  const std::size_t offset = range.addresses.offset(to);
+  const std::size_t first = source.addresses.offset(from);
+  if (!range.mapped.add(offset, bytes)) return false;
+  for (std::size_t at = 0; at < bytes; at += pages_.page_bytes()) {
+    const PhysicalPages::Page page = source.pages.at(first + at);
+    pages_.share(page);
+    show(range, offset + at, page);
+  }
   return true;
 }
 
 bool DeviceMemory::unmap(GrowableRange& range, const void* address, std::size_t bytes) {
-  const std::size_t offset = range.arena.addresses().offset(address);
+  const std::size_t offset = range.addresses.offset(address);
   if (!range.mapped.remove(offset, bytes)) return false;
-  range.arena.vanish(offset, bytes);
-  mapped_ -= bytes;
+  for (std::size_t at = 0; at < bytes; at += pages_.page_bytes()) {
+    const auto page = range.pages.find(offset + at);
+    pages_.drop(page->second);
+    range.pages.erase(page);
+  }
+  if (range.kernel) {
+    // Work that still uses it, which is an error, finds other memory there and does not crash.
+    std::byte* const hidden = range.kernel_address(offset);
+    unpoison(hidden, bytes);
+    map_memory(hidden, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+  }
   return true;
 }
 
@@ -173,7 +180,7 @@ const GrowableRange* DeviceMemory::range_with(const void* address) const noexcep
   const auto next = ranges_.upper_bound(static_cast<const std::byte*>(address));
   if (next == ranges_.begin()) return nullptr;
   const GrowableRange& range = *std::prev(next)->second;
-  return range.arena.addresses().contains(address) ? &range : nullptr;
+  return range.addresses.contains(address) ? &range : nullptr;
 }
 
 bool DeviceMemory::contains(const void* address) const noexcept {
@@ -188,19 +195,19 @@ bool DeviceMemory::holds(const void* address, std::size_t bytes) const noexcept 
   const Reservation& addresses = arena_.addresses();
   if (addresses.contains(address)) return space_.holds(addresses.offset(address), bytes);
   const GrowableRange* const range = range_with(address);
-  return range != nullptr && range->mapped.holds(range->arena.addresses().offset(address), bytes);
+  return range != nullptr && range->mapped.holds(range->addresses.offset(address), bytes);
 }
 
 std::size_t DeviceMemory::offset(const void* address) const noexcept {
   const GrowableRange* const range = range_with(address);
   if (range == nullptr) return arena_.addresses().offset(address);
-  return arena_.addresses().size() + range->position + range->arena.addresses().offset(address);
+  return arena_.addresses().size() + range->position + range->addresses.offset(address);
 }
 
 std::byte* DeviceMemory::kernel_address(const void* address) const noexcept {
   const GrowableRange* const range = range_with(address);
-  const Arena& arena = range == nullptr ? arena_ : range->arena;
-  return arena.kernel_address(arena.addresses().offset(address));
+  if (range != nullptr) return range->kernel_address(range->addresses.offset(address));
+  return arena_.kernel_address(arena_.addresses().offset(address));
 }
 
 void* PinnedMemory::allocate(std::size_t bytes) {

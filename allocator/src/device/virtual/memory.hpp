@@ -5,8 +5,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 
 #include "device/virtual/address_space.hpp"
+#include "device/virtual/physical_pages.hpp"
 #include "millrace/device/operation.hpp"
 
 namespace millrace::simulation {
@@ -61,15 +63,22 @@ class Arena {
   std::byte* kernel_base_ = nullptr;
 };
 
-/** @brief Addresses under which memory comes and goes. */
+/** @brief Addresses under which pages come and go, and a second mapping of them for kernels. */
 struct GrowableRange {
-  GrowableRange(std::size_t bytes, bool data) : arena(bytes, data) {}
+  GrowableRange(std::size_t bytes, bool data);
   ~GrowableRange();
   GrowableRange(const GrowableRange&) = delete;
   GrowableRange& operator=(const GrowableRange&) = delete;
 
-  Arena arena;
+  /** @brief Where kernels find an offset. Only with data. */
+  [[nodiscard]] std::byte* kernel_address(std::size_t offset) const noexcept {
+    return kernel ? kernel->base() + offset : nullptr;
+  }
+
+  Reservation addresses;
+  std::optional<Reservation> kernel;  ///< as long as `addresses`
   MappedOffsets mapped;
+  std::unordered_map<std::size_t, PhysicalPages::Page> pages;  ///< by offset
   std::size_t position = 0;  ///< where it counts as lying in the device's address space
 };
 
@@ -97,6 +106,12 @@ class DeviceMemory {
   [[nodiscard]] bool map(GrowableRange& range, const void* address, std::size_t bytes);
   /** @return false if some of it is not mapped */
   [[nodiscard]] bool unmap(GrowableRange& range, const void* address, std::size_t bytes);
+  /**
+   * @brief Maps the pages at `from`, which are all mapped, at `to` as well.
+   * @return false if something is mapped at some of `to`
+   */
+  [[nodiscard]] bool alias(GrowableRange& range, const void* to, const GrowableRange& source,
+                           const void* from, std::size_t bytes);
 
   [[nodiscard]] bool contains(const void* address) const noexcept;
   /** @brief Whether `address` is one that `allocate` gave and that is not freed. */
@@ -106,7 +121,9 @@ class DeviceMemory {
   /** @brief Offset in the device's address space; ranges come after all memory of `allocate`. */
   [[nodiscard]] std::size_t offset(const void* address) const noexcept;
   [[nodiscard]] std::size_t total() const noexcept { return total_; }
-  [[nodiscard]] std::size_t used() const noexcept { return space_.taken_bytes() + mapped_; }
+  [[nodiscard]] std::size_t used() const noexcept {
+    return space_.taken_bytes() + pages_.used_bytes();
+  }
   [[nodiscard]] std::size_t granularity() const noexcept { return granularity_; }
 
   /** @brief Where kernels find `address`. Only with data, only for what is there. */
@@ -114,6 +131,7 @@ class DeviceMemory {
 
  private:
   [[nodiscard]] const GrowableRange* range_with(const void* address) const noexcept;
+  void show(GrowableRange& range, std::size_t offset, PhysicalPages::Page page);
 
   std::size_t total_;
   std::size_t granularity_;
@@ -121,8 +139,8 @@ class DeviceMemory {
   Arena arena_;
   AddressSpace space_;
   AddressSpace positions_;
+  PhysicalPages pages_;
   std::map<const std::byte*, std::unique_ptr<GrowableRange>> ranges_;
-  std::size_t mapped_ = 0;
 };
 
 /** @brief Pinned memory: readable and writable by the host at known addresses. */

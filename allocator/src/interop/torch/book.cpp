@@ -67,11 +67,27 @@ void Book::unclaim(std::size_t bytes) {
   claimed_ -= bytes;
 }
 
-// A range's pages become one segment with those beside them: PyTorch shows a range as one, too.
 void Book::add_segment(void* base, std::size_t bytes, bool mapped, bool small, TorchPoolId pool) {
-  const Cause& cause = cause_here;
-  const std::uintptr_t address = number(base);
   const std::lock_guard lock{mutex_};
+  add(number(base), bytes, mapped, small, pool);
+}
+
+void Book::remove_segment(void* base, std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  remove(number(base), bytes);
+}
+
+void Book::move_segment(void* to, void* from, std::size_t bytes, TorchPoolId pool) {
+  const std::lock_guard lock{mutex_};
+  remove(number(from), bytes);
+  claimed_ += bytes;
+  add(number(to), bytes, true, false, pool);
+}
+
+// A range's pages become one segment with those beside them: PyTorch shows a range as one, too.
+void Book::add(std::uintptr_t address, std::size_t bytes, bool mapped, bool small,
+               TorchPoolId pool) {
+  const Cause& cause = cause_here;
   const auto joins = [&](const Segment& other) {
     return mapped && other.mapped && other.pool == pool;
   };
@@ -111,9 +127,7 @@ void Book::add_segment(void* base, std::size_t bytes, bool mapped, bool small, T
          .context = cause.context});
 }
 
-void Book::remove_segment(void* base, std::size_t bytes) {
-  const std::uintptr_t address = number(base);
-  const std::lock_guard lock{mutex_};
+void Book::remove(std::uintptr_t address, std::size_t bytes) {
   const auto found = segment_at(address);
   if (found == segments_.end()) return;
   const Segment was = found->second;

@@ -66,6 +66,9 @@ class Book {
   void add_segment(void* base, std::size_t bytes, bool mapped, bool small, TorchPoolId pool);
   /** @brief Bytes of a segment without live blocks, or of its free part, are given up. */
   void remove_segment(void* base, std::size_t bytes);
+  /** @brief A mapped segment's bytes without live blocks have other addresses, within the limit as
+   *         before. */
+  void move_segment(void* to, void* from, std::size_t bytes, TorchPoolId pool);
 
   // Blocks.
   void add_block(void* address, Live live);
@@ -118,6 +121,9 @@ class Book {
   };
   void count(const Segment& kind, const Share& change);
   void count_block(const Live& live, std::int64_t sign);
+  // With the book locked.
+  void add(std::uintptr_t address, std::size_t bytes, bool mapped, bool small, TorchPoolId pool);
+  void remove(std::uintptr_t address, std::size_t bytes);
   [[nodiscard]] Segments::iterator segment_at(std::uintptr_t address);
   [[nodiscard]] std::size_t gaps_around(Segments::const_iterator segment, std::uintptr_t begin,
                                         std::uintptr_t end, bool is_live) const;

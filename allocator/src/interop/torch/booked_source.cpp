@@ -50,4 +50,9 @@ void BookedSource::unmap(void* address, std::size_t bytes) {
   inner_.unmap(address, bytes);
 }
 
+void BookedSource::begin_move(void* to, void* from, std::size_t bytes) {
+  inner_.begin_move(to, from, bytes);
+  book_.move_segment(to, from, bytes, pool_);
+}
+
 }  // namespace millrace::torch

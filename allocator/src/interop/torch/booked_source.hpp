@@ -22,6 +22,9 @@ class BookedSource final : public SegmentSource {
   void give_back(AddressRange range) override { inner_.give_back(range); }
   void map(void* address, std::size_t bytes) override;
   void unmap(void* address, std::size_t bytes) override;
+  [[nodiscard]] bool can_move() const override { return inner_.can_move(); }
+  void begin_move(void* to, void* from, std::size_t bytes) override;
+  void end_move(void* from, std::size_t bytes) override { inner_.end_move(from, bytes); }
 
  private:
   void claim(std::size_t bytes) const;

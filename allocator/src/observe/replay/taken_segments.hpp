@@ -32,6 +32,9 @@ class TakenSegments final : public AllocationObserver {
     if (trace_ != nullptr) trace_->segment_released(base, bytes);
     reserved -= bytes;
   }
+  void pages_moved(void* to, void* from, std::size_t bytes) override {
+    if (trace_ != nullptr) trace_->pages_moved(to, from, bytes);
+  }
 
   std::vector<std::size_t> taken;
   std::size_t reserved = 0;

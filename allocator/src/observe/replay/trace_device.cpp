@@ -96,7 +96,9 @@ void TraceDevice::do_map(void*, std::size_t bytes) {
   used_ += bytes;
 }
 
-void TraceDevice::do_unmap(void*, std::size_t bytes) { used_ -= bytes; }
+void TraceDevice::do_unmap(void* address, std::size_t bytes) {
+  used_ -= aliased_.unmap(address, bytes);
+}
 
 void* TraceDevice::do_allocate_host(std::size_t bytes) { return do_allocate(bytes); }
 

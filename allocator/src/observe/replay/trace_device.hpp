@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "millrace/device/aliased_pages.hpp"
 #include "millrace/device/device.hpp"
 
 namespace millrace {
@@ -27,7 +28,8 @@ class TraceDevice final : public Device {
   bool has_driver_pool() const override { return false; }
   // Not the legacy stream, whose handle is 0.
   StreamHandle per_thread_stream() override { return {reinterpret_cast<void*>(2)}; }  // NOLINT
-  std::size_t page_bytes() const override { return std::size_t{2} << 20; }
+  std::size_t page_bytes() const override { return kPage; }
+  bool can_alias() const override { return true; }
 
   /** @brief The next allocation of this size gets this address. */
   void expect(std::uint64_t address, std::size_t bytes);
@@ -39,6 +41,8 @@ class TraceDevice final : public Device {
   void adopt(std::uint64_t address, std::size_t bytes);
 
  private:
+  static constexpr std::size_t kPage = std::size_t{2} << 20;
+
   struct EventState {
     StreamHandle stream;
     bool recorded = false;
@@ -56,6 +60,9 @@ class TraceDevice final : public Device {
   void do_release_range(void* base, std::size_t) override;
   void do_map(void* address, std::size_t bytes) override;
   void do_unmap(void* address, std::size_t bytes) override;
+  void do_alias(void* to, void* from, std::size_t bytes) override {
+    aliased_.alias(to, from, bytes);
+  }
   StreamHandle do_create_stream(const StreamOptions&) override;
   void do_destroy_stream(StreamHandle) override {}
   std::uint64_t do_stream_id(StreamHandle stream) override;
@@ -77,6 +84,7 @@ class TraceDevice final : public Device {
 
   std::size_t bytes_;
   std::size_t used_ = 0;
+  AliasedPages aliased_{kPage};
   std::uint64_t next_address_ = std::uint64_t{1} << 47;
   std::uint64_t next_handle_ = 16;
   std::deque<std::pair<std::uint64_t, std::size_t>> expected_;

@@ -31,4 +31,8 @@ void CombinedTrace::Part::segment_released(void* base, std::size_t bytes) {
   whole_.trace_.segment_released(base, bytes);
 }
 
+void CombinedTrace::Part::pages_moved(void* to, void* from, std::size_t bytes) {
+  whole_.trace_.pages_moved(to, from, bytes);
+}
+
 }  // namespace millrace

@@ -29,6 +29,7 @@ class CombinedTrace {
     void freed(const FreeEvent& event) override;
     void segment_acquired(void* base, std::size_t bytes) override;
     void segment_released(void* base, std::size_t bytes) override;
+    void pages_moved(void* to, void* from, std::size_t bytes) override;
 
    private:
     CombinedTrace& whole_;

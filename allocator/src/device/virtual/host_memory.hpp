@@ -1,0 +1,41 @@
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <system_error>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace millrace::simulation {
+
+[[noreturn]] inline void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+/** @brief mmap without a reservation of swap. @throws std::system_error */
+inline std::byte* map_memory(void* where, std::size_t bytes, int protection, int flags, int file,
+                             std::size_t offset = 0) {
+  void* const address =
+      mmap(where, bytes, protection, flags | MAP_NORESERVE, file, static_cast<off_t>(offset));
+  if (address == MAP_FAILED) fail("mapping the memory of a virtual device");
+  return static_cast<std::byte*>(address);
+}
+
+// What AddressSanitizer refuses to everybody but the kernels that were given it.
+inline void poison([[maybe_unused]] std::byte* address, [[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_poison_memory_region(address, bytes);
+#endif
+}
+
+inline void unpoison([[maybe_unused]] std::byte* address, [[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(address, bytes);
+#endif
+}
+
+}  // namespace millrace::simulation
