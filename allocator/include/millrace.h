@@ -232,11 +232,24 @@ MILLRACE_EXPORT millrace_status millrace_statistics_json(int device, char* text,
                                                          size_t* size);
 
 /**
+ * @brief Records the allocations, frees and segments from now on, for snapshots; what was recorded
+ *        before is forgotten. Allocations are slower meanwhile.
+ *
+ * @param allocations   the newest that are kept, with all that are live; 0: nothing is recorded
+ * @param stack_frames  innermost frames of the stack of each allocation; 0: no stacks
+ */
+MILLRACE_EXPORT millrace_status millrace_record_history(int device, size_t allocations,
+                                                        unsigned stack_frames);
+
+/** @brief Begins a part of the program with this name in the history; nothing without a history. */
+MILLRACE_EXPORT millrace_status millrace_annotate(int device, const char* name);
+
+/**
  * @brief Writes every segment and block, and the statistics, as JSON to a file. docs/c-interface.md
  *        describes it. Does not wait for the GPU.
  *
- * If the name ends with ".pickle", the file is a memory snapshot of PyTorch's, without events and
- * statistics: its viewer opens it.
+ * If the name ends with ".pickle", the file is a memory snapshot of PyTorch's, without statistics,
+ * and with the history if one is recorded: its viewer opens it.
  * A file that is there is replaced when the new one is complete.
  */
 MILLRACE_EXPORT millrace_status millrace_snapshot(int device, const char* path);

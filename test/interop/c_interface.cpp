@@ -1,13 +1,18 @@
 // millrace.h, on a default memory that is a virtual device's.
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "millrace.h"
 #include "millrace/config.hpp"
+#include "millrace/observe/allocation_trace.hpp"
 #include "millrace/observe/trace/read_trace.hpp"
+#include "millrace/observe/trace/write_snapshot.hpp"
 #include "test/interop/bench.hpp"
 #include "test/support/temporary_folder.hpp"
 
@@ -290,6 +295,111 @@ TEST_CASE("a snapshot has every byte that is reserved, and replaces the file whe
   }
   bench.free(block, stream);
   bench.free(small, stream);
+}
+
+namespace {
+
+/// What the events of a snapshot lead to, from nothing: live blocks and reserved bytes.
+struct Outcome {
+  explicit Outcome(const trace::TorchSnapshot& snapshot) {
+    for (const trace::TorchEvent& event : snapshot.traces.at(0)) {
+      using enum trace::TorchAction;
+      if (event.action == alloc) live[event.address] = event.bytes;
+      if (event.action == free_requested) live.erase(event.address);
+      if (event.action == segment_alloc || event.action == segment_map) reserved += event.bytes;
+      if (event.action == segment_free || event.action == segment_unmap) reserved -= event.bytes;
+      if (event.action == alloc) ++allocations;
+    }
+  }
+  std::map<std::uint64_t, std::uint64_t> live;
+  std::uint64_t reserved = 0, allocations = 0;
+};
+
+trace::TorchSnapshot written(const TemporaryFolder& folder) {
+  const std::string path = (folder.path() / "snapshot.pickle").string();
+  REQUIRE(millrace_snapshot(0, path.c_str()) == MILLRACE_OK);
+  return whole_snapshot(trace::read_trace(path));
+}
+
+}  // namespace
+
+TEST_CASE("the events of a recorded history lead to the blocks of the snapshot") {
+  CBench bench;
+  const TemporaryFolder folder;
+  CUstream_st* const main = bench.create_stream();
+  CUstream_st* const copy = bench.create_stream();
+  void* const older = bench.malloc(7 * MiB, main);  // from before the history
+  const bool stacks = GENERATE(false, true);
+  REQUIRE(millrace_record_history(0, 1000, stacks ? 16 : 0) == MILLRACE_OK);
+  REQUIRE(millrace_annotate(0, "step 1") == MILLRACE_OK);
+  std::vector<void*> live;
+  for (std::size_t i = 1; i <= 30; ++i) {
+    live.push_back(bench.malloc(i * 300'000, i % 3 == 0 ? copy : main));
+    if (i % 2 == 0) bench.free(std::exchange(live[i / 2], nullptr), main);
+  }
+  const trace::TorchSnapshot snapshot = written(folder);
+  const Outcome outcome{snapshot};
+  std::map<std::uint64_t, std::uint64_t> blocks;
+  std::size_t reserved = 0;
+  for (const trace::TorchSegment& segment : snapshot.segments) {
+    reserved += segment.bytes;
+    for (const trace::TorchBlock& block : segment.blocks) {
+      if (block.state != trace::BlockState::allocated) continue;
+      blocks[block.address] = block.requested;
+      CHECK((block.stack != trace::StackTable::kNone) == stacks);
+    }
+  }
+  CHECK(outcome.live == blocks);
+  CHECK(blocks.size() == bench.memory.statistics().live_blocks);
+  CHECK(outcome.reserved == reserved);
+  CHECK(reserved == bench.reserved());
+  CHECK(outcome.allocations == 31);
+  CHECK(blocks.at(reinterpret_cast<std::uintptr_t>(older)) == 7 * MiB);
+  REQUIRE(snapshot.marks.size() == 2);
+  CHECK(snapshot.labels.at(snapshot.marks[0].name) == "step 1");
+  CHECK(snapshot.marks[0].time_us > 1'000'000'000'000'000);  // of this century
+
+  REQUIRE(millrace_record_history(0, 0, 0) == MILLRACE_OK);
+  const trace::TorchSnapshot present = written(folder);
+  CHECK(present.traces.at(0).empty());
+  CHECK(present.segments.size() == snapshot.segments.size());
+  for (void* const each : live) {
+    if (each != nullptr) bench.free(each, main);
+  }
+  bench.free(older, main);
+}
+
+TEST_CASE("a history keeps the newest allocations, and all that are live") {
+  CBench bench;
+  const TemporaryFolder folder;
+  CUstream_st* const stream = bench.create_stream();
+  REQUIRE(millrace_record_history(0, 100, 0) == MILLRACE_OK);
+  void* const kept = bench.malloc(MiB, stream);
+  for (int i = 0; i < 2000; ++i) {
+    bench.free(bench.malloc(4096, stream), stream);
+    if (i % 100 == 0) bench.memory.synchronize(stream);
+  }
+  const trace::TorchSnapshot snapshot = written(folder);
+  const Outcome outcome{snapshot};
+  CHECK(outcome.allocations >= 100);
+  CHECK(outcome.allocations < 1000);
+  CHECK(outcome.live.size() == 1);
+  CHECK(outcome.live.contains(reinterpret_cast<std::uintptr_t>(kept)));
+  CHECK(outcome.reserved == bench.reserved());
+  bench.free(kept, stream);
+}
+
+TEST_CASE("a program's own observer is told beside the history") {
+  CBench bench;
+  CUstream_st* const stream = bench.create_stream();
+  AllocationTrace own;
+  bench.memory.observe(&own);
+  bench.memory.record_history({.allocations = 10});
+  bench.free(bench.malloc(MiB, stream), stream);
+  bench.memory.record_history({});
+  bench.free(bench.malloc(MiB, stream), stream);
+  CHECK(own.blocks().size() == 2);
+  bench.memory.observe(nullptr);
 }
 
 }  // namespace millrace::test

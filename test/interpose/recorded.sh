@@ -30,4 +30,10 @@ actions = [event["action"] for event in snapshot["device_traces"][0]]
 assert actions.count("alloc") == 20, actions
 assert actions.count("free_completed") == 20, actions
 PROGRAM
+"$millrace" run --snapshot run.pickle --virtual instant,memory=2GiB -- "$program" counted_by_hand 2>run.txt
+"$millrace" run --snapshot run.pickle --virtual instant,memory=2GiB -- "$program" counted_by_hand 2>run.txt # replaced
+"$millrace" explain --replay none --format json run.pickle | grep "counted_by_hand"
+echo "not a snapshot" >note.txt
+if "$millrace" run --snapshot note.txt --virtual instant -- "$program" counted_by_hand 2>refused.txt; then exit 1; fi
+grep "exists, and is not a snapshot" refused.txt
 echo "recorded, replayed and read back"

@@ -11,6 +11,7 @@
 #include "millrace/observe/driver_model.hpp"
 #include "millrace/observe/replay.hpp"
 #include "millrace/observe/trace/read_trace.hpp"
+#include "millrace/observe/trace/write_snapshot.hpp"
 #include "test/interpose/run.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/scratch_folder.hpp"
@@ -184,4 +185,39 @@ TEST_CASE("a recorded program ends as it ends alone") {
   CAPTURE(recorded.ran.errors);
   CHECK(recorded.ran.code == (name == "exit_in_a_host_function" ? 3 : 0));
   CHECK(recorded.log().warnings == std::vector<std::string>{});
+}
+
+// MILLRACE_RUN_SNAPSHOT: what Millrace's allocator did, for PyTorch's viewer.
+
+TEST_CASE("the snapshot of a run has the bytes of its report, and the stacks of its allocations") {
+  for (const char* const words : {"counted_by_hand", "two_gpus"}) {
+    CAPTURE(words);
+    const millrace::test::ScratchFolder folder;
+    const Ran ran = run(words, "instant,gpus=2",
+                        "MILLRACE_RUN_SNAPSHOT='" + (folder / "run.pickle").string() + "'");
+    REQUIRE(ran.code == 0);
+    CHECK(folder.names() == std::vector<std::string>{"run.pickle"});
+    const TorchSnapshot snapshot = whole_snapshot(read_trace(folder / "run.pickle"));
+    for (const auto& gpu : ran.report.at("gpus")) {
+      const std::uint32_t device = gpu.at("gpu");
+      std::size_t reserved = 0, requested = 0, allocations = 0;
+      for (const TorchSegment& segment : snapshot.segments) {
+        if (segment.device != device) continue;
+        reserved += segment.bytes;
+        for (const TorchBlock& block : segment.blocks)
+          requested += block.state == BlockState::allocated ? block.requested : 0;
+      }
+      for (const TorchEvent& event : snapshot.traces.at(device)) {
+        if (event.action != TorchAction::alloc) continue;
+        ++allocations;
+        std::string functions;
+        for (const StackTable::FrameId frame : snapshot.stacks.frames_of(event.stack))
+          functions += snapshot.stacks.at(frame).function + '\n';
+        CHECK_THAT(functions, ContainsSubstring(words) && !ContainsSubstring("millrace::"));
+      }
+      CHECK(reserved == gpu.at("bytes").at("reserved").at("current"));
+      CHECK(requested == gpu.at("bytes").at("requested").at("current"));
+      CHECK(allocations == gpu.at("counts").at("allocations"));
+    }
+  }
 }

@@ -1,8 +1,11 @@
 #include "millrace/observe/trace_snapshot.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/device/stream.hpp"
@@ -28,9 +31,47 @@ TorchSnapshot read_back(const TorchSnapshot& snapshot) {
   return read;
 }
 
-void check_same(const TorchSnapshot& read, const TorchSnapshot& written) {
+/// Stacks and labels as text, since their numbers are those of one snapshot.
+std::string text_of(const TorchSnapshot& snapshot, StackTable::Id stack, LabelTable::Id label) {
+  std::string text = snapshot.labels.at(label);
+  for (const StackTable::FrameId id : snapshot.stacks.frames_of(stack)) {
+    const StackFrame& frame = snapshot.stacks.at(id);
+    text += '|' + frame.function + ' ' + frame.file + ':' + std::to_string(frame.line);
+  }
+  return text;
+}
+
+/// Moves the texts out of the records, which can then be compared.
+template <typename Record>
+void take_texts(std::vector<Record>& records, const TorchSnapshot& of,
+                std::vector<std::string>& texts) {
+  for (Record& record : records) {
+    texts.push_back(text_of(of, record.stack, record.label));
+    record.stack = StackTable::kNone;
+    record.label = LabelTable::kNone;
+  }
+}
+
+std::vector<std::string> take_texts(TorchSnapshot& snapshot) {
+  std::vector<std::string> texts;
+  for (TorchSegment& segment : snapshot.segments) take_texts(segment.blocks, snapshot, texts);
+  for (TorchSegment& segment : snapshot.host_segments) take_texts(segment.blocks, snapshot, texts);
+  for (auto& trace : snapshot.traces) take_texts(trace, snapshot, texts);
+  take_texts(snapshot.host_trace, snapshot, texts);
+  for (TorchMark& mark : snapshot.marks) {
+    texts.push_back(snapshot.labels.at(mark.name));
+    mark.name = LabelTable::kNone;
+  }
+  return texts;
+}
+
+void check_same(TorchSnapshot read, TorchSnapshot written) {
+  CHECK(take_texts(read) == take_texts(written));
   CHECK(read.segments == written.segments);
   CHECK(read.traces == written.traces);
+  CHECK(read.host_segments == written.host_segments);
+  CHECK(read.host_trace == written.host_trace);
+  CHECK(read.marks == written.marks);
   CHECK(read.settings == written.settings);
 }
 
@@ -40,7 +81,7 @@ class RandomSnapshot {
   explicit RandomSnapshot(std::uint64_t seed) : random_(seed) {}
 
   TorchSnapshot make() {
-    TorchSnapshot snapshot;
+    add_texts();
     for (std::uint64_t i = 1 + below(20); i > 0; --i) snapshot.segments.push_back(segment());
     // Without one that waits, a trace without completions is completed as it is read.
     TorchBlock& waits = snapshot.segments.front().blocks.front();
@@ -48,14 +89,22 @@ class RandomSnapshot {
     waits.requested = waits.bytes;
     for (std::uint64_t i = below(3); i > 0; --i) {
       auto& trace = snapshot.traces.emplace_back();
-      for (std::uint64_t j = below(50); j > 0; --j) trace.push_back(event());
+      for (std::uint64_t j = below(10) == 0 ? 2500 : below(50); j > 0; --j)
+        trace.push_back(event());
+    }
+    if (below(2) == 0) add_host();
+    for (std::uint64_t i = below(5); i > 0; --i) {
+      snapshot.marks.push_back({.name = label(),
+                                .begins = below(2) == 0,
+                                .device = static_cast<std::uint32_t>(below(3)),
+                                .time_us = static_cast<std::int64_t>(100 - i)});
     }
     if (below(2) == 0) snapshot.settings.max_split_size = any() + 1;
     snapshot.settings.roundup_power2_divisions[below(16)] = 4;
     snapshot.settings.garbage_collection_threshold = 0.25 * static_cast<double>(below(4));
     snapshot.settings.expandable_segments = below(2) == 0;
     snapshot.settings.configuration = below(2) == 0 ? "" : "garbage_collection_threshold:0.8";
-    return snapshot;
+    return std::move(snapshot);
   }
 
  private:
@@ -65,6 +114,32 @@ class RandomSnapshot {
   std::int64_t any_signed() {
     const auto value = static_cast<std::int64_t>(random_() >> (1 + below(63)));
     return below(2) == 0 ? value : -value;
+  }
+
+  void add_texts() {
+    for (std::uint64_t i = below(20); i > 0; --i) {
+      static_cast<void>(
+          snapshot.stacks.frame({"model.py", "layer_" + std::to_string(i), below(99)}));
+    }
+    for (std::uint64_t i = below(30); snapshot.stacks.frame_count() > 0 && i > 0; --i) {
+      const auto outer = static_cast<StackTable::Id>(below(snapshot.stacks.stack_count() + 1));
+      const auto inner = static_cast<StackTable::FrameId>(below(snapshot.stacks.frame_count()));
+      static_cast<void>(snapshot.stacks.push(outer, inner));
+    }
+    for (std::uint64_t i = below(4); i > 0; --i)
+      static_cast<void>(snapshot.labels.add("activations " + std::to_string(i)));
+  }
+  StackTable::Id stack() {
+    return static_cast<StackTable::Id>(below(snapshot.stacks.stack_count() + 1));
+  }
+  LabelTable::Id label() { return static_cast<LabelTable::Id>(below(snapshot.labels.size())); }
+
+  void add_host() {
+    TorchSegment pinned{.address = next_, .bytes = 4096, .large = true};
+    pinned.blocks.push_back({next_, 4096, 4096, BlockState::allocated, stack(), label()});
+    snapshot.host_segments.push_back(pinned);
+    snapshot.host_trace.push_back(event());
+    next_ += 4096;
   }
 
   TorchSegment segment() {
@@ -79,6 +154,10 @@ class RandomSnapshot {
       const auto state = static_cast<BlockState>(below(3));
       const std::uint64_t requested = state == BlockState::inactive ? 0 : 1 + below(bytes);
       segment.blocks.push_back({segment.address + segment.bytes, bytes, requested, state});
+      if (state != BlockState::inactive) {
+        segment.blocks.back().stack = stack();
+        segment.blocks.back().label = label();
+      }
       segment.bytes += bytes;
     }
     next_ += segment.bytes + below(1 << 20);
@@ -94,12 +173,15 @@ class RandomSnapshot {
                      .address = any(),
                      .bytes = any(),
                      .stream = any_signed(),
-                     .time_us = any_signed()};
+                     .time_us = any_signed(),
+                     .stack = stack(),
+                     .label = label()};
     if (event.action != TorchAction::out_of_memory && below(2) == 0)
       event.pool = TorchPool{any_signed(), any_signed()};
     return event;
   }
 
+  TorchSnapshot snapshot;
   std::mt19937_64 random_;
   std::uint64_t next_ = std::uint64_t{1} << 32;
 };
@@ -112,14 +194,15 @@ struct TracedProgram {
         source(device),
         allocator(ordered, source, policy) {
     allocator.observe(&trace);
+    const Tag tags[] = {{}, allocator.tag("weights"), allocator.tag("activations")};
     std::mt19937_64 random{seed};
     Stream main{ordered, {.name = "main"}}, copy{ordered, {.name = "copy"}};
     std::vector<void*> live;
     for (int i = 0; i < 400; ++i) {
       Stream& stream = random() % 2 == 0 ? main : copy;
       if (live.size() < 12 || random() % 2 == 0) {
-        live.push_back(
-            allocator.allocate(1 + random() % (std::uint64_t{1} << (8 + random() % 18)), stream));
+        live.push_back(allocator.allocate(1 + random() % (std::uint64_t{1} << (8 + random() % 18)),
+                                          stream, tags[random() % 3]));
       } else {
         const std::size_t at = random() % live.size();
         allocator.deallocate(live[at], stream);
@@ -128,6 +211,7 @@ struct TracedProgram {
       if (random() % 7 == 0) stream.mark();
       if (random() % 11 == 0) main.wait_stream(copy);
       if (random() % 50 == 0) ordered.synchronize();
+      if (i % 100 == 50) trace.mark("part " + std::to_string(i / 100));
     }
     statistics = allocator.statistics();
     snapshot = torch_snapshot(trace);
@@ -140,7 +224,8 @@ struct TracedProgram {
   OrderedDevice ordered;
   DeviceSource source;
   CachingAllocator allocator;
-  AllocationTrace trace;
+  CallStacks stacks;
+  AllocationTrace trace{{.stacks = &stacks}};
   MemoryStatistics statistics;
   TorchSnapshot snapshot;
 };
@@ -161,7 +246,7 @@ TEST_CASE("PyTorch's own snapshots are written as they were read") {
   if (!data) SKIP("the sample traces are not here: set MILLRACE_DATA");
   for (const char* const name : {"medium_128_inference", "medium_512_inference"}) {
     const auto log = read_trace(*data / "traces" / "pytorch" / (std::string{name} + ".pickle"));
-    check_same(read_back(*log.snapshot), *log.snapshot);
+    check_same(read_back(whole_snapshot(log)), whole_snapshot(log));
   }
 }
 
@@ -197,5 +282,92 @@ TEST_CASE("a snapshot of an allocator's trace has every byte that it holds") {
       CHECK(allocations == program.statistics.counts.allocations);
       for (const LoggedBlock& block : log.blocks) CHECK(block.placed);
     }
+  }
+}
+
+TEST_CASE("a snapshot of a trace has its tags, marks and stacks") {
+  const TracedProgram program{Policy::millrace(), millrace::test::seed()};
+  const TorchSnapshot& snapshot = program.snapshot;
+  std::map<std::string, std::size_t> tagged;
+  for (const TorchEvent& event : snapshot.traces.front()) {
+    if (event.action != TorchAction::alloc) continue;
+    ++tagged[snapshot.labels.at(event.label)];
+    const std::string text = text_of(snapshot, event.stack, LabelTable::kNone);
+    CHECK_THAT(text, Catch::Matchers::ContainsSubstring("TracedProgram"));
+    CHECK_THAT(text, !Catch::Matchers::ContainsSubstring("CachingAllocator"));
+  }
+  CHECK(tagged["weights"] + tagged["activations"] + tagged[""] ==
+        program.statistics.counts.allocations);
+  CHECK(tagged["weights"] > 0);
+  for (const ShareStatistics& share : program.statistics.tags) {
+    if (share.name == "untagged") continue;
+    std::size_t bytes = 0;
+    for (const TorchSegment& segment : snapshot.segments) {
+      for (const TorchBlock& block : segment.blocks) {
+        const bool counts =
+            block.state == BlockState::allocated && snapshot.labels.at(block.label) == share.name;
+        bytes += counts ? block.bytes : 0;
+      }
+    }
+    CHECK(bytes == share.allocated.current);
+  }
+  std::vector<std::string> marks;
+  for (const TorchMark& mark : snapshot.marks)
+    marks.push_back(snapshot.labels.at(mark.name) + (mark.begins ? " begins" : " ends"));
+  CHECK(marks == std::vector<std::string>{"part 0 begins", "part 0 ends", "part 1 begins",
+                                          "part 1 ends", "part 2 begins", "part 2 ends",
+                                          "part 3 begins", "part 3 ends"});
+}
+
+TEST_CASE("snapshots of two devices are one with all of their segments and texts") {
+  const std::uint64_t seed = millrace::test::seed();
+  TorchSnapshot first = RandomSnapshot{seed}.make(), second = RandomSnapshot{seed + 1}.make();
+  first.host_segments.clear();
+  first.host_trace.clear();
+  second = first;
+  for (TorchSegment& segment : second.segments) segment.address += std::uint64_t{1} << 50;
+  TorchSnapshot whole = first;
+  append(whole, second);
+  REQUIRE(whole.segments.size() == 2 * first.segments.size());
+  REQUIRE(whole.traces.size() == first.traces.size());
+  for (std::size_t i = 0; i < whole.traces.size(); ++i)
+    CHECK(whole.traces[i].size() == 2 * first.traces[i].size());
+  std::vector<std::string> texts = take_texts(whole), expected = take_texts(first);
+  const std::vector<std::string> once = expected;
+  expected.insert(expected.end(), once.begin(), once.end());
+  std::ranges::sort(texts);
+  std::ranges::sort(expected);
+  CHECK(texts == expected);
+}
+
+TEST_CASE("memory from before an observer is reported to it as it is") {
+  for (const Policy& policy : {Policy::millrace(), Policy::torch()}) {
+    VirtualMachine machine;
+    VirtualDevice& device = machine.add_device({.data = false});
+    OrderedDevice ordered{device};
+    DeviceSource source{device};
+    CachingAllocator allocator{ordered, source, policy};
+    Stream main{ordered, {.name = "main"}};
+    std::vector<void*> live;
+    for (std::size_t i = 1; i < 40; ++i)
+      live.push_back(allocator.allocate(i * 100'000, main, allocator.tag("weights")));
+    for (std::size_t i = 0; i < live.size(); i += 3)
+      allocator.deallocate(std::exchange(live[i], nullptr), main);
+    AllocationTrace trace;
+    allocator.observe_all(trace);
+    allocator.deallocate(std::exchange(live[1], nullptr), main);
+    live[0] = allocator.allocate(12'345, main);
+    const MemoryStatistics statistics = allocator.statistics();
+    const TorchSnapshot snapshot = torch_snapshot(trace);
+    std::size_t reserved = 0, requested = 0;
+    for (const TorchSegment& segment : snapshot.segments) {
+      reserved += segment.bytes;
+      for (const TorchBlock& block : segment.blocks)
+        requested += block.state == BlockState::allocated ? block.requested : 0;
+    }
+    CHECK(reserved == statistics.bytes.reserved.current);
+    CHECK(requested == statistics.bytes.requested.current);
+    for (void* const each : live) allocator.deallocate(each);
+    allocator.observe(nullptr);
   }
 }

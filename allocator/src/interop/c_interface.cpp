@@ -252,6 +252,20 @@ millrace_status millrace_statistics_json(int device, char* text, size_t bytes, s
   });
 }
 
+millrace_status millrace_record_history(int device, size_t allocations, unsigned stack_frames) {
+  return guarded([&] {
+    default_memory(device).record_history(
+        {.allocations = allocations, .stack_frames = stack_frames});
+  });
+}
+
+millrace_status millrace_annotate(int device, const char* name) {
+  return guarded([&] {
+    if (name == nullptr) throw std::invalid_argument{"millrace_annotate: no name"};
+    default_memory(device).annotate(name);
+  });
+}
+
 millrace_status millrace_snapshot(int device, const char* path) {
   return guarded([&] {
     if (path == nullptr) throw std::invalid_argument{"millrace_snapshot: no path"};

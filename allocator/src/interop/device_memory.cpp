@@ -7,9 +7,11 @@
 #include "interop/debug_settings.hpp"
 #include "interop/debugged_memory.hpp"
 #include "interop/forks.hpp"
+#include "interop/history.hpp"
 #include "interop/plain_streams.hpp"
 #include "millrace/device/cuda_device.hpp"
 #include "millrace/memory/capture_detector.hpp"
+#include "millrace/observe/trace_snapshot.hpp"
 
 namespace millrace {
 namespace {
@@ -80,6 +82,8 @@ struct DeviceMemory::State {
   std::optional<PlainStreams> plain;
   std::optional<DebuggedMemory> debugged;
   Allocator* serves = nullptr;
+  std::unique_ptr<interop::History> history;
+  AllocationObserver* observer = nullptr;  // of the program's
   const int device_id;
   const std::uint32_t forks_before = forks();
 };
@@ -183,6 +187,39 @@ UsableBytes DeviceMemory::usable(StreamRef stream) {
 ScopeId DeviceMemory::open_scope() { return state_->serving().open_scope(); }
 MemoryGauges DeviceMemory::peaks(ScopeId scope) { return state_->serving().peaks(scope); }
 void DeviceMemory::close_scope(ScopeId scope) { state_->serving().close_scope(scope); }
-void DeviceMemory::observe(AllocationObserver* observer) { state_->serving().observe(observer); }
+
+void DeviceMemory::observe(AllocationObserver* observer) {
+  state_->observer = observer;
+  if (state_->history != nullptr) return state_->history->pass_on_to(observer);
+  state_->serving().observe(observer);
+}
+
+void DeviceMemory::record_history(const History& history) {
+  static_cast<void>(state_->serving());
+  std::unique_ptr<interop::History> before;
+  if (history.allocations == 0) {
+    state_->caching.observe(state_->observer);
+    before = std::move(state_->history);
+    return;
+  }
+  auto made = std::make_unique<interop::History>(history.allocations, history.stack_frames);
+  state_->caching.observe_all(*made);
+  made->pass_on_to(state_->observer);
+  before = std::exchange(state_->history, std::move(made));
+}
+
+void DeviceMemory::annotate(std::string name) {
+  if (state_->history != nullptr) state_->history->annotate(std::move(name));
+}
+
+trace::TorchSnapshot DeviceMemory::snapshot() {
+  const auto device = static_cast<std::uint32_t>(state_->device_id);
+  if (state_->history != nullptr) return state_->history->snapshot(device);
+  AllocationTrace present;  // what there is, without the events that led to it
+  state_->caching.report_all(present);
+  trace::TorchSnapshot snapshot = torch_snapshot(present, device);
+  snapshot.traces.back().clear();
+  return snapshot;
+}
 
 }  // namespace millrace

@@ -40,30 +40,10 @@ json describe(const CachingAllocator::SegmentLayout& segment, const DeviceMemory
           {"blocks", std::move(blocks)}};
 }
 
-trace::TorchSegment torch_segment(const CachingAllocator::SegmentLayout& segment, int device) {
-  trace::TorchSegment out;
-  out.device = static_cast<std::uint32_t>(device);
-  out.address = number(segment.base);
-  out.bytes = segment.bytes;
-  out.stream = static_cast<std::int64_t>(number(segment.stream.handle().value));
-  out.large = !segment.small;
-  for (const CachingAllocator::BlockLayout& block : segment.blocks) {
-    out.blocks.push_back(
-        {out.address + block.offset, block.bytes, block.allocated ? block.requested : 0,
-         block.allocated ? trace::BlockState::allocated : trace::BlockState::inactive});
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string pickled_snapshot(DeviceMemory& memory) {
-  trace::TorchSnapshot out;
-  out.traces.resize(static_cast<std::size_t>(memory.device_id()) + 1);
-  for (const CachingAllocator::SegmentLayout& segment : memory.caching().layout()) {
-    out.segments.push_back(torch_segment(segment, memory.device_id()));
-  }
-  return trace::write_torch_snapshot(out);
+  return trace::write_torch_snapshot(memory.snapshot());
 }
 
 json snapshot(DeviceMemory& memory) {

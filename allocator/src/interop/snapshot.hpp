@@ -14,8 +14,7 @@ namespace millrace {
  */
 [[nodiscard]] nlohmann::json snapshot(DeviceMemory& memory);
 
-/** @brief The segments and blocks as a file of PyTorch's snapshots, which its viewer opens. It has
- *         no events. */
+/** @brief DeviceMemory::snapshot as a file, which PyTorch's viewer opens. */
 [[nodiscard]] std::string pickled_snapshot(DeviceMemory& memory);
 
 }  // namespace millrace

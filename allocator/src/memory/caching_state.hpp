@@ -213,6 +213,8 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] Demand demand_of(StreamId stream) const;
   void empty_quick_near(const Request& request);
   void empty_quick();
+  /** @brief Tells of each segment and live block as if it were new. */
+  void report_all(AllocationObserver& observer);
   void empty_quick_for(const Request& request);
   void empty_quick_small(std::size_t least = ClassBins::kGranule);
   void empty_quick_large();

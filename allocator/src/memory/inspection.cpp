@@ -92,6 +92,49 @@ void CachingAllocator::observe(AllocationObserver* observer) {
   state_->observer = observer;  // fronts stay shut while there is one
 }
 
+void CachingAllocator::observe_all(AllocationObserver& observer) {
+  const State::Lock lock = state_->enter();
+  const State::Paused paused{*state_};
+  state_->report_all(observer);
+  state_->observer = &observer;
+}
+
+void CachingAllocator::report_all(AllocationObserver& observer) const {
+  const State::Lock lock = state_->enter();
+  const State::Paused paused{*state_};
+  state_->report_all(observer);
+}
+
+void CachingAllocator::State::report_all(AllocationObserver& observer) {
+  empty_quick();
+  std::vector<const Block*> live;
+  for (const auto& [base, segment] : heap.segments()) {
+    std::byte* begin = nullptr;
+    std::size_t bytes = 0;
+    const auto report = [&] {
+      if (bytes != 0) observer.segment_acquired(begin, bytes);
+      bytes = 0;
+    };
+    for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      if (!block->has_memory()) {
+        report();
+        continue;
+      }
+      if (bytes == 0) begin = block->address;
+      bytes += block->bytes;
+      if (block->state == BlockState::live) live.push_back(block);
+    }
+    report();
+  }
+  std::ranges::sort(live, {}, [](const Block* block) { return block->live.id; });
+  const Frontier nothing;
+  for (const Block* const block : live) {
+    const StreamId owner = block->live.owner.id();
+    observer.allocated({block->live.id, block->address, block->live.requested, block->bytes, owner,
+                        owner, meter.name(block->tag), nothing, nothing});
+  }
+}
+
 std::size_t CachingAllocator::block_size(const void* address) const {
   if (state_->graphs.any()) {
     if (const std::size_t bytes = state_->graphs.block_size(address)) return bytes;

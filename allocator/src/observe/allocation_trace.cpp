@@ -18,8 +18,10 @@ TracePosition known_complete_from(const TracedBlock& block, const OrderingHistor
 }  // namespace
 
 void AllocationTrace::allocated(const AllocationEvent& event) {
+  const CallStacks::Id stack =
+      options_.stacks == nullptr ? CallStacks::kNone : options_.stacks->here();
   const std::lock_guard lock{mutex_};
-  ++position_;
+  next_position();
   ordering_.stream_saw(event.user, event.frontier, position_);
   ordering_.device_finished(event.completed, position_);
   TracedBlock& block = blocks_.emplace_back();
@@ -30,18 +32,19 @@ void AllocationTrace::allocated(const AllocationEvent& event) {
   block.owner = event.owner;
   block.user = event.user;
   block.tag = tag_index(event.tag);
+  block.stack = stack;
   block.allocated = position_;
   keep_bounded();
 }
 
 void AllocationTrace::use_recorded(std::uint64_t id, StreamId stream) {
   const std::lock_guard lock{mutex_};
-  uses_.push_back({++position_, id, stream});
+  uses_.push_back({next_position(), id, stream});
 }
 
 void AllocationTrace::freed(const FreeEvent& event) {
   const std::lock_guard lock{mutex_};
-  ++position_;
+  next_position();
   const auto block = std::ranges::lower_bound(blocks_, event.id, {}, &TracedBlock::id);
   if (block == blocks_.end() || block->id != event.id) return;
   block->freed = position_;
@@ -50,14 +53,22 @@ void AllocationTrace::freed(const FreeEvent& event) {
 
 void AllocationTrace::segment_acquired(void* base, std::size_t bytes) {
   const std::lock_guard lock{mutex_};
-  segments_.push_back({reinterpret_cast<std::uintptr_t>(base), bytes, ++position_, kNever});
+  acquire(base, bytes);
+}
+
+void AllocationTrace::acquire(void* base, std::size_t bytes) {
+  segments_.push_back({reinterpret_cast<std::uintptr_t>(base), bytes, next_position(), kNever});
+}
+
+void AllocationTrace::segment_released(void* base, std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  release(base, bytes);
 }
 
 // Ranges give back what they like of what they got: a segment is then cut into what goes and what
 // stays.
-void AllocationTrace::segment_released(void* base, std::size_t bytes) {
-  const std::lock_guard lock{mutex_};
-  ++position_;
+void AllocationTrace::release(void* base, std::size_t bytes) {
+  next_position();
   const auto begin = reinterpret_cast<std::uintptr_t>(base);
   const std::uintptr_t end = begin + bytes;
   for (std::size_t i = 0; i < segments_.size(); ++i) {
@@ -80,16 +91,16 @@ void AllocationTrace::segment_released(void* base, std::size_t bytes) {
 }
 
 void AllocationTrace::pages_moved(void* to, void* from, std::size_t bytes) {
-  segment_released(from, bytes);
-  segment_acquired(to, bytes);
   const std::lock_guard lock{mutex_};
+  release(from, bytes);
+  acquire(to, bytes);
   moves_.push_back({position_, reinterpret_cast<std::uintptr_t>(to),
                     reinterpret_cast<std::uintptr_t>(from), bytes});
 }
 
 TracePosition AllocationTrace::mark(std::string name) {
   const std::lock_guard lock{mutex_};
-  marks_.push_back({++position_, std::move(name)});
+  marks_.push_back({next_position(), std::move(name)});
   return position_;
 }
 
@@ -122,7 +133,26 @@ void AllocationTrace::discard_before(TracePosition position) {
   for (const TracedBlock& block : blocks_) oldest_free = std::min(oldest_free, block.freed);
   ordering_.discard_before(oldest_free);
   std::erase_if(moves_, [&](const TracedMove& move) { return move.position < oldest_free; });
+  const std::size_t kept = position_ - position;
+  if (times_.size() > kept)
+    times_.erase(times_.begin(), times_.end() - static_cast<std::ptrdiff_t>(kept));
   complete_from_ = std::max(complete_from_, position);
+}
+
+void AllocationTrace::read(const std::function<void()>& read) const {
+  const std::lock_guard lock{mutex_};
+  read();
+}
+
+std::int64_t AllocationTrace::time_us(TracePosition position) const noexcept {
+  if (!options_.clock || times_.empty()) return static_cast<std::int64_t>(position);
+  const TracePosition oldest = position_ + 1 - times_.size();  // the position with a time
+  return position < oldest ? times_.front() : times_[std::min(position, position_) - oldest];
+}
+
+TracePosition AllocationTrace::next_position() {
+  if (options_.clock) times_.push_back(options_.clock());
+  return ++position_;
 }
 
 std::uint32_t AllocationTrace::tag_index(std::string_view name) {

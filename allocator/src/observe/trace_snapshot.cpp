@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace {
 
 using trace::BlockState;
 using trace::TorchAction;
+using trace::TorchBlock;
 using trace::TorchEvent;
 using trace::TorchSegment;
 
@@ -53,14 +55,15 @@ class Ranges {
 /** Goes through a trace in order, and knows which freed blocks are not complete yet. */
 class Snapshotter {
  public:
-  Snapshotter(const AllocationTrace& trace, std::uint32_t device)
-      : trace_(trace), device_(device), ranges_(trace.segments()) {
+  Snapshotter(const AllocationTrace& trace, std::uint32_t device, const SnapshotText& text)
+      : trace_(trace), device_(device), text_(text), ranges_(trace.segments()) {
     snapshot_.traces.resize(device + 1);
   }
 
   trace::TorchSnapshot run() {
     for (const Step& step : steps()) apply(step);
     write_segments();
+    write_marks();
     return std::move(snapshot_);
   }
 
@@ -167,7 +170,7 @@ class Snapshotter {
   }
 
   void add(TorchEvent event, TracePosition position) {
-    event.time_us = static_cast<std::int64_t>(position);
+    event.time_us = trace_.time_us(position);
     snapshot_.traces[device_].push_back(event);
   }
 
@@ -175,8 +178,39 @@ class Snapshotter {
     add({.action = action,
          .address = block.address,
          .bytes = block.requested,
-         .stream = static_cast<std::int64_t>(block.owner.slot)},
+         .stream = static_cast<std::int64_t>(block.owner.slot),
+         .stack = stack_of(block),
+         .label = label_of(block)},
         position);
+  }
+
+  trace::StackTable::Id stack_of(const TracedBlock& block) {
+    if (text_.stack) return text_.stack(block, snapshot_.stacks);
+    if (block.stack == CallStacks::kNone || trace_.stacks() == nullptr)
+      return trace::StackTable::kNone;
+    const auto [known, fresh] = stacks_.try_emplace(block.stack, trace::StackTable::kNone);
+    if (fresh) known->second = trace_.stacks()->add_to(snapshot_.stacks, block.stack);
+    return known->second;
+  }
+
+  trace::LabelTable::Id label_of(const TracedBlock& block) {
+    if (text_.label) return text_.label(block, snapshot_.labels);
+    const std::string& tag = trace_.tag_name(block.tag);
+    return tag == "untagged" ? trace::LabelTable::kNone : snapshot_.labels.add(tag);
+  }
+
+  void write_marks() {
+    const auto add = [&](const AllocationTrace::Mark& mark, bool begins, TracePosition position) {
+      snapshot_.marks.push_back({.name = snapshot_.labels.add(mark.name),
+                                 .begins = begins,
+                                 .device = device_,
+                                 .time_us = trace_.time_us(position)});
+    };
+    for (std::size_t i = 0; i < trace_.marks().size(); ++i) {
+      if (i > 0) add(trace_.marks()[i - 1], false, trace_.marks()[i].position);
+      add(trace_.marks()[i], true, trace_.marks()[i].position);
+    }
+    if (!trace_.marks().empty()) add(trace_.marks().back(), false, trace_.position());
   }
 
   void write_segments() {
@@ -196,36 +230,44 @@ class Snapshotter {
     }
   }
 
-  void fill(TorchSegment& segment, std::uintptr_t end) const {
+  void fill(TorchSegment& segment, std::uintptr_t end) {
     std::uintptr_t at = segment.address;
     std::size_t newest = 0;
-    const auto add = [&](std::uintptr_t until, std::uint64_t requested, BlockState state) {
-      if (until > at) segment.blocks.push_back({at, until - at, requested, state});
+    const auto add = [&](std::uintptr_t until, TorchBlock block) {
+      block.address = at;
+      block.bytes = until - at;
+      if (until > at) segment.blocks.push_back(block);
       at = std::max(at, until);
     };
     for (auto held = held_.lower_bound(segment.address); held != held_.end() && held->first < end;
          ++held) {
       const TracedBlock& block = trace_.blocks()[held->second.index];
-      add(block.address, 0, BlockState::inactive);
-      add(std::min(block.address + block.bytes, end), block.requested, held->second.state);
+      add(block.address, {});
+      add(std::min(block.address + block.bytes, end), {.requested = block.requested,
+                                                       .state = held->second.state,
+                                                       .stack = stack_of(block),
+                                                       .label = label_of(block)});
       if (held->second.index < newest) continue;
       newest = held->second.index;
       segment.stream = static_cast<std::int64_t>(block.owner.slot);
     }
-    add(end, 0, BlockState::inactive);
+    add(end, {});
   }
 
   const AllocationTrace& trace_;
   const std::uint32_t device_;
+  const SnapshotText& text_;
   const Ranges ranges_;
   trace::TorchSnapshot snapshot_;
   HeldBlocks held_;
+  std::unordered_map<CallStacks::Id, trace::StackTable::Id> stacks_;
 };
 
 }  // namespace
 
-trace::TorchSnapshot torch_snapshot(const AllocationTrace& trace, std::uint32_t device) {
-  return Snapshotter{trace, device}.run();
+trace::TorchSnapshot torch_snapshot(const AllocationTrace& trace, std::uint32_t device,
+                                    const SnapshotText& text) {
+  return Snapshotter{trace, device, text}.run();
 }
 
 }  // namespace millrace

@@ -37,6 +37,7 @@ Settings Settings::read() {
   settings.leaves_malloc = is_set("MILLRACE_RUN_LEAVE", "cudaMalloc");
   settings.waits = is_set("MILLRACE_RUN_POLICY", "millrace");
   settings.record = variable("MILLRACE_RUN_RECORD");
+  settings.snapshot = variable("MILLRACE_RUN_SNAPSHOT");
   settings.what_if = is_set("MILLRACE_RUN_WHAT_IF", "1") || !settings.record.empty();
   return settings;
 }

@@ -21,6 +21,10 @@ struct Settings {
   /// MILLRACE_RUN_RECORD: a file for a trace of what the program does. Implies `what_if`.
   std::string record;
 
+  /// MILLRACE_RUN_SNAPSHOT: a file for a PyTorch snapshot of Millrace's memory at the end, with its
+  /// history and stacks.
+  std::string snapshot;
+
   /** @brief Reads the environment. Says on standard error what is not known, and ignores it. */
   [[nodiscard]] static Settings read();
 };

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <mutex>
 #include <unordered_map>
 
+#include "millrace/observe/call_stacks.hpp"
 #include "millrace/observe/trace/trace_writer.hpp"
-#include "process/symbols.hpp"
 
 namespace millrace::interpose {
 
@@ -18,13 +17,10 @@ class Sites {
   [[nodiscard]] trace::StackTable::Id here();
 
  private:
-  trace::StackTable::FrameId frame_of(std::uintptr_t pc);
-
   trace::TraceWriter& writer_;
+  CallStacks stacks_;
   std::mutex mutex_;  // of what follows
-  Symbols symbols_;
-  std::unordered_map<std::uintptr_t, trace::StackTable::FrameId> frames_;
-  std::unordered_map<std::uint64_t, trace::StackTable::Id> stacks_;  // by a hash of the addresses
+  std::unordered_map<CallStacks::Id, trace::StackTable::Id> written_;
 };
 
 }  // namespace millrace::interpose

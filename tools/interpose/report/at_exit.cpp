@@ -23,8 +23,21 @@ void tell_what_was_not_caught() {
       "link the shared one (nvcc -cudart shared; CMake: CUDA_RUNTIME_LIBRARY Shared)");
 }
 
+void write_snapshot_of(const Process& process) {
+  const std::string name = of_this_process(process.settings.snapshot);
+  if (name.empty() || process.gpus().empty()) return;
+  try {
+    write_snapshot(name, process);
+  } catch (const std::exception& error) {
+    tell_once(("the snapshot cannot be written: " + std::string{error.what()}).c_str());
+  }
+}
+
 void report(Process& process) {
-  if (!process.is_child()) process.finish_recording();
+  if (!process.is_child()) {
+    process.finish_recording();
+    write_snapshot_of(process);
+  }
   const std::string name = of_this_process(process.settings.report);
   if (name.empty() || process.is_child()) return;
   if (!made_any_call(process)) {

@@ -1,15 +1,21 @@
 #include "report/report.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "millrace/observe/driver_model.hpp"
 #include "millrace/observe/report.hpp"
+#include "millrace/observe/trace/write_snapshot.hpp"
 #include "millrace/observe/what_if.hpp"
 
 namespace millrace::interpose {
@@ -155,6 +161,23 @@ void write_gpu(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool what_if
 }
 
 }  // namespace
+
+void write_snapshot(const std::string& file, const Process& process) {
+  trace::TorchSnapshot whole;
+  for (Gpu* const gpu : process.gpus()) append(whole, gpu->memory().snapshot());
+  const std::string own = file + '.' + std::to_string(getpid());
+  const std::string unfinished = own + '~';
+  std::ofstream out{unfinished, std::ios::binary};
+  out << trace::write_torch_snapshot(whole);
+  out.close();
+  bool done = static_cast<bool>(out);
+  if (done && link(unfinished.c_str(), file.c_str()) == 0) {
+    unlink(unfinished.c_str());
+  } else {
+    done = done && std::rename(unfinished.c_str(), own.c_str()) == 0;
+  }
+  if (!done) throw std::system_error{errno, std::generic_category(), file};
+}
 
 void write_json(std::FILE* file, Process& process) {
   fmt::print(file, "{}\n", document_of(process).dump(2));

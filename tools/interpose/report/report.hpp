@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdio>
+#include <string>
 
 #include "process/process.hpp"
 
@@ -10,5 +11,8 @@ namespace millrace::interpose {
 void write_text(std::FILE* file, Process& process);
 /** @brief The same as JSON, schema millrace.run/1. */
 void write_json(std::FILE* file, Process& process);
+/** @brief Writes the memory of all GPUs to a file, which appears whole or not at all; to FILE.PID
+ * if another process of the job has written the file. @throws std::system_error */
+void write_snapshot(const std::string& file, const Process& process);
 
 }  // namespace millrace::interpose

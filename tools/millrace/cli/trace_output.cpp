@@ -1,5 +1,8 @@
 #include "cli/trace_output.hpp"
 
+#include "millrace/observe/trace/write_snapshot.hpp"
+#include "millrace/observe/trace_snapshot.hpp"
+
 namespace millrace::cli {
 namespace {
 
@@ -22,6 +25,10 @@ std::string render_trace(const AllocationTrace& trace, const RecordedMemory& mem
   TextSink sink{text};
   write_trace(trace, memory, sink);
   return text;
+}
+
+std::string render_snapshot(const AllocationTrace& trace, const RecordedMemory& memory) {
+  return trace::write_torch_snapshot(torch_snapshot(trace, memory.device));
 }
 
 }  // namespace millrace::cli

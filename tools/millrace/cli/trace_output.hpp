@@ -6,7 +6,20 @@
 
 namespace millrace::cli {
 
+/** @brief The form of a file that has what an allocator did, and the option that asks for it. */
+struct TraceForm {
+  const char* option;
+  const char* name;  ///< in words
+  std::string (*render)(const AllocationTrace& trace, const RecordedMemory& memory);
+};
+
 /** @brief What an allocator did, as a file for `millrace replay` and `millrace explain`. */
 [[nodiscard]] std::string render_trace(const AllocationTrace& trace, const RecordedMemory& memory);
+/** @brief The same as a PyTorch snapshot. */
+[[nodiscard]] std::string render_snapshot(const AllocationTrace& trace,
+                                          const RecordedMemory& memory);
+
+inline constexpr TraceForm kRecordForm{"--record", "trace", render_trace};
+inline constexpr TraceForm kSnapshotForm{"--snapshot", "snapshot", render_snapshot};
 
 }  // namespace millrace::cli

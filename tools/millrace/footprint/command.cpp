@@ -58,6 +58,8 @@ void write_workload(const FootprintArguments& arguments, const FootprintOptions&
   };
   refuse(kTimeline, arguments.timeline);
   refuse("--html", arguments.html);
+  refuse("--record", arguments.record);
+  refuse("--snapshot", arguments.snapshot);
   refuse("--json", arguments.results.json);
   refuse("-o", arguments.results.output);
   const Output output{arguments.init, kInit};
@@ -77,19 +79,22 @@ void run_footprint_command(const FootprintArguments& arguments) {
   }
   std::optional<RecordedPage> page;
   if (arguments.html) page.emplace(footprint_page(*arguments.html, options));
-  std::optional<FootprintTrace> trace;
-  if (arguments.record) trace.emplace(*arguments.record, options);
+  std::optional<FootprintTrace> trace, snapshot;
+  if (arguments.record) trace.emplace(kRecordForm, *arguments.record, options);
+  if (arguments.snapshot) snapshot.emplace(kSnapshotForm, *arguments.snapshot, options);
   FootprintWatch watch;
   if (timeline) watch.timeline = &*timeline;
-  if (page || trace) {
+  if (page || trace || snapshot) {
     watch.recorded = [&](std::size_t row, const auto& run) {
       if (page) page->take(row, run);
       if (trace) trace->keep(run);
+      if (snapshot) snapshot->keep(run);
     };
   }
   const std::vector<FootprintTable> tables = run_tables(options, watch);
   if (page) page->write();
   if (trace) trace->write();
+  if (snapshot) snapshot->write();
   if (timeline) write_timeline(*timeline, *timeline_file);
   results.write([&](const Painter& paint) { return fitted(render_tables(tables, options, paint)); },
                 [&] { return to_document(tables, options); });
@@ -146,6 +151,8 @@ void add_footprint(CLI::App& program) {
                  "Write a trace of the only row's run with the first seed, for millrace replay and "
                  "millrace explain",
                  Result::further);
+  command.output("--snapshot", given->snapshot, "FILE",
+                 "Write the same as a PyTorch snapshot, for its viewer", Result::further);
   add_page_option(command, given->html);
   add_result_options(command, given->results, "table");
   command.examples({{"millrace footprint --allocator torch,millrace --copy side-stream,precise",

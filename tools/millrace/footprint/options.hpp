@@ -24,7 +24,7 @@ struct FootprintArguments {
   std::optional<std::string> seeds;
   bool wide = false;
   ResultArguments results;
-  std::optional<std::string> timeline, html, record, init;
+  std::optional<std::string> timeline, html, record, snapshot, init;
 };
 
 /** @brief The same, checked. */

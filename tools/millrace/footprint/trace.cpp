@@ -1,29 +1,27 @@
 #include "footprint/trace.hpp"
 
 #include "cli/error.hpp"
-#include "cli/trace_output.hpp"
 
 namespace millrace::cli {
 namespace {
 
-constexpr const char* kRecord = "--record";
-
-const DeviceDescription& checked(const FootprintOptions& options) {
-  check_one_run(options, kRecord, "trace");
+const DeviceDescription& checked(const TraceForm& form, const FootprintOptions& options) {
+  check_one_run(options, form.option, form.name);
   if (options.device.modelled) return options.device;
-  throw UsageError{"this command records runs on virtual devices only", kRecord,
-                   "with --device virtual:h200; or millrace run --record FILE -- PROGRAM, for a "
-                   "program on a GPU"};
+  throw UsageError{"this command records runs on virtual devices only", form.option,
+                   std::string{"with --device virtual:h200; or millrace run "} + form.option +
+                       " FILE -- PROGRAM, for a program on a GPU"};
 }
 
 }  // namespace
 
-FootprintTrace::FootprintTrace(const std::string& file, const FootprintOptions& options)
-    : device_(checked(options)), output_(file, kRecord) {}
+FootprintTrace::FootprintTrace(const TraceForm& form, const std::string& file,
+                               const FootprintOptions& options)
+    : form_(form), device_(checked(form, options)), output_(file, form.option) {}
 
 void FootprintTrace::keep(const experiment::RecordedRun& recorded) {
   const auto& streams = recorded.streams;
-  text_ = render_trace(
+  text_ = form_.render(
       recorded.trace,
       {.bytes = device_.memory_bytes, .name = device_.title, .stream_name = [&](StreamId stream) {
          const auto known = streams.find(stream);

@@ -81,10 +81,7 @@ trace::TorchSnapshot snapshot_of(const ReplayedFile& file, const std::string& al
   for (const ReplayedDevice& device : file.devices) {
     const ReplayReport* const report = device.find(allocator, ReplayStart::live_blocks);
     if (report == nullptr || !report->snapshot) continue;
-    const trace::TorchSnapshot& one = *report->snapshot;
-    whole.segments.insert(whole.segments.end(), one.segments.begin(), one.segments.end());
-    whole.traces.resize(std::max(whole.traces.size(), one.traces.size()));
-    whole.traces[device.device] = one.traces[device.device];
+    append(whole, *report->snapshot);
   }
   return whole;
 }

@@ -28,7 +28,7 @@ struct RunOptions {
   bool check = false;
   std::string allocator;  // empty: as the other options and this build need it
   bool what_if = false;
-  std::optional<std::string> record;
+  std::optional<std::string> record, snapshot;
   bool waits = false;
   bool leaves_malloc = false;
   std::vector<std::string> program;
@@ -106,6 +106,7 @@ void use_millrace(const RunOptions& options) {
   if (std::getenv("MILLRACE_RUN_REPORT") == nullptr) set("MILLRACE_RUN_REPORT", "-");
   set("MILLRACE_RUN_WHAT_IF", options.what_if ? "1" : "");
   set("MILLRACE_RUN_RECORD", options.record ? place_for_trace(*options.record) : "");
+  set("MILLRACE_RUN_SNAPSHOT", options.snapshot ? place_for_snapshot(*options.snapshot) : "");
   set("MILLRACE_RUN_POLICY", options.waits ? "millrace" : "");
   set("MILLRACE_RUN_LEAVE", options.leaves_malloc ? "cudaMalloc" : "");
 }
@@ -116,6 +117,7 @@ void refuse_without_millrace(const RunOptions& options) {
                             : options.leaves_malloc ? "--leave-malloc"
                             : options.what_if       ? "--what-if"
                             : options.record        ? "--record"
+                            : options.snapshot      ? "--snapshot"
                                                     : nullptr;
   if (given != nullptr)
     throw UsageError{"it has no effect if the program keeps its own allocator", given,
@@ -177,6 +179,10 @@ void add_run(CLI::App& program) {
   command.output("--record", given->record, "FILE",
                  "The program keeps its allocator, and what it does is recorded: a trace for "
                  "millrace replay",
+                 Result::further);
+  command.output("--snapshot", given->snapshot, "FILE",
+                 "Write what Millrace's allocator did and holds at the end as a PyTorch snapshot, "
+                 "with the stacks of allocations, for its viewer",
                  Result::further);
   command.flag("--check", given->check,
                "Name accesses of memory that nothing orders; a program that ends with 0 then ends "

@@ -13,37 +13,52 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/** Nothing, or a trace that an earlier run has left. */
-bool may_replace(const fs::path& path) {
+/** A kind of file that the program writes. */
+struct Kind {
+  const char* option;
+  std::string_view beginning;  // of such a file
+  const char* named;
+};
+
+/** Nothing, or what an earlier run has left. */
+bool may_replace(const fs::path& path, const Kind& kind) {
   if (!fs::is_regular_file(path)) return false;
   std::ifstream file{path, std::ios::binary};
-  std::string beginning(trace::kTraceMagic.size(), '\0');
+  std::string beginning(kind.beginning.size(), '\0');
   file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
-  return file.gcount() == 0 || beginning == trace::kTraceMagic;
+  return file.gcount() == 0 || beginning == kind.beginning;
+}
+
+std::string place_for(const std::string& file, const Kind& kind) {
+  std::error_code error;
+  const fs::path path = fs::absolute(file, error);
+  if (error || file.empty()) throw UsageError{"is not a file's name", kind.option, "a new file"};
+  if (file.find("%p") != std::string::npos) return path.string();
+  if (fs::exists(path, error)) {
+    if (!may_replace(path, kind)) {
+      throw UsageError{"'" + file + "' exists, and is not " + kind.named, kind.option,
+                       std::string{"a new file, or one that an earlier "} + kind.option + " wrote"};
+    }
+    fs::remove(path, error);
+    if (error)
+      throw UsageError{"'" + file + "' cannot be replaced: " + error.message(), kind.option,
+                       "a file that can be written"};
+  }
+  if (!fs::is_directory(path.parent_path(), error)) {
+    throw UsageError{"the folder of '" + file + "' does not exist", kind.option,
+                     "a file in a folder that exists"};
+  }
+  return path.string();
 }
 
 }  // namespace
 
 std::string place_for_trace(const std::string& file) {
-  std::error_code error;
-  const fs::path path = fs::absolute(file, error);
-  if (error || file.empty()) throw UsageError{"is not a file's name", "--record", "a new file"};
-  if (file.find("%p") != std::string::npos) return path.string();
-  if (fs::exists(path, error)) {
-    if (!may_replace(path)) {
-      throw UsageError{"'" + file + "' exists, and is not a trace of Millrace's", "--record",
-                       "a new file, or one that an earlier --record wrote"};
-    }
-    fs::remove(path, error);
-    if (error)
-      throw UsageError{"'" + file + "' cannot be replaced: " + error.message(), "--record",
-                       "a file that can be written"};
-  }
-  if (!fs::is_directory(path.parent_path(), error)) {
-    throw UsageError{"the folder of '" + file + "' does not exist", "--record",
-                     "a file in a folder that exists"};
-  }
-  return path.string();
+  return place_for(file, {"--record", trace::kTraceMagic, "a trace of Millrace's"});
+}
+
+std::string place_for_snapshot(const std::string& file) {
+  return place_for(file, {"--snapshot", "\x80\x02", "a snapshot of Millrace's"});
 }
 
 }  // namespace millrace::cli

@@ -47,8 +47,9 @@ void run_train_command(const TrainArguments& given) {
   std::optional<Output> document, timeline_file;
   if (given.json) document.emplace(given.json, "--json");
   if (given.timeline) timeline_file.emplace(given.timeline, "--timeline");
-  std::optional<TrainTrace> trace;
-  if (given.record) trace.emplace(*given.record);
+  std::optional<TrainTrace> trace, snapshot;
+  if (given.record) trace.emplace(kRecordForm, *given.record);
+  if (given.snapshot) snapshot.emplace(kSnapshotForm, *given.snapshot);
   const bool text = !document || !document->to_stdout();
   const Interrupt interrupt;
   RankJob job{options.ranks};
@@ -73,17 +74,21 @@ void run_train_command(const TrainArguments& given) {
   try {
     job.run(options.training, [&](TrainingDevice& device, ProcessGroup* group) {
       const bool speaks = group == nullptr || group->rank() == 0;
-      const TrainTrace::Watch watch{trace && speaks && first ? &*trace : nullptr, device};
+      const bool watched = speaks && first;
+      const TrainTrace::Watch watch{watched && trace ? &*trace : nullptr, device};
+      const TrainTrace::Watch shot{watched && snapshot ? &*snapshot : nullptr, device};
       TrainResult of_rank =
           run_training(options, {device, group, interrupt, sinks}, speaks ? tells : silent);
       if (speaks || !first) result = std::move(of_rank);
     });
   } catch (...) {
     if (trace && first) trace->write_after_error();
+    if (snapshot && first) snapshot->write_after_error();
     throw;
   }
   if (first) {
     if (trace) trace->write();
+    if (snapshot) snapshot->write();
     say(render_end(options, result, paint));
     if (timeline) {
       write_timeline(*timeline, *timeline_file);
@@ -215,6 +220,8 @@ void add_train(CLI::App& program) {
                  "Write a trace of the first rank's newest 20,000 allocations, for millrace replay "
                  "and millrace explain; also if the run ends without memory",
                  Result::further);
+  command.output("--snapshot", given->snapshot, "FILE",
+                 "Write the same as a PyTorch snapshot, for its viewer", Result::further);
   command.examples({{"millrace train --data adult --epochs 3 --save model.mlr",
                      "Trains on UCI Adult, on a virtual device, and keeps a checkpoint."},
                     {"millrace train --data synthetic --steps 200 --stream file:rows",

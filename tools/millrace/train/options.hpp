@@ -23,7 +23,7 @@ struct TrainArguments {
   std::optional<std::string> data, test, format, model;
   std::optional<std::string> epochs, malformed, examples;
   std::optional<std::string> seed, batch_size, steps, save_every;
-  std::optional<std::string> save, load, json, timeline, record;
+  std::optional<std::string> save, load, json, timeline, record, snapshot;
   bool order_lookup_after_dense = false, stash_gradients = false;
   bool free_batch_early = false, clear_exchanged = false, free_features_early = false;
   bool evaluate_only = false, freeze_tables = false, check_races = false;

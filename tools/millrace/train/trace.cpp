@@ -1,10 +1,9 @@
 #include "train/trace.hpp"
 
-#include "cli/trace_output.hpp"
-
 namespace millrace::cli {
 
-TrainTrace::TrainTrace(const std::string& file) : output_(file, "--record") {}
+TrainTrace::TrainTrace(const TraceForm& form, const std::string& file)
+    : form_(form), output_(file, form.option) {}
 
 TrainTrace::Watch::~Watch() {
   if (trace_ == nullptr) return;
@@ -12,12 +11,12 @@ TrainTrace::Watch::~Watch() {
     const auto streams = device_.accounting().streams;
     Device& device = device_.ordered().device();
     trace_->text_ =
-        render_trace(device_.trace(), {.bytes = device.memory_info().total,
-                                       .name = device.name(),
-                                       .stream_name = [&](StreamId stream) {
-                                         const auto known = streams.find(stream);
-                                         return known == streams.end() ? "" : known->second;
-                                       }});
+        trace_->form_.render(device_.trace(), {.bytes = device.memory_info().total,
+                                               .name = device.name(),
+                                               .stream_name = [&](StreamId stream) {
+                                                 const auto known = streams.find(stream);
+                                                 return known == streams.end() ? "" : known->second;
+                                               }});
   } catch (const std::exception&) {  // of a device that is lost: there is no trace
     trace_->text_.clear();
   }

@@ -3,15 +3,16 @@
 #include <string>
 
 #include "cli/output.hpp"
+#include "cli/trace_output.hpp"
 #include "millrace/pipeline/schedule/training_device.hpp"
 
 namespace millrace::cli {
 
-/** @brief The trace of `--record`: what the first rank's allocators did. */
+/** @brief The file of `--record` or `--snapshot`: what the first rank's allocators did. */
 class TrainTrace {
  public:
   /** @throws UsageError as `Output` */
-  explicit TrainTrace(const std::string& file);
+  TrainTrace(const TraceForm& form, const std::string& file);
 
   /** @brief Keeps the trace of a device at its end, also if an exception ends it. */
   class Watch {
@@ -33,6 +34,7 @@ class TrainTrace {
   void write_after_error() const noexcept;
 
  private:
+  const TraceForm form_;
   Output output_;
   std::string text_;
 };

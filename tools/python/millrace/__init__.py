@@ -11,7 +11,8 @@ import json
 import os
 import sysconfig
 
-__all__ = ["Error", "cmake_prefix", "include_dir", "library", "library_path", "snapshot", "statistics", "trim"]
+__all__ = ["Error", "annotate", "cmake_prefix", "include_dir", "library", "library_path", "record_history", "snapshot",
+           "statistics", "trim"]
 
 _here = os.path.dirname(os.path.abspath(__file__))
 
@@ -77,6 +78,8 @@ def library():
         ("millrace_trim", ctypes.c_int, [ctypes.c_int, size, ctypes.POINTER(size)]),
         ("millrace_statistics_json", ctypes.c_int, [ctypes.c_int, text, size, ctypes.POINTER(size)]),
         ("millrace_snapshot", ctypes.c_int, [ctypes.c_int, text]),
+        ("millrace_record_history", ctypes.c_int, [ctypes.c_int, size, ctypes.c_uint]),
+        ("millrace_annotate", ctypes.c_int, [ctypes.c_int, text]),
     ]:
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments
@@ -120,8 +123,20 @@ def statistics(device=0):
             check(status)
 
 
+def record_history(allocations=100_000, stack_frames=0, device=0):
+    """Records allocations, frees and segments for snapshots: the newest `allocations`, and all that are live; 0 ends it.
+
+    With `stack_frames`, each allocation has that many of its innermost frames, which are those of C and C++."""
+    check(library().millrace_record_history(device, allocations, stack_frames))
+
+
+def annotate(name, device=0):
+    """Begins a part of the program with this name in the history."""
+    check(library().millrace_annotate(device, name.encode()))
+
+
 def snapshot(path, device=0):
-    """Writes every segment and block of a GPU's memory as JSON."""
+    """Writes every segment and block of a GPU's memory: as JSON, or as a snapshot of PyTorch's if `path` ends with .pickle."""
     check(library().millrace_snapshot(device, os.fsencode(path)))
 
 

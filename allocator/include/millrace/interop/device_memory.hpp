@@ -8,6 +8,7 @@
 #include "millrace/interop/plain_handles.hpp"
 #include "millrace/memory/buffer.hpp"
 #include "millrace/memory/caching_allocator.hpp"
+#include "millrace/observe/trace/torch_snapshot.hpp"
 
 namespace millrace {
 
@@ -179,6 +180,33 @@ class DeviceMemory final : public Allocator {
   MemoryGauges peaks(ScopeId scope) override;
   void close_scope(ScopeId scope) override;
   void observe(AllocationObserver* observer) override;
+
+  /**
+   * @name Snapshots
+   * In the form of PyTorch's snapshots: `trace::write_torch_snapshot` makes a file of one.
+   * @{
+   */
+  /** @brief What is recorded for snapshots. */
+  struct History {
+    /// The newest allocations that are kept, with all that are live; 0: nothing is recorded.
+    std::size_t allocations = 0;
+    /// The innermost frames of the stack of each allocation; 0: no stacks.
+    std::size_t stack_frames = 0;
+  };
+  /**
+   * @brief Records the allocations, frees and segments from now on, for `snapshot`; what was
+   *        recorded before is forgotten.
+   *
+   * A call on memory then takes the path that observers take: docs/costs.md. Other threads may use
+   * the memory meanwhile.
+   */
+  void record_history(const History& history);
+  /** @brief Begins a part of the program with this name in the history; nothing without one. */
+  void annotate(std::string name);
+  /** @brief Every segment and block, with their tags; with a history also its events, times,
+   *         stacks and annotations. Does not wait for the GPU. */
+  [[nodiscard]] trace::TorchSnapshot snapshot();
+  /** @} */
 
  private:
   [[gnu::always_inline]] static StreamRef ref(CUstream_st* stream) noexcept {

@@ -62,6 +62,13 @@ class CachingAllocator final : public Allocator {
   MemoryGauges peaks(ScopeId scope) override;
   void close_scope(ScopeId scope) override;
   void observe(AllocationObserver* observer) override;
+  /**
+   * @brief As `observe`, and first reports what there is: each segment, and each live block as if
+   * it were allocated now. Other threads may use the allocator meanwhile.
+   */
+  void observe_all(AllocationObserver& observer);
+  /** @brief Only reports what there is, as `observe_all` does. */
+  void report_all(AllocationObserver& observer) const;
   [[nodiscard]] OrderedDevice& device() const noexcept override;
 
   [[nodiscard]] const Policy& policy() const noexcept;

@@ -98,6 +98,7 @@ class Replayer {
       const trace::LoggedBlock& block = log_.blocks[i];
       if (block.device != number_ || !block.live_at_start || live_.contains(i)) continue;
       live_[i] = allocator_.allocate(block.bytes, lanes_.of(block, block.stream));
+      note_logged(i);
     }
     for (std::uint32_t i = 0; i < log_.blocks.size(); ++i) {
       const auto it = log_.blocks[i].freed_before_start ? live_.find(i) : live_.end();
@@ -183,6 +184,7 @@ class Replayer {
     void* address =
         allocator_.allocate(block.bytes, lanes_.of(block, event.stream), site_of(event.stack));
     live_[event.block] = address;
+    note_logged(event.block);
     ++report_.allocations;
     for (const std::uint32_t index : std::exchange(postponed_, {})) complete(index);
     if (!compares_ || ReplayLanes::apart(block)) return;
@@ -269,9 +271,36 @@ class Replayer {
       report_.ladder = attribute(trace_, {.window = {.begin = first_position_}});
       report_.packed = std::min(bounds_.packed, report_.ladder.packed);
     }
-    if (options_.snapshot) report_.snapshot = torch_snapshot(trace_, number_);
+    if (options_.snapshot) report_.snapshot = snapshot();
     if (options_.traced) options_.traced(trace_, stream_names(trace_, ordered_));
     allocator_.observe(nullptr);
+  }
+
+  // With the stacks and labels that the log has.
+  [[nodiscard]] trace::TorchSnapshot snapshot() const {
+    std::optional<trace::StackCopy> stacks;
+    const auto of = [&](const TracedBlock& block) -> const trace::LoggedBlock* {
+      const auto known = logged_.find(block.id);
+      return known == logged_.end() ? nullptr : &log_.blocks[known->second];
+    };
+    return torch_snapshot(
+        trace_, number_,
+        {.stack =
+             [&](const TracedBlock& block, trace::StackTable& table) {
+               if (!stacks) stacks.emplace(log_.stacks, table);
+               const trace::LoggedBlock* const logged = of(block);
+               return logged == nullptr ? trace::StackTable::kNone : stacks->of(logged->stack);
+             },
+         .label =
+             [&](const TracedBlock& block, trace::LabelTable& table) {
+               const trace::LoggedBlock* const logged = of(block);
+               return logged == nullptr ? trace::LabelTable::kNone
+                                        : table.add(log_.labels.at(logged->label));
+             }});
+  }
+
+  void note_logged(std::uint32_t block) {
+    if (options_.snapshot && !trace_.blocks().empty()) logged_[trace_.blocks().back().id] = block;
   }
 
   void note_reserved(std::uint64_t position, std::int64_t time_us) {
@@ -301,6 +330,7 @@ class Replayer {
   std::vector<std::uint32_t> postponed_;         // completed, from the next request on
   CachingAllocator allocator_;
   AllocationTrace trace_;
+  std::unordered_map<std::uint64_t, std::uint32_t> logged_;  // blocks of the log, by id
   TakenSegments observer_;
   const ReplayOptions options_;
 

@@ -22,6 +22,26 @@ std::vector<StackTable::FrameId> StackTable::frames_of(Id stack) const {
   return frames;
 }
 
+StackTable::Id StackCopy::of(StackTable::Id stack) {
+  std::vector<StackTable::Id> missing;  // the innermost first
+  StackTable::Id copied = StackTable::kNone;
+  for (; stack != StackTable::kNone; stack = from_.outer(stack)) {
+    const auto known = stacks_.find(stack);
+    if (known != stacks_.end()) {
+      copied = known->second;
+      break;
+    }
+    missing.push_back(stack);
+  }
+  for (auto next = missing.rbegin(); next != missing.rend(); ++next) {
+    const auto [frame, fresh] = frames_.try_emplace(from_.innermost(*next), 0U);
+    if (fresh) frame->second = to_.frame(from_.at(frame->first));
+    copied = to_.push(copied, frame->second);
+    stacks_.emplace(*next, copied);
+  }
+  return copied;
+}
+
 LabelTable::Id LabelTable::add(std::string_view text) {
   if (text.empty()) return kNone;
   const auto known = known_.find(text);

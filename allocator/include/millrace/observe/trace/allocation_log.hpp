@@ -140,7 +140,8 @@ struct AllocationLog {
   /// By device: the layout before the first event. Empty if the format does not have the bytes that
   /// the recorded allocator reserved; without segments if it began with none.
   std::vector<TorchLayout> initial;
-  std::optional<TorchSnapshot> snapshot;  ///< only for a PyTorch snapshot
+  /// Only for a PyTorch snapshot. Its stacks and labels are those of the log: `whole_snapshot`.
+  std::optional<TorchSnapshot> snapshot;
   /// The log of pinned host memory of a PyTorch snapshot, if it was recorded: none or one. Its
   /// device is 0. Requested sizes are not recorded: those of blocks take their place.
   std::vector<AllocationLog> host;

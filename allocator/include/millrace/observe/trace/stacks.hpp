@@ -60,6 +60,21 @@ class StackTable {
   std::unordered_map<std::uint64_t, Id> known_stacks_;  // by outer stack and frame
 };
 
+/** @brief Copies stacks of one table to another, each once. Both tables outlive it. */
+class StackCopy {
+ public:
+  StackCopy(const StackTable& from, StackTable& to) : from_(from), to_(to) {}
+
+  /** @brief The id in the other table of a stack of the first. */
+  [[nodiscard]] StackTable::Id of(StackTable::Id stack);
+
+ private:
+  const StackTable& from_;
+  StackTable& to_;
+  std::unordered_map<StackTable::Id, StackTable::Id> stacks_;
+  std::unordered_map<StackTable::FrameId, StackTable::FrameId> frames_;
+};
+
 /** @brief Texts of a recorded program, such as the labels of blocks, each kept once. */
 class LabelTable {
  public:

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "millrace/observe/trace/allocation_log.hpp"
 #include "millrace/observe/trace/torch_snapshot.hpp"
 
 namespace millrace::trace {
@@ -10,9 +11,19 @@ namespace millrace::trace {
  * @brief The bytes of a snapshot's file, as torch.cuda.memory._dump_snapshot writes it: a pickle of
  *        plain data, in protocol 2.
  *
+ * Each stack is in it once. A label is the key `user_metadata` of a block or event, and the
+ * `category` of an allocation, by which the viewer chooses colors.
+ *
  * PyTorch's viewer (pytorch.org/memory_viz) and its script `_memory_viz.py` read it, and so does
  * `read_trace`, which finds the same snapshot. Events that its reader did not know are left out.
  */
 [[nodiscard]] std::string write_torch_snapshot(const TorchSnapshot& snapshot);
+
+/** @brief The snapshot that a log was read from, with its stacks and labels.
+ *  @throws std::bad_optional_access if it was read from something else */
+[[nodiscard]] TorchSnapshot whole_snapshot(const AllocationLog& log);
+
+/** @brief Adds the segments, events and annotations of other devices to a snapshot. */
+void append(TorchSnapshot& snapshot, const TorchSnapshot& more);
 
 }  // namespace millrace::trace

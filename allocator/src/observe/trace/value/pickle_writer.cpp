@@ -21,19 +21,24 @@ void PickleWriter::put_little(std::uint64_t value, int bytes) {
 void PickleWriter::text(std::string_view text) {
   constexpr std::size_t longest_shared = 128;
   const auto known = known_.find(text);
-  if (known != known_.end()) {
-    put(byte_of(known->second < 256 ? Opcode::binget : Opcode::long_binget));
-    put_little(known->second, known->second < 256 ? 1 : 4);
-    return;
-  }
+  if (known != known_.end()) return again(known->second);
   put(byte_of(Opcode::binunicode));
   put_little(text.size(), 4);
   bytes_ += text;
   if (text.size() > longest_shared) return;
-  const auto place = static_cast<std::uint32_t>(known_.size());
+  known_.emplace(text, keep());
+}
+
+std::uint32_t PickleWriter::keep() {
+  const std::uint32_t place = places_++;
   put(byte_of(place < 256 ? Opcode::binput : Opcode::long_binput));
   put_little(place, place < 256 ? 1 : 4);
-  known_.emplace(text, place);
+  return place;
+}
+
+void PickleWriter::again(std::uint32_t place) {
+  put(byte_of(place < 256 ? Opcode::binget : Opcode::long_binget));
+  put_little(place, place < 256 ? 1 : 4);
 }
 
 void PickleWriter::integer(std::int64_t value) {
@@ -82,8 +87,22 @@ void PickleWriter::pair(std::int64_t first, std::int64_t second) {
 void PickleWriter::begin_list() {
   put(byte_of(Opcode::empty_list));
   put(byte_of(Opcode::mark));
+  items_.push_back(0);
 }
-void PickleWriter::end_list() { put(byte_of(Opcode::appends)); }
+
+// PyTorch's viewer gives a portion to a function as its arguments, of which there may not be many.
+void PickleWriter::item() {
+  constexpr std::uint32_t most_items = 1000;
+  if (items_.back()++ < most_items) return;
+  items_.back() = 1;
+  put(byte_of(Opcode::appends));
+  put(byte_of(Opcode::mark));
+}
+
+void PickleWriter::end_list() {
+  put(byte_of(Opcode::appends));
+  items_.pop_back();
+}
 
 void PickleWriter::begin_dict() {
   put(byte_of(Opcode::empty_dict));

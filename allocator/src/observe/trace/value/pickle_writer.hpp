@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace millrace::trace {
 
@@ -23,9 +24,16 @@ class PickleWriter {
   void pair(std::int64_t first, std::int64_t second);  ///< a tuple
 
   void begin_list();
+  /** @brief Before each item of a list that may be long: readers push a list's items in portions.
+   */
+  void item();
   void end_list();
   void begin_dict();
   void end_dict();
+
+  /** @brief Keeps the list or dict that was just begun or ended, for `again`. @return its place */
+  [[nodiscard]] std::uint32_t keep();
+  void again(std::uint32_t place);  ///< the value at this place: readers share it
 
   /** @brief What was written, as the bytes of a file. Call it once, after one value. */
   [[nodiscard]] std::string finish();
@@ -35,6 +43,8 @@ class PickleWriter {
   void put_little(std::uint64_t value, int bytes);
 
   std::string bytes_{"\x80\x02"};
+  std::uint32_t places_ = 0;          // of the memo
+  std::vector<std::uint32_t> items_;  // of the open lists, since their last portion
   std::map<std::string, std::uint32_t, std::less<>> known_;  // by text: its place in the memo
 };
 

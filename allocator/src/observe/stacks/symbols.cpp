@@ -1,4 +1,4 @@
-#include "process/symbols.hpp"
+#include "observe/stacks/symbols.hpp"
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 #include <iterator>
 #include <optional>
 
-namespace millrace::interpose {
+namespace millrace {
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;  // of a table that is read
@@ -97,4 +97,4 @@ trace::StackFrame Symbols::frame_of(std::uintptr_t pc) {
   return frame;
 }
 
-}  // namespace millrace::interpose
+}  // namespace millrace

@@ -8,7 +8,7 @@
 
 #include "millrace/observe/trace/stacks.hpp"
 
-namespace millrace::interpose {
+namespace millrace {
 
 /**
  * @brief Names of the functions of this process: those that a library exports, and those in the
@@ -38,4 +38,4 @@ class Symbols {
   std::map<std::string, Table> tables_;  // by file
 };
 
-}  // namespace millrace::interpose
+}  // namespace millrace

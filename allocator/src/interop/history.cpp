@@ -1,0 +1,62 @@
+#include "interop/history.hpp"
+
+#include <chrono>
+
+#include "millrace/observe/trace_snapshot.hpp"
+
+namespace millrace::interop {
+namespace {
+
+std::int64_t now_us() {
+  using std::chrono::microseconds;
+  return std::chrono::duration_cast<microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+CallStacks* made(std::optional<CallStacks>& stacks, std::size_t frames) {
+  return frames == 0 ? nullptr : &stacks.emplace(frames);
+}
+
+}  // namespace
+
+History::History(std::size_t allocations, std::size_t stack_frames)
+    : trace_({.keep = allocations, .stacks = made(stacks_, stack_frames), .clock = now_us}) {}
+
+trace::TorchSnapshot History::snapshot(std::uint32_t device) const {
+  trace::TorchSnapshot snapshot;
+  trace_.read([&] { snapshot = torch_snapshot(trace_, device); });
+  return snapshot;
+}
+
+void History::allocated(const AllocationEvent& event) {
+  trace_.allocated(event);
+  tell([&](AllocationObserver& next) { next.allocated(event); });
+}
+
+void History::use_recorded(std::uint64_t id, StreamId stream) {
+  trace_.use_recorded(id, stream);
+  tell([&](AllocationObserver& next) { next.use_recorded(id, stream); });
+}
+
+void History::freed(const FreeEvent& event) {
+  trace_.freed(event);
+  tell([&](AllocationObserver& next) { next.freed(event); });
+}
+
+void History::segment_acquired(void* base, std::size_t bytes) {
+  trace_.segment_acquired(base, bytes);
+  tell([&](AllocationObserver& next) { next.segment_acquired(base, bytes); });
+}
+
+void History::segment_released(void* base, std::size_t bytes) {
+  trace_.segment_released(base, bytes);
+  tell([&](AllocationObserver& next) { next.segment_released(base, bytes); });
+}
+
+void History::pages_moved(void* to, void* from, std::size_t bytes) {
+  trace_.pages_moved(to, from, bytes);
+  tell([&](AllocationObserver& next) { next.pages_moved(to, from, bytes); });
+}
+
+}  // namespace millrace::interop

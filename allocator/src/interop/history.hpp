@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "millrace/memory/observer.hpp"
+#include "millrace/observe/allocation_trace.hpp"
+#include "millrace/observe/call_stacks.hpp"
+#include "millrace/observe/trace/torch_snapshot.hpp"
+
+namespace millrace::interop {
+
+/** @brief What happened to an allocator's memory, for snapshots. The program's own observer is told
+ *         as well. */
+class History final : public AllocationObserver {
+ public:
+  /** @param stack_frames  of each allocation's stack; 0: no stacks */
+  History(std::size_t allocations, std::size_t stack_frames);
+
+  /** @brief Tells `observer` too from now on; nullptr: nobody. */
+  void pass_on_to(AllocationObserver* observer) noexcept { next_ = observer; }
+  void annotate(std::string name) { trace_.mark(std::move(name)); }
+  [[nodiscard]] trace::TorchSnapshot snapshot(std::uint32_t device) const;
+
+  void allocated(const AllocationEvent& event) override;
+  void use_recorded(std::uint64_t id, StreamId stream) override;
+  void freed(const FreeEvent& event) override;
+  void segment_acquired(void* base, std::size_t bytes) override;
+  void segment_released(void* base, std::size_t bytes) override;
+  void pages_moved(void* to, void* from, std::size_t bytes) override;
+
+ private:
+  template <typename Tell>
+  void tell(const Tell& tell) {
+    if (AllocationObserver* const next = next_.load(std::memory_order_relaxed)) tell(*next);
+  }
+
+  std::optional<CallStacks> stacks_;
+  AllocationTrace trace_;
+  std::atomic<AllocationObserver*> next_{nullptr};
+};
+
+}  // namespace millrace::interop
