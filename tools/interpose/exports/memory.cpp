@@ -279,8 +279,11 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address, cud
   const bool freed = [&] {
     const KeepsLastError keeps;
     try {
-      gpu->log().freed(address, gpu->known(stream));
+      const StreamRef named = gpu->known(stream);
+      const auto block = gpu->log().freed(address, named);
+      const Point marker = gpu->log().next_marker(named);
       gpu->free(address, stream);
+      if (block) gpu->log().await(*block, marker);
       return true;
     } catch (const std::exception&) {
       return false;

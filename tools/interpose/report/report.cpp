@@ -62,12 +62,26 @@ struct EndOfRun {
     }
   }
 
-  /** By stream and site; nothing for a long log, which `millrace replay` has time for. */
-  [[nodiscard]] std::optional<WhatIf> what_if(const Gpu& gpu) const {
-    constexpr std::size_t most_events = 20'000;
-    if (!log || log->events.size() > most_events) return std::nullopt;
+  // A longer log is left out, for which `millrace replay` has time.
+  static constexpr std::size_t kMostEvents = 20'000;
+
+  /** Free bytes that waited for work on Millrace's allocator, by stream; none if unknown. */
+  [[nodiscard]] std::optional<std::vector<WhatIfStranded>> stranded(Gpu& gpu) const {
+    if (!log || log->events.size() > kMostEvents) return std::nullopt;
     try {
-      return millrace::what_if(*log, static_cast<std::uint32_t>(gpu.ordinal()));
+      return stranded_bytes(*log, static_cast<std::uint32_t>(gpu.ordinal()),
+                            gpu.memory().caching().policy());
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+
+  /** By stream and site. */
+  [[nodiscard]] std::optional<WhatIf> what_if(const Gpu& gpu) const {
+    if (!log || log->events.size() > kMostEvents) return std::nullopt;
+    try {
+      return millrace::what_if(*log, static_cast<std::uint32_t>(gpu.ordinal()),
+                               {.most_events_of_sites = 1'000});
     } catch (const std::exception&) {
       return std::nullopt;
     }
@@ -89,6 +103,14 @@ Json document_of(Gpu& gpu, const EndOfRun& recorded, bool what_if) {
     document["what_if"] = nullptr;
     if (const auto found = recorded.what_if(gpu)) document["what_if"] = nlohmann::json(*found);
     return document;
+  }
+  document["stranded"] = nullptr;
+  if (const auto stranded = recorded.stranded(gpu)) {
+    document["stranded"] = Json::array();
+    for (const WhatIfStranded& each : *stranded) {
+      document["stranded"].push_back(
+          {{"stream", each.stream}, {"waits_for", each.waits_for}, {"bytes", each.bytes}});
+    }
   }
   document["own_calls"] = nullptr;
   if (const auto own = recorded.own_calls(gpu)) {
@@ -131,6 +153,16 @@ void write_own_calls(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool w
   }
 }
 
+void write_stranded(std::FILE* file, Gpu& gpu, const EndOfRun& recorded) {
+  const auto stranded = recorded.stranded(gpu);
+  if (!stranded || stranded->empty()) return;
+  fmt::print(file, "    at most at once free where no other stream could have it (modelled):\n");
+  for (const WhatIfStranded& each : *stranded) {
+    fmt::print(file, "      {} of {}, until work of {}\n", size(each.bytes), each.stream,
+               each.waits_for);
+  }
+}
+
 void write_gpu(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool what_if) {
   const MemoryStatistics all = gpu.memory().statistics();
   const MemoryGauges& bytes = all.bytes;
@@ -151,7 +183,7 @@ void write_gpu(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool what_if
     fmt::print(file, "    {}: peak live {}, free at the end {}\n", share.name,
                size(share.allocated.peak), size(share.cached));
   }
-  if (!what_if) return;
+  if (!what_if) return write_stranded(file, gpu, recorded);
   if (const auto found = recorded.what_if(gpu)) {
     fmt::print(file, "{}", to_string(*found));
   } else {

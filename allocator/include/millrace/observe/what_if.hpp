@@ -7,10 +7,33 @@
 #include <string>
 #include <vector>
 
+#include "millrace/device/profile.hpp"
+#include "millrace/memory/policy.hpp"
 #include "millrace/observe/driver_model.hpp"
 #include "millrace/observe/trace/allocation_log.hpp"
 
 namespace millrace {
+
+/** @brief How a side stream's allocations could be made instead, beside the main stream. */
+enum class WhatIfStrategy : std::uint8_t {
+  /// For the main stream; before each the side stream waits for all that main has enqueued.
+  in_place,
+  /// For the main stream, with the side stream as the first user: it waits for the last use of the
+  /// memory that it gets.
+  precise,
+  /// For the side stream as now, and handed to main (`Allocator::transfer`) where main first waits
+  /// for the side stream.
+  transfer,
+  /// In buffers that are kept, as many as were ever in use at once at the same site, each 30%
+  /// larger than its request; the side stream waits for the last use of a buffer.
+  ring,
+  /// In buffers that are kept and never waited for: a buffer is used again when its last use is
+  /// known to be complete, and otherwise there is one more.
+  free_list,
+};
+
+/** @brief "in-place", "precise", "transfer", "ring" or "free-list". */
+[[nodiscard]] const char* to_string(WhatIfStrategy strategy) noexcept;
 
 /** @brief What each allocator would have reserved for the same requests: peaks in bytes. */
 struct WhatIfReserved {
@@ -18,6 +41,11 @@ struct WhatIfReserved {
                                         ///< memory
   std::optional<std::size_t> torch;     ///< PyTorch's decisions
   std::optional<std::size_t> millrace;  ///< Policy::millrace(), which may make a stream wait
+  /// @name Waits that the allocator itself inserted
+  /// @{
+  std::size_t torch_waits = 0;
+  std::size_t millrace_waits = 0;
+  /// @}
 };
 
 /** @brief Free bytes of one stream and site that no other stream could have had. */
@@ -28,14 +56,29 @@ struct WhatIfStranded {
   std::size_t bytes = 0;
 };
 
-/** @brief Allocations of one stream that could belong to another. */
+/** @brief What a strategy costs in time. */
+struct WhatIfCost {
+  /// Waits of the side stream that the program adds. With `precise` the allocator adds them, each
+  /// where one is needed: WhatIfReserved has how many.
+  std::size_t waits = 0;
+  bool waits_are_known = true;
+  /// How much later the side stream's work begins in all, at most, in microseconds: the time in
+  /// which a wait was made and the trace does not know yet that what it waits for is complete.
+  /// Nothing: not known.
+  std::optional<std::int64_t> most_delay_us = 0;
+  /// What the host needs for the additional calls, by the profile; nothing: not known.
+  std::optional<double> host_us;
+};
+
+/** @brief Allocations of one stream that could be made in another way. */
 struct WhatIfMove {
-  std::string stream, to;
+  WhatIfStrategy strategy = WhatIfStrategy::in_place;
+  std::string stream, to;            ///< "all side streams": all but `to`
   std::string site;                  ///< "" stands for all allocations of the stream
   std::vector<std::uint64_t> sizes;  ///< the different requests, the largest first
-  std::size_t blocks = 0;
+  std::size_t blocks = 0;            ///< that are made in another way
   WhatIfReserved reserved;
-  std::size_t waits = 0;  ///< how often `stream` then waits for all that `to` has enqueued
+  WhatIfCost cost;
 };
 
 /** @brief What a program's requests cost on each allocator, and what would change that. */
@@ -49,14 +92,32 @@ struct WhatIf {
   std::vector<WhatIfMove> moves;
 };
 
+struct WhatIfOptions {
+  std::string profile = "h200";  ///< whose host times the additional calls take
+  /// With more events, sites of a stream are tried with `in_place` only; of streams as a whole all
+  /// strategies are.
+  std::size_t most_events_of_sites = 5'000;
+};
+
 /**
  * @brief Replays one device of a trace of Millrace's on each allocator, as it was and with
- *        allocations moved to the stream that holds most.
+ *        allocations of side streams made in each other way.
  *
- * A moved allocation is made for that stream, and its own stream waits for it (the copy strategy
- * `in-place`). All figures come from replays. About 20 replays are made.
+ * The main stream is the one that holds most. All bytes come from replays of the changed requests,
+ * in the recorded order. Up to 250 replays are made.
+ * @throws std::invalid_argument if there is no such profile
  */
-[[nodiscard]] WhatIf what_if(const trace::AllocationLog& log, std::uint32_t device);
+[[nodiscard]] WhatIf what_if(const trace::AllocationLog& log, std::uint32_t device,
+                             const WhatIfOptions& options = {});
+
+/**
+ * @brief The free bytes that no other stream could have had at the moment with the most of them and
+ *        of live bytes, for the requests of a trace of Millrace's on an allocator with this policy.
+ * @throws out_of_memory if the requests do not fit
+ */
+[[nodiscard]] std::vector<WhatIfStranded> stranded_bytes(const trace::AllocationLog& log,
+                                                         std::uint32_t device,
+                                                         const Policy& policy);
 
 /** @brief Some lines for people, each indented by two spaces. */
 [[nodiscard]] std::string to_string(const WhatIf& what_if);

@@ -69,8 +69,10 @@ class ModelledRun {
     if (event.device != number_) return;
     if (event.kind == EventKind::allocate) {
       const bool of_pool = !log_.streams[event.stream].for_all;
-      void* const address = of_pool ? device_.allocate_async(event.bytes, stream(event.stream))
+      const std::uint32_t owner = log_.blocks[event.block].stream;
+      void* const address = of_pool ? device_.allocate_async(event.bytes, stream(owner))
                                     : device_.allocate(event.bytes);
+      if (of_pool && owner != event.stream) wait(event.stream, owner);  // its first user
       blocks_[event.block] = {address, of_pool};
     } else if (event.kind == EventKind::free_requested) {
       free(event);
@@ -102,11 +104,14 @@ class ModelledRun {
     const auto uses = uses_.find(event.block);
     if (uses == uses_.end()) return;
     for (const std::uint32_t use : uses->second) {
-      if (use == event.stream) continue;
-      const EventHandle made = device_.create_event();
-      device_.record(made, stream(use));
-      device_.wait(stream(event.stream), made);
+      if (use != event.stream) wait(event.stream, use);
     }
+  }
+
+  void wait(std::uint32_t waiter, std::uint32_t other) {
+    const EventHandle made = device_.create_event();
+    device_.record(made, stream(other));
+    device_.wait(stream(waiter), made);
   }
 
   void apply(const LoggedOrder& step) {
@@ -135,6 +140,7 @@ class ModelledRun {
         return;
       case OrderKind::passed_device:
       case OrderKind::closed:
+      case OrderKind::transferred:
         return;
     }
   }

@@ -70,8 +70,12 @@ class Replayer {
       const auto it = live_.find(block);
       if (it != live_.end()) allocator_.record_use(it->second, stream);
     };
+    const auto hand = [&](std::uint32_t block, StreamRef stream) {
+      const auto it = live_.find(block);
+      if (it != live_.end()) allocator_.transfer(it->second, stream);
+    };
     for (std::size_t i = 0; i < log_.events.size(); ++i) {
-      order_.before(i, use);
+      order_.before(i, use, hand);
       if (log_.events[i].device == number_) apply(log_.events[i]);
     }
     finish();
@@ -181,8 +185,11 @@ class Replayer {
   void allocate(const LogEvent& event) {
     const trace::LoggedBlock& block = log_.blocks[event.block];
     observer_.taken.clear();
-    void* address =
-        allocator_.allocate(block.bytes, lanes_.of(block, event.stream), site_of(event.stack));
+    const bool has_first_user =
+        log_.format == trace::TraceFormat::millrace && block.stream != event.stream;
+    const StreamRef user = lanes_.of(block, event.stream);
+    const StreamRef owner = has_first_user ? lanes_.of_stream(block.stream) : user;
+    void* address = allocator_.allocate(block.bytes, owner, user, site_of(event.stack));
     live_[event.block] = address;
     note_logged(event.block);
     ++report_.allocations;

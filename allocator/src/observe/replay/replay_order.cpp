@@ -51,6 +51,7 @@ void ReplayOrder::apply(const LoggedOrder& step) {
       return;
     case OrderKind::passed_device:
     case OrderKind::used:
+    case OrderKind::transferred:
       return;
   }
 }

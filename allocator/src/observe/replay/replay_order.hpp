@@ -28,12 +28,17 @@ class ReplayOrder {
    * @brief Repeats the steps before an event.
    * @param event  index into `log.events`, ascending from call to call
    * @param use    called as use(block, stream) where a stream uses a block
+   * @param hand   called as hand(block, stream) where a stream gets a block
    */
-  template <typename Use>
-  void before(std::size_t event, Use use) {
+  template <typename Use, typename Hand>
+  void before(std::size_t event, Use use, Hand hand) {
     for (; next_ < log_.order.size() && log_.order[next_].before <= event; ++next_) {
       const trace::LoggedOrder& step = log_.order[next_];
       if (step.device != device_) continue;
+      if (step.kind == trace::OrderKind::transferred) {
+        hand(step.block, lanes_.of_stream(step.stream));
+        continue;
+      }
       if (step.kind == trace::OrderKind::used) {
         const StreamRef stream = lanes_.of_stream(step.stream);
         if (!log_.streams[step.stream].for_all) uses_[step.block].push_back(stream);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "millrace/observe/what_if.hpp"
 
@@ -29,17 +30,103 @@ std::string line(const WhatIfReserved& reserved) {
                      in_mib(reserved.torch), in_mib(reserved.millrace));
 }
 
+const char* plural(std::size_t count) { return count == 1 ? "" : "s"; }
+
+/** "the 40 allocations of load (app.cpp:12) for copy (3 sizes)" */
+std::string which(const WhatIfMove& move) {
+  const std::string of = move.site.empty()
+                             ? fmt::format("all {} allocations", move.blocks)
+                             : fmt::format("the {} allocations of {}", move.blocks, move.site);
+  return fmt::format("{} for {} ({} size{})", of, move.stream, move.sizes.size(),
+                     plural(move.sizes.size()));
+}
+
+std::string how(const WhatIfMove& move) {
+  switch (move.strategy) {
+    case WhatIfStrategy::in_place:
+      return "in-place on " + move.to;
+    case WhatIfStrategy::precise:
+      return "precise on " + move.to;
+    case WhatIfStrategy::transfer:
+      return "handed to " + move.to;
+    case WhatIfStrategy::ring:
+      return "in a ring of buffers";
+    case WhatIfStrategy::free_list:
+      return "in a list of buffers that are kept";
+  }
+  return "?";
+}
+
+std::string delay(std::int64_t us) {
+  if (us < 1000) return fmt::format("{} us", us);
+  return us < 1'000'000 ? fmt::format("{:.1f} ms", static_cast<double>(us) / 1e3)
+                        : fmt::format("{:.2f} s", static_cast<double>(us) / 1e6);
+}
+
+std::string price(const WhatIfMove& move) {
+  const WhatIfCost& cost = move.cost;
+  if (!cost.waits_are_known) {
+    return fmt::format(
+        "the allocator adds {} waits with torch, {} with millrace; their time is "
+        "not known",
+        move.reserved.torch_waits, move.reserved.millrace_waits);
+  }
+  if (cost.waits == 0) return "no wait is added: costs 0 us";
+  const std::string waits =
+      fmt::format("{} wait{} of {}, ", cost.waits, plural(cost.waits), move.stream);
+  if (!cost.most_delay_us) return waits + "whose time is not known";
+  return waits + (*cost.most_delay_us == 0
+                      ? std::string{"each for complete work: costs 0 us"}
+                      : "which delay it by " + delay(*cost.most_delay_us) + " in all, at most");
+}
+
 std::string describe(const WhatIfMove& move) {
-  const std::string which = move.site.empty()
-                                ? fmt::format("all {} allocations", move.blocks)
-                                : fmt::format("the {} allocations of {}", move.blocks, move.site);
-  return fmt::format("    {} of {} ({} size{}) on {}, which makes {} wait {} times:\n      {}\n",
-                     which, move.stream, move.sizes.size(), move.sizes.size() == 1 ? "" : "s",
-                     move.to, move.stream, move.waits, line(move.reserved));
+  return fmt::format("    {}, {}:\n      {}\n      {}\n", which(move), how(move),
+                     line(move.reserved), price(move));
+}
+
+using Peak = std::size_t (*)(const WhatIfReserved&);  // 0: does not fit
+
+struct Subject {
+  const char* name;
+  Peak peak;
+};
+constexpr Subject kSubjects[] = {
+    {"the driver's pool",
+     [](const WhatIfReserved& of) { return of.driver ? of.driver->most : std::size_t{0}; }},
+    {"torch", [](const WhatIfReserved& of) { return of.torch.value_or(0); }},
+    {"millrace", [](const WhatIfReserved& of) { return of.millrace.value_or(0); }}};
+
+/** For each allocator the move that saves most; of those that save as much, the cheapest. */
+std::string advice(const WhatIf& what_if) {
+  std::string text;
+  for (const Subject& subject : kSubjects) {
+    const std::size_t now = subject.peak(what_if.reserved);
+    const WhatIfMove* best = nullptr;
+    const auto rank = [&](const WhatIfMove& move) {
+      const bool known = move.cost.waits_are_known && move.cost.most_delay_us.has_value();
+      return std::tuple{subject.peak(move.reserved), !known, known ? *move.cost.most_delay_us : 0,
+                        move.cost.waits};
+    };
+    for (const WhatIfMove& move : what_if.moves) {
+      const std::size_t then = subject.peak(move.reserved);
+      if (then == 0 || then >= now) continue;
+      if (best == nullptr || rank(move) < rank(*best)) best = &move;
+    }
+    if (best == nullptr) continue;
+    text += fmt::format("    with {} {} MiB: {}, {};\n      {}\n", subject.name,
+                        in_mib(now - subject.peak(best->reserved)), which(*best), how(*best),
+                        price(*best));
+  }
+  return text.empty() ? text : "  saves most\n" + text;
 }
 
 json to_json(const WhatIfReserved& reserved) {
-  json out{{"driver", nullptr}, {"torch_bytes", nullptr}, {"millrace_bytes", nullptr}};
+  json out{{"driver", nullptr},
+           {"torch_bytes", nullptr},
+           {"millrace_bytes", nullptr},
+           {"torch_waits", reserved.torch_waits},
+           {"millrace_waits", reserved.millrace_waits}};
   if (reserved.driver) {
     out["driver"] = {{"least_bytes", reserved.driver->least},
                      {"most_bytes", reserved.driver->most}};
@@ -63,8 +150,8 @@ std::string to_string(const WhatIf& what_if) {
                           each.waits_for.empty() ? "" : ", until work of " + each.waits_for);
     }
   }
-  if (what_if.moves.empty()) return text + "  no allocations save memory on another stream\n";
-  text += "  allocated on another stream, MiB\n";
+  if (what_if.moves.empty()) return text + "  no other way to make allocations saves memory\n";
+  text += advice(what_if) + "  made in another way, MiB\n";
   for (std::size_t i = 0; i < std::min(kLines, what_if.moves.size()); ++i)
     text += describe(what_if.moves[i]);
   return text;
@@ -79,13 +166,19 @@ void to_json(json& out, const WhatIf& what_if) {
                         {"bytes", each.bytes}});
   }
   for (const WhatIfMove& move : what_if.moves) {
-    moves.push_back({{"stream", move.stream},
-                     {"to", move.to},
-                     {"site", move.site},
-                     {"sizes", move.sizes},
-                     {"blocks", move.blocks},
-                     {"waits", move.waits},
-                     {"reserved", to_json(move.reserved)}});
+    const WhatIfCost& cost = move.cost;
+    moves.push_back(
+        {{"strategy", to_string(move.strategy)},
+         {"stream", move.stream},
+         {"to", move.to},
+         {"site", move.site},
+         {"sizes", move.sizes},
+         {"blocks", move.blocks},
+         {"waits", cost.waits_are_known ? json(cost.waits) : json(nullptr)},
+         {"most_delay_us",
+          cost.waits_are_known && cost.most_delay_us ? json(*cost.most_delay_us) : json(nullptr)},
+         {"host_us", cost.host_us ? json(*cost.host_us) : json(nullptr)},
+         {"reserved", to_json(move.reserved)}});
   }
   out = {{"recorded_bytes", nullptr},
          {"load_bytes", what_if.load},

@@ -42,6 +42,8 @@ const char* to_string(OrderKind kind) noexcept {
       return "passed_device";
     case OrderKind::closed:
       return "closed";
+    case OrderKind::transferred:
+      return "transferred";
   }
   return "?";
 }

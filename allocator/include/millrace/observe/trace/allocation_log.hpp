@@ -95,6 +95,7 @@ enum class OrderKind : std::uint8_t {
   passed_stream,  ///< all work so far of `stream` is known to be complete
   passed_device,  ///< all work so far of the device is known to be complete
   closed,         ///< `stream` was destroyed
+  transferred,    ///< `stream` owns `block` from here on; in no file: of a changed program
 };
 
 [[nodiscard]] const char* to_string(OrderKind kind) noexcept;
