@@ -36,4 +36,10 @@ PROGRAM
 echo "not a snapshot" >note.txt
 if "$millrace" run --snapshot note.txt --virtual instant -- "$program" counted_by_hand 2>refused.txt; then exit 1; fi
 grep "exists, and is not a snapshot" refused.txt
+
+# What waits for work is in the report, by stream: with this schedule nothing is complete before the program waits.
+"$millrace" run --virtual adversarial:3,memory=2GiB -- "$program" streams_side_by_side 2>waiting.txt
+grep "24.0 MiB of stream 2, until work of stream 2" waiting.txt
+"$millrace" run --virtual instant,memory=2GiB -- "$program" streams_side_by_side 2>complete.txt
+if grep "until work of" complete.txt; then exit 1; fi
 echo "recorded, replayed and read back"
