@@ -1,3 +1,4 @@
+#include <functional>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "millrace/device/fault.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/forwarding_source.hpp"
 #include "test/support/sizes.hpp"
 
 using namespace millrace;
@@ -106,6 +108,35 @@ TEST_CASE("addresses that pages were moved from are unmapped when they are more 
   CHECK(info.total - info.free == allocator.statistics().bytes.reserved.current);
 }
 
+TEST_CASE("of addresses that pages were moved from, a gap unmaps what it needs") {
+  struct UnmapsSource final : test::ForwardingSource {
+    using ForwardingSource::ForwardingSource;
+    void end_move(void* from, std::size_t bytes) override {
+      unmapped.push_back(bytes);
+      ForwardingSource::end_move(from, bytes);
+    }
+    std::vector<std::size_t> unmapped;
+  };
+  test::Bench bench;
+  UnmapsSource source{bench.source};
+  CachingAllocator allocator{bench.ordered, source, Policy::millrace()};
+  void* const before = allocator.allocate(30 * MiB, bench.main);
+  void* const moved = allocator.allocate(30 * MiB, bench.main);
+  void* const behind = allocator.allocate(30 * MiB, bench.main);
+  allocator.deallocate(moved);
+  void* const large = allocator.allocate(60 * MiB, bench.main);
+  REQUIRE(allocator.statistics().counts.bytes_moved == 30 * MiB);
+  allocator.deallocate(before);
+  void* const joined = allocator.allocate(40 * MiB, bench.main);
+  CHECK(joined == before);
+  CHECK(source.unmapped == std::vector<std::size_t>{10 * MiB});
+  allocator.check_invariants();
+  for (void* const address : {behind, large, joined}) allocator.deallocate(address);
+  allocator.trim();
+  CHECK(source.unmapped == std::vector<std::size_t>{10 * MiB, 20 * MiB});
+  CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
+}
+
 TEST_CASE("memory that goes back is mapped nowhere, where work on its old address still runs") {
   GrowthBench bench;
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
@@ -119,6 +150,49 @@ TEST_CASE("memory that goes back is mapped nowhere, where work on its old addres
   bench.allocator.deallocate(second);
   CHECK(bench.allocator.trim() == 30 * MiB);
   CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
+}
+
+TEST_CASE("an observer that comes while memory is being mapped hears of it once") {
+  struct MapsSource final : test::ForwardingSource {
+    using ForwardingSource::ForwardingSource;
+    void map(void* address, std::size_t bytes) override {
+      if (before_map) before_map();
+      ForwardingSource::map(address, bytes);
+    }
+    void begin_move(void* to, void* from, std::size_t bytes) override {
+      if (before_move) before_move();
+      ForwardingSource::begin_move(to, from, bytes);
+    }
+    std::function<void()> before_map, before_move;
+  };
+  struct Held final : AllocationObserver {
+    void segment_acquired(void*, std::size_t bytes) override { held += bytes; }
+    void segment_released(void*, std::size_t bytes) override { held -= bytes; }
+    std::size_t held = 0;
+  };
+  const bool at_move = GENERATE(false, true), fails = GENERATE(false, true);
+  CAPTURE(at_move, fails);
+  test::Bench bench{std::size_t{128} << 20};
+  MapsSource source{bench.source};
+  CachingAllocator allocator{bench.ordered, source, Policy::millrace()};
+  void* const first = allocator.allocate(30 * MiB, bench.main);
+  static_cast<void>(allocator.allocate(30 * MiB, bench.main));
+  allocator.deallocate(first);
+  Held observer;
+  bool came = false;
+  (at_move ? source.before_move : source.before_map) = [&] {
+    if (!std::exchange(came, true)) allocator.observe_all(observer);
+  };
+  const std::size_t bytes = (fails ? 110 : 60) * MiB;  // 30 of them are moved
+  if (fails) {
+    CHECK_THROWS_AS(allocator.allocate(bytes, bench.main), out_of_memory);
+  } else {
+    CHECK_NOTHROW(allocator.allocate(bytes, bench.main));
+  }
+  REQUIRE(came);
+  REQUIRE(allocator.statistics().counts.bytes_moved >= 30 * MiB);
+  CHECK(observer.held == allocator.statistics().bytes.reserved.current);
+  allocator.observe(nullptr);
 }
 
 TEST_CASE("what was moved stays there if the device has no memory for the rest") {

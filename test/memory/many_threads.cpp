@@ -131,13 +131,13 @@ TEST_CASE("several threads never take more than the limit from the device") {
   for (const Policy& policy : thread_presets()) {
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
-    CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 96 * MiB}};
+    CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 40 * MiB}};
     on_threads([&](std::size_t t, std::mt19937_64& random) {
       come_and_go(allocator, bench.streams[t], random, 300);
     });
-    CHECK(bench.source.most() <= 96 * MiB);
-    CHECK(bench.source.most() > 64 * MiB);
-    CHECK(allocator.statistics().bytes.reserved.peak <= 96 * MiB);
+    CHECK(bench.source.most() <= 40 * MiB);
+    CHECK(bench.source.most() > 30 * MiB);
+    CHECK(allocator.statistics().bytes.reserved.peak <= 40 * MiB);
     CHECK(allocator.statistics().live_blocks == 0);
     allocator.check_invariants();
   }

@@ -22,6 +22,7 @@ enum class BlockState : std::uint8_t {
   quick,    // free as well, in the quick bins of its stream's front
   pending,  // freed, kept back until a poll sees its points complete (Return::polled)
   claimed,  // being given out or given back by a call that has dropped the lock
+  filling,  // addresses of a range that such a call maps memory to
   live,
   stale,   // addresses of a range whose pages lie elsewhere now; still mapped, for enqueued work
   absent,  // addresses of a range with no memory under them, between blocks that have some
@@ -110,9 +111,10 @@ struct alignas(64) Block {
   };
 
   static constexpr auto kMuch = std::numeric_limits<std::uint32_t>::max();
-  /** Whether it is some of what the allocator has: not a hole, or what will be one. */
+  /** Whether it is some of what the allocator has: not a hole, nor what was one or will be. */
   [[nodiscard]] bool has_memory() const noexcept {
-    return state != BlockState::absent && state != BlockState::stale;
+    return state != BlockState::absent && state != BlockState::stale &&
+           state != BlockState::filling;
   }
   /** What the request of a live or quick block with less than `kMuch` to spare asked for. */
   [[nodiscard]] std::size_t rounded() const noexcept { return bytes - spare; }

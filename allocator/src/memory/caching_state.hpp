@@ -297,7 +297,7 @@ struct CachingAllocator::State : GraphMemory {
   class Movable;
   std::vector<Block*> gather_pages(const Request& request, std::size_t bytes);
   Block* claim_pages(Movable& movable, Block* first, Block* last, std::size_t most);
-  std::size_t move_pages(std::span<Block* const> pages, Block* to, Lock& lock);
+  Block* move_pages(std::span<Block* const> pages, Block* to, Lock& lock);
   [[nodiscard]] bool is_complete(const Block& block) const;
   bool unmap_stale(Block* block, std::size_t bytes, Lock& lock);
   void unmap_stale(std::size_t most, Lock& lock);

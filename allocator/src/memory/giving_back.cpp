@@ -112,6 +112,7 @@ bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
 
 bool CachingAllocator::State::release_range_if_free(Segment& range, Lock& lock) {
   for (const Block* block = range.first; block != nullptr; block = block->next) {
+    if (block->state == BlockState::filling) return false;
     if (block->has_memory() && block->state != BlockState::free) return false;
   }
   return range.first != nullptr && unmap_free(range, range.bytes, lock) > 0;

@@ -91,10 +91,11 @@ Block* Heap::fill(Segment& range, Block* hole, std::size_t bytes) {
       rest->state = BlockState::absent;
       holes_.insert(rest);
     }
-    hole->state = BlockState::claimed;
+    hole->state = BlockState::filling;
     return hole;
   }
   Block* block = make(range, range.base + range.bytes, bytes);
+  block->state = BlockState::filling;
   block->previous = range.last;
   (range.last == nullptr ? range.first : range.last->next) = block;
   range.last = block;

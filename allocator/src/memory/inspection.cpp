@@ -235,7 +235,8 @@ void CachingAllocator::State::check() const {
   for (const auto& [base, segment] : heap.segments()) {
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
       if (block->has_memory()) reserved += block->bytes;
-      require(block->state != BlockState::claimed, "nothing is claimed between calls");
+      require(block->state != BlockState::claimed && block->state != BlockState::filling,
+              "nothing is claimed between calls");
       if (block->state == BlockState::live) allocated += block->bytes;
       const bool free = block->state == BlockState::free;
       const bool drains =

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <vector>
 
 #include "memory/caching_state.hpp"
@@ -162,10 +163,14 @@ std::vector<Block*> CachingAllocator::State::gather_pages(const Request& request
   while (bytes >= page) {
     const Movable::Blocks found = movable.find();
     if (found.first == nullptr) break;
+    gathered.push_back(nullptr);  // first, since it may throw
     Block* const pages = claim_pages(movable, found.first, found.last, bytes);
-    if (pages == nullptr) break;
+    if (pages == nullptr) {
+      gathered.pop_back();
+      break;
+    }
     bytes -= pages->bytes;
-    gathered.push_back(pages);
+    gathered.back() = pages;
   }
   return gathered;
 }
@@ -190,22 +195,29 @@ Block* CachingAllocator::State::claim_pages(Movable& movable, Block* first, Bloc
 }
 
 // Maps claimed pages at the beginning of `to` as well, which gets their points; where they were is
-// unmapped once these are complete. Returns how many bytes the device moved; the other pages are
-// free again.
-std::size_t CachingAllocator::State::move_pages(std::span<Block* const> pages, Block* to,
-                                                Lock& lock) {
+// unmapped once these are complete. Returns what of `to` is still missing, null if nothing is;
+// pages that the device did not move are free again.
+Block* CachingAllocator::State::move_pages(std::span<Block* const> pages, Block* to, Lock& lock) {
   std::size_t bytes = 0, moved = 0;
+  const auto begin_moves = [&] {
+    for (; moved < pages.size(); ++moved) {
+      source.begin_move(to->address + bytes, pages[moved]->address, pages[moved]->bytes);
+      bytes += pages[moved]->bytes;
+    }
+  };
   if (!pages.empty()) {
     const Unlocked unlocked{lock};
     try {
-      for (; moved < pages.size(); ++moved) {
-        source.begin_move(to->address + bytes, pages[moved]->address, pages[moved]->bytes);
-        bytes += pages[moved]->bytes;
-      }
+      begin_moves();
     } catch (const DeviceError&) {  // then the request grows by what is still missing
+    } catch (const std::bad_alloc&) {
     }
   }
   for (Block* const block : pages.subspan(moved)) put_free(block);
+  if (bytes == 0) return to;
+  Block* const rest = bytes < to->bytes ? heap.split(to, bytes) : nullptr;
+  if (rest != nullptr) rest->state = BlockState::filling;
+  to->state = BlockState::claimed;
   std::byte* at = to->address;
   for (Block* const block : pages.first(moved)) {
     if (observer != nullptr) observer->pages_moved(at, block->address, block->bytes);
@@ -217,7 +229,7 @@ std::size_t CachingAllocator::State::move_pages(std::span<Block* const> pages, B
   }
   move_patience.moved(bytes);
   meter.counts().bytes_moved += bytes;
-  return bytes;
+  return rest;
 }
 
 bool CachingAllocator::State::is_complete(const Block& block) const {
@@ -225,8 +237,8 @@ bool CachingAllocator::State::is_complete(const Block& block) const {
                              [&](const Point p) { return device.ledger().completed(p); });
 }
 
-// Unmaps the first bytes of addresses that pages were moved from, whole pages: they are a hole then.
-// False if the driver refused.
+// Unmaps the first bytes of addresses that pages were moved from, whole pages: they are a hole
+// then. False if the driver refused.
 bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock& lock) {
   const auto place = std::ranges::find(stale, block);
   if (bytes < block->bytes) {

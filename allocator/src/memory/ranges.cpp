@@ -152,23 +152,23 @@ Block* CachingAllocator::State::map(const Request& request, const Gap& gap, Lock
   Block* const fresh = heap.fill(*gap.range, gap.hole, gap.bytes);
   Block* const first = gap.first == nullptr ? fresh : gap.first;
   for (Block* block = first; block != fresh; block = block->next) claim(block);
-  std::size_t moved = 0;
+  Block* rest = fresh;  // null: nothing is missing
   const auto undo = [&] {
     for (Block* block = first; block != fresh;) put_free(std::exchange(block, block->next));
-    heap.vacate(moved == 0 ? fresh : heap.split(fresh, moved));
-    if (moved == 0) return;
+    heap.vacate(rest);
+    if (rest == fresh) return;
     fresh->lane = request.lane;  // which need not wait for the pages
     put_free(fresh);
   };
   bool mapped = false;
   try {
-    moved = move_pages(gather_pages(request, gap.bytes), fresh, lock);
-    const std::size_t rest = gap.bytes - moved;
-    std::byte* const begin = fresh->address + moved;
-    mapped = rest == 0 || obtain(rest, lock, [&] { source.map(begin, rest); });
-    if (mapped && rest > 0) {
-      turns.current().reserved(rest);
-      if (observer != nullptr) observer->segment_acquired(begin, rest);
+    rest = move_pages(gather_pages(request, gap.bytes), fresh, lock);
+    mapped = rest == nullptr ||
+             obtain(rest->bytes, lock, [&] { source.map(rest->address, rest->bytes); });
+    if (mapped && rest != nullptr) {
+      rest->state = BlockState::claimed;
+      turns.current().reserved(rest->bytes);
+      if (observer != nullptr) observer->segment_acquired(rest->address, rest->bytes);
     }
   } catch (...) {
     undo();
@@ -178,9 +178,10 @@ Block* CachingAllocator::State::map(const Request& request, const Gap& gap, Lock
     undo();
     return nullptr;
   }
-  for (bool whole = first == fresh; !whole;) {
+  const Block* const last = rest == nullptr ? fresh : rest;
+  for (bool whole = first == last; !whole;) {
     Block* const next = first->next;
-    whole = next == fresh;
+    whole = next == last;
     first->points.join(next->points);
     heap.absorb(first, next);
   }

@@ -52,7 +52,12 @@ void BookedSource::unmap(void* address, std::size_t bytes) {
 
 void BookedSource::begin_move(void* to, void* from, std::size_t bytes) {
   inner_.begin_move(to, from, bytes);
-  book_.move_segment(to, from, bytes, pool_);
+  try {
+    book_.move_segment(to, from, bytes, pool_);
+  } catch (...) {
+    inner_.end_move(to, bytes);
+    throw;
+  }
 }
 
 }  // namespace millrace::torch
