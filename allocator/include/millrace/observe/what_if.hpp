@@ -62,9 +62,9 @@ struct WhatIfCost {
   /// where one is needed: WhatIfReserved has how many.
   std::size_t waits = 0;
   bool waits_are_known = true;
-  /// How much later the side stream's work begins in all, at most, in microseconds: the time in
-  /// which a wait was made and the trace does not know yet that what it waits for is complete.
-  /// Nothing: not known.
+  /// How much later the side stream's work begins in all, at most, in microseconds: the time from
+  /// each wait until the trace knows that the awaited work is complete; overlapping times count
+  /// once. Waits of the allocator are not in it. Nothing: not known.
   std::optional<std::int64_t> most_delay_us = 0;
   /// What the host needs for the additional calls, by the profile; nothing: not known.
   std::optional<double> host_us;
@@ -75,8 +75,10 @@ struct WhatIfMove {
   WhatIfStrategy strategy = WhatIfStrategy::in_place;
   std::string stream, to;            ///< "all side streams": all but `to`
   std::string site;                  ///< "" stands for all allocations of the stream
-  std::vector<std::uint64_t> sizes;  ///< the different requests, the largest first
+  std::vector<std::uint64_t> sizes;  ///< of `blocks`: the different requests, the largest first
   std::size_t blocks = 0;            ///< that are made in another way
+  /// Of the stream and site. `transfer` leaves blocks as they are for which main never waits.
+  std::size_t group_blocks = 0;
   WhatIfReserved reserved;
   WhatIfCost cost;
 };
@@ -104,15 +106,18 @@ struct WhatIfOptions {
  *        allocations of side streams made in each other way.
  *
  * The main stream is the one that holds most. All bytes come from replays of the changed requests,
- * in the recorded order. Up to 250 replays are made.
+ * in the recorded order. Tried are all side streams together, the six that allocate most bytes, and
+ * of each of these its six largest sites, but at most twelve sites in all. Up to 390 replays are
+ * made, half of them of the driver's pool.
  * @throws std::invalid_argument if there is no such profile
  */
 [[nodiscard]] WhatIf what_if(const trace::AllocationLog& log, std::uint32_t device,
                              const WhatIfOptions& options = {});
 
 /**
- * @brief The free bytes that no other stream could have had at the moment with the most of them and
- *        of live bytes, for the requests of a trace of Millrace's on an allocator with this policy.
+ * @brief Replays the requests on an allocator with this policy. Finds the moment at which live
+ *        bytes and free bytes that no other stream could use are most together, and returns the
+ *        latter by stream.
  * @throws out_of_memory if the requests do not fit
  */
 [[nodiscard]] std::vector<WhatIfStranded> stranded_bytes(const trace::AllocationLog& log,

@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::uint64_t kMarkers = std::uint64_t{1} << 62;  // beyond those of the log
 
+// In place of a stream: who may use a buffer.
+constexpr std::uint32_t kEveryStream = UINT32_MAX, kNoStream = UINT32_MAX - 1;
+
 std::uint64_t with_headroom(std::uint64_t bytes) { return bytes + bytes * 3 / 10; }
 
 }  // namespace
@@ -38,7 +41,8 @@ StrategyLog::StrategyLog(const AllocationLog& log, const KnownCompletions& known
         ++position_;
         take(event);
       });
-  if (log.program.empty() && cost_.waits != 0) cost_.most_delay_us.reset();
+  const bool has_times = !log.program.empty() || cost_.waits == 0;
+  if (!has_times || !cost_.waits_are_known) cost_.most_delay_us.reset();
 }
 
 bool StrategyLog::keeps_buffers() const {
@@ -56,30 +60,32 @@ void StrategyLog::take(LoggedOrder step) {
   }
   add_step(step);
   if (strategy_ != WhatIfStrategy::transfer) return;
-  if (step.kind == OrderKind::marked) {
-    for (Handed& each : to_hand_over_) {
-      const bool covers = log_.blocks[each.block].stream == step.stream;
-      if (covers && !each.marker) each.marker = step.marker;
-    }
-  }
+  if (step.kind == OrderKind::marked) cover(step);
   if (step.kind == OrderKind::waited && step.stream == group_.to) hand_over(step);
+}
+
+void StrategyLog::cover(const LoggedOrder& mark) {
+  ToHandOver& blocks = to_hand_over_[mark.stream];
+  for (const std::uint32_t block : std::exchange(blocks.unmarked, {}))
+    blocks.marked.emplace(mark.marker, block);
 }
 
 // What was allocated before the marker that main now waits for.
 void StrategyLog::hand_over(const LoggedOrder& wait) {
-  std::erase_if(to_hand_over_, [&](const Handed& each) {
-    const bool covered =
-        log_.blocks[each.block].stream == wait.other && each.marker && *each.marker <= wait.marker;
-    if (!covered) return false;
+  auto& marked = to_hand_over_[wait.other].marked;
+  const auto end = marked.upper_bound(wait.marker);
+  for (auto it = marked.begin(); it != end; ++it) {
+    const std::uint32_t block = it->second;
+    if (may_hand_over_.erase(block) == 0) continue;  // it is freed
     LoggedOrder step = wait;
     step.kind = OrderKind::transferred;
     step.stream = group_.to;
-    step.block = each.block;
+    step.block = block;
     add_step(step);
-    handed_over_.insert(each.block);
-    ++changed_;
-    return true;
-  });
+    handed_over_.insert(block);
+    changed_.push_back(block);
+  }
+  marked.erase(marked.begin(), end);
 }
 
 void StrategyLog::take(const LogEvent& event) {
@@ -87,10 +93,7 @@ void StrategyLog::take(const LogEvent& event) {
   if (event.kind == EventKind::allocate) return allocate(event);
   if (event.kind == EventKind::free_requested) return free(event);
   if (!keeps_buffers()) return add_event(event);
-  const auto known = in_buffer_.find(event.block);
-  if (event.kind != EventKind::free_completed || known == in_buffer_.end()) return;
-  buffers_[known->second.first][known->second.second].last_uses.clear();
-  in_buffer_.erase(known);
+  if (event.kind == EventKind::free_completed) complete(event.block);
 }
 
 void StrategyLog::allocate(LogEvent event) {
@@ -101,21 +104,22 @@ void StrategyLog::allocate(LogEvent event) {
       [[fallthrough]];
     case WhatIfStrategy::precise:
       result_.blocks[event.block].stream = group_.to;
-      ++changed_;
+      changed_.push_back(event.block);
       return add_event(event);
     case WhatIfStrategy::transfer:
-      to_hand_over_.push_back({event.block, std::nullopt});
+      to_hand_over_[log_.blocks[event.block].stream].unmarked.push_back(event.block);
+      may_hand_over_.insert(event.block);
       return add_event(event);
     case WhatIfStrategy::ring:
     case WhatIfStrategy::free_list:
-      ++changed_;
+      changed_.push_back(event.block);
       return use_buffer(event);
   }
 }
 
 void StrategyLog::free(LogEvent event) {
   if (in_buffer_.contains(event.block)) return keep_buffer(event);
-  std::erase_if(to_hand_over_, [&](const Handed& each) { return each.block == event.block; });
+  may_hand_over_.erase(event.block);
   const bool by_owner = event.stream == log_.blocks[event.block].stream;
   if (by_owner && handed_over_.contains(event.block)) event.stream = group_.to;
   add_event(event);
@@ -153,72 +157,104 @@ std::uint64_t StrategyLog::place_of(const LoggedBlock& block) const {
   return has_site ? block.stack : (std::uint64_t{1} << 40) + std::bit_width(block.bytes);
 }
 
-bool StrategyLog::is_ready(const Buffer& buffer, std::uint32_t stream) {
-  return std::ranges::all_of(buffer.last_uses,
-                             [&](const auto& use) { return use.first == stream; });
+std::uint32_t StrategyLog::may_use(const Buffer& buffer) const {
+  if (strategy_ == WhatIfStrategy::ring || buffer.last_uses.empty()) return kEveryStream;
+  return buffer.last_uses.size() == 1 ? buffer.last_uses.begin()->first : kNoStream;
 }
 
-// The smallest that is large enough; of a ring otherwise the largest, which then grows.
-StrategyLog::Buffer* StrategyLog::free_buffer(std::vector<Buffer>& buffers,
-                                              const LoggedBlock& wanted) const {
-  const std::uint64_t bytes = wanted.bytes;
-  Buffer* best = nullptr;
-  for (Buffer& buffer : buffers) {
-    const bool fits = buffer.bytes >= bytes && is_ready(buffer, wanted.stream);
-    if (!buffer.free || (strategy_ == WhatIfStrategy::free_list && !fits)) continue;
-    const auto rank = [&](const Buffer& each) {
-      return std::pair{each.bytes < bytes, each.bytes < bytes ? ~each.bytes : each.bytes};
-    };
-    if (best == nullptr || rank(buffer) < rank(*best)) best = &buffer;
+void StrategyLog::add_free(Buffers& buffers, std::size_t index) const {
+  const Buffer& buffer = buffers.all[index];
+  buffers.free[may_use(buffer)].emplace(buffer.bytes, index);
+}
+
+bool StrategyLog::remove_free(Buffers& buffers, std::size_t index) const {
+  const Buffer& buffer = buffers.all[index];
+  return buffers.free[may_use(buffer)].erase({buffer.bytes, index}) != 0;
+}
+
+// The smallest that is large enough; of a ring otherwise the largest, which then grows. The oldest
+// of equal ones.
+std::optional<std::size_t> StrategyLog::free_buffer(const Buffers& buffers,
+                                                    const LoggedBlock& wanted) const {
+  std::optional<std::pair<std::uint64_t, std::size_t>> best;
+  for (const std::uint32_t user : {kEveryStream, wanted.stream}) {
+    const auto of_user = buffers.free.find(user);
+    if (of_user == buffers.free.end() || of_user->second.empty()) continue;
+    const auto& free = of_user->second;
+    auto found = free.lower_bound({wanted.bytes, 0});
+    if (found == free.end() && strategy_ == WhatIfStrategy::ring)
+      found = free.lower_bound({free.rbegin()->first, 0});
+    if (found != free.end() && (!best || *found < *best)) best = *found;
   }
-  return best;
+  return best ? std::optional{best->second} : std::nullopt;
 }
 
 void StrategyLog::use_buffer(const LogEvent& event) {
   const LoggedBlock& wanted = log_.blocks[event.block];
   const std::uint64_t place = place_of(wanted);
-  std::vector<Buffer>& buffers = buffers_[place];
-  Buffer* buffer = free_buffer(buffers, wanted);
-  if (buffer == nullptr) buffer = &buffers.emplace_back();
-  in_buffer_.erase(buffer->last);
-  for (const auto& [stream, work] : buffer->last_uses) {
+  Buffers& buffers = buffers_[place];
+  const std::optional<std::size_t> known = free_buffer(buffers, wanted);
+  const std::size_t index = known.value_or(buffers.all.size());
+  if (known) remove_free(buffers, index);
+  Buffer& buffer = known ? buffers.all[index] : buffers.all.emplace_back();
+  in_buffer_.erase(buffer.last);
+  for (const auto& [stream, work] : buffer.last_uses) {
     if (stream != wanted.stream) wait(event, stream, work);
   }
-  if (buffer->bytes < wanted.bytes) {
-    LogEvent step = event;
-    if (buffer->bytes != 0) {
-      step.kind = EventKind::free_requested;
-      step.stream = wanted.stream;
-      step.block = buffer->block;
-      add_event(step);
-    }
-    const bool has_headroom = strategy_ == WhatIfStrategy::ring;
-    buffer->bytes = has_headroom ? with_headroom(wanted.bytes) : wanted.bytes;
-    buffer->block = add_block(buffer->bytes, wanted);
-    step = event;
-    step.block = buffer->block;
-    step.bytes = buffer->bytes;
+  if (buffer.bytes < wanted.bytes) grow(buffer, event);
+  buffer.last_uses.clear();
+  in_buffer_[event.block] = {place, index};
+}
+
+void StrategyLog::grow(Buffer& buffer, const LogEvent& event) {
+  const LoggedBlock& wanted = log_.blocks[event.block];
+  LogEvent step = event;
+  if (buffer.bytes != 0) {
+    step.kind = EventKind::free_requested;
+    step.stream = wanted.stream;
+    step.block = buffer.block;
     add_event(step);
   }
-  buffer->free = false;
-  buffer->last_uses.clear();
-  in_buffer_[event.block] = {place, static_cast<std::size_t>(buffer - buffers.data())};
+  const bool has_headroom = strategy_ == WhatIfStrategy::ring;
+  buffer.bytes = has_headroom ? with_headroom(wanted.bytes) : wanted.bytes;
+  buffer.block = add_block(buffer.bytes, wanted);
+  step = event;
+  step.block = buffer.block;
+  step.bytes = buffer.bytes;
+  add_event(step);
 }
 
 void StrategyLog::keep_buffer(const LogEvent& event) {
   const auto [place, index] = in_buffer_.at(event.block);
-  Buffer& buffer = buffers_[place][index];
-  buffer.free = true;
+  Buffers& buffers = buffers_[place];
+  Buffer& buffer = buffers.all[index];
   buffer.last = event.block;
   std::set<std::uint32_t> streams;
   if (const auto uses = uses_.extract(event.block)) streams = uses.mapped();
-  if (log_.streams[event.stream].for_all) return;  // all work is complete
-  streams.insert(event.stream);
+  const bool all_work_is_complete = log_.streams[event.stream].for_all;
+  if (all_work_is_complete) {
+    streams.clear();
+  } else {
+    streams.insert(event.stream);
+  }
   for (const std::uint32_t stream : streams) {
     const bool own = group_.stream && stream == *group_.stream;
     const bool waits = strategy_ == WhatIfStrategy::ring && !own;
     buffer.last_uses[stream] = {position_, waits ? mark(event, stream) : 0};
   }
+  add_free(buffers, index);
+}
+
+// Of a free that is complete: its buffer is for every stream, if no other block is in it by now.
+void StrategyLog::complete(std::uint32_t block) {
+  const auto known = in_buffer_.find(block);
+  if (known == in_buffer_.end()) return;
+  const auto [place, index] = known->second;
+  in_buffer_.erase(known);
+  Buffers& buffers = buffers_[place];
+  if (!remove_free(buffers, index)) return;
+  buffers.all[index].last_uses.clear();
+  add_free(buffers, index);
 }
 
 void StrategyLog::add_event(LogEvent event) { result_.events.push_back(std::move(event)); }

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "millrace/observe/trace/allocation_log.hpp"
@@ -41,8 +42,8 @@ class StrategyLog {
 
   [[nodiscard]] const trace::AllocationLog& log() const noexcept { return result_; }
   [[nodiscard]] const WhatIfCost& cost() const noexcept { return cost_; }
-  /** @brief Blocks that are made in another way than before. */
-  [[nodiscard]] std::size_t changed() const noexcept { return changed_; }
+  /** @brief The blocks of the given log that are made in another way. */
+  [[nodiscard]] const std::vector<std::uint32_t>& changed() const noexcept { return changed_; }
 
  private:
   /** Work that may be the last use of a buffer. */
@@ -54,13 +55,19 @@ class StrategyLog {
   struct Buffer {
     std::uint32_t block = 0;  // of the result
     std::uint64_t bytes = 0;
-    bool free = false;
     std::uint32_t last = trace::LogEvent::kNoBlock;  // of the log, that was in it; while free
     std::map<std::uint32_t, LastUse> last_uses;      // by stream; while free
   };
-  struct Handed {
-    std::uint32_t block = 0;
-    std::optional<std::uint64_t> marker;  // the first that covers its allocation
+  /** The buffers of one place. A trace without completions has one for each allocation. */
+  struct Buffers {
+    std::vector<Buffer> all;
+    /// The free ones by bytes, the oldest first, for each stream that may have them (`may_use`).
+    std::map<std::uint32_t, std::set<std::pair<std::uint64_t, std::size_t>>> free;
+  };
+  /** Allocations of one stream that main may get, the oldest first; among them freed ones. */
+  struct ToHandOver {
+    std::vector<std::uint32_t> unmarked;                 // no marker covers them yet
+    std::multimap<std::uint64_t, std::uint32_t> marked;  // by the first marker that covers them
   };
 
   [[nodiscard]] bool keeps_buffers() const;
@@ -74,14 +81,21 @@ class StrategyLog {
   std::uint64_t mark(const trace::LogEvent& at, std::uint32_t stream);
   /** @brief The stream of an allocation waits for work of another, before it. */
   void wait(const trace::LogEvent& before, std::uint32_t other, LastUse work);
+  void cover(const trace::LoggedOrder& mark);
   void hand_over(const trace::LoggedOrder& wait);
 
   [[nodiscard]] std::uint64_t place_of(const trace::LoggedBlock& block) const;
-  [[nodiscard]] Buffer* free_buffer(std::vector<Buffer>& buffers,
-                                    const trace::LoggedBlock& wanted) const;
-  [[nodiscard]] static bool is_ready(const Buffer& buffer, std::uint32_t stream);
+  /** @brief The stream that may have a free buffer now, or kEveryStream or kNoStream. */
+  [[nodiscard]] std::uint32_t may_use(const Buffer& buffer) const;
+  void add_free(Buffers& buffers, std::size_t index) const;
+  /** @return whether it was free */
+  bool remove_free(Buffers& buffers, std::size_t index) const;
+  [[nodiscard]] std::optional<std::size_t> free_buffer(const Buffers& buffers,
+                                                       const trace::LoggedBlock& wanted) const;
   void use_buffer(const trace::LogEvent& event);
+  void grow(Buffer& buffer, const trace::LogEvent& event);
   void keep_buffer(const trace::LogEvent& event);
+  void complete(std::uint32_t block);
   void add_event(trace::LogEvent event);
   void add_step(trace::LoggedOrder step);
   std::uint32_t add_block(std::uint64_t bytes, const trace::LoggedBlock& like);
@@ -92,14 +106,15 @@ class StrategyLog {
   const WhatIfStrategy strategy_;
   trace::AllocationLog result_;
   WhatIfCost cost_;
-  std::size_t changed_ = 0;
+  std::vector<std::uint32_t> changed_;
   std::size_t position_ = 0;  // of the step or event that is taken
   std::uint64_t markers_ = 0;
   std::int64_t waited_until_ = INT64_MIN;  // the end of the waits so far
 
-  std::vector<Handed> to_hand_over_;
+  std::map<std::uint32_t, ToHandOver> to_hand_over_;  // by stream
+  std::set<std::uint32_t> may_hand_over_;             // of those, the blocks that are not freed
   std::set<std::uint32_t> handed_over_;
-  std::map<std::uint64_t, std::vector<Buffer>> buffers_;                      // by place
+  std::map<std::uint64_t, Buffers> buffers_;                                  // by place
   std::map<std::uint32_t, std::pair<std::uint64_t, std::size_t>> in_buffer_;  // by block
   std::map<std::uint32_t, std::set<std::uint32_t>> uses_;                     // streams, by block
 };

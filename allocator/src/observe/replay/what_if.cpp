@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -20,7 +21,10 @@ using trace::EventKind;
 using trace::LogEvent;
 using trace::StackTable;
 
-constexpr std::size_t kMostSites = 6;  // of one stream, by bytes
+// By bytes. Each is tried with several strategies, and each of those is replayed on each allocator.
+constexpr std::size_t kMostStreams = 6;
+constexpr std::size_t kMostSitesOfStream = 6;
+constexpr std::size_t kMostSites = 12;  // of all streams
 
 constexpr std::array kStrategies{WhatIfStrategy::in_place, WhatIfStrategy::precise,
                                  WhatIfStrategy::transfer, WhatIfStrategy::ring,
@@ -138,45 +142,86 @@ class Analysis {
     return most == held.end() ? std::nullopt : std::optional{most->first};
   }
 
+  struct SideStream {
+    std::uint32_t stream = 0;
+    std::uint64_t bytes = 0;
+    std::map<StackTable::Id, std::uint64_t> bytes_of_sites;
+  };
+
+  /** By bytes. */
+  [[nodiscard]] std::vector<SideStream> side_streams(std::uint32_t main) const {
+    std::map<std::uint32_t, SideStream> by_number;
+    for (const trace::LoggedBlock& block : log_.blocks) {
+      const bool may_move =
+          block.device == device_ && block.stream != main && !log_.streams[block.stream].for_all;
+      if (!may_move) continue;
+      SideStream& side = by_number[block.stream];
+      side.stream = block.stream;
+      side.bytes += block.bytes;
+      side.bytes_of_sites[block.stack] += block.bytes;
+    }
+    std::vector<SideStream> streams;
+    for (auto& [number, side] : by_number) streams.push_back(std::move(side));
+    std::ranges::stable_sort(streams, std::greater{}, &SideStream::bytes);
+    return streams;
+  }
+
+  /** None if the stream has one site: that is the stream as a whole. */
+  [[nodiscard]] static std::vector<StackTable::Id> largest_sites(const SideStream& side) {
+    if (side.bytes_of_sites.size() < 2) return {};
+    std::vector<std::pair<std::uint64_t, StackTable::Id>> largest;
+    for (const auto& [stack, bytes] : side.bytes_of_sites) largest.emplace_back(bytes, stack);
+    std::ranges::sort(largest, std::greater{});
+    std::vector<StackTable::Id> sites;
+    for (const auto& [bytes, stack] : largest | std::views::take(kMostSitesOfStream))
+      sites.push_back(stack);
+    return sites;
+  }
+
+  // Some programs make a stream for each call, and some have hundreds of sites: only the largest of
+  // both are tried.
   [[nodiscard]] std::vector<WhatIfGroup> groups() const {
     const auto main = main_stream();
     if (!main) return {};
-    std::map<std::uint32_t, std::map<StackTable::Id, std::uint64_t>> bytes;
-    for (const trace::LoggedBlock& block : log_.blocks) {
-      const bool may_move =
-          block.device == device_ && block.stream != *main && !log_.streams[block.stream].for_all;
-      if (may_move) bytes[block.stream][block.stack] += block.bytes;
-    }
+    const std::vector<SideStream> streams = side_streams(*main);
     std::vector<WhatIfGroup> groups;
-    if (bytes.size() > 1) groups.push_back({std::nullopt, *main, std::nullopt});
-    for (const auto& [stream, of_sites] : bytes) {
-      if (groups.size() > kMostSites) break;  // streams that are made in a loop
-      groups.push_back({stream, *main, std::nullopt});
-      if (of_sites.size() < 2) continue;
-      std::vector<std::pair<std::uint64_t, StackTable::Id>> largest;
-      for (const auto& [stack, sum] : of_sites) largest.emplace_back(sum, stack);
-      std::ranges::sort(largest, std::greater{});
-      largest.resize(std::min(largest.size(), kMostSites));
-      for (const auto& [sum, stack] : largest) groups.push_back({stream, *main, stack});
+    if (streams.size() > 1) groups.push_back({std::nullopt, *main, std::nullopt});
+    std::size_t sites = 0;
+    for (const SideStream& side : streams | std::views::take(kMostStreams)) {
+      groups.push_back({side.stream, *main, std::nullopt});
+      for (const StackTable::Id site : largest_sites(side)) {
+        if (sites++ < kMostSites) groups.push_back({side.stream, *main, site});
+      }
     }
     return groups;
   }
 
+  [[nodiscard]] std::size_t blocks_of(const WhatIfGroup& group) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(log_.blocks, [&](const trace::LoggedBlock& block) {
+          return block.device == device_ && group.has(log_, block);
+        }));
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> sizes_of(
+      const std::vector<std::uint32_t>& blocks) const {
+    std::set<std::uint64_t, std::greater<>> sizes;
+    for (const std::uint32_t block : blocks) sizes.insert(log_.blocks[block].bytes);
+    return {sizes.begin(), sizes.end()};
+  }
+
   void attempt_move(const WhatIfGroup& group, WhatIfStrategy strategy) {
     const StrategyLog changed{log_, known_, group, strategy};
-    if (changed.changed() == 0) return;
+    if (changed.changed().empty()) return;
     WhatIfMove move{.strategy = strategy,
                     .stream = group.stream ? name(*group.stream) : "all side streams",
                     .to = name(group.to),
-                    .blocks = changed.changed(),
+                    .site = group.stack ? trace::site_name(log_.stacks, *group.stack) : "",
+                    .sizes = sizes_of(changed.changed()),
+                    .blocks = changed.changed().size(),
+                    .group_blocks = blocks_of(group),
                     .reserved = reserved_by_each(changed.log()),
                     .cost = changed.cost()};
-    if (group.stack) move.site = trace::site_name(log_.stacks, *group.stack);
-    std::set<std::uint64_t, std::greater<>> sizes;
-    for (const trace::LoggedBlock& block : log_.blocks) {
-      if (block.device == device_ && group.has(log_, block)) sizes.insert(block.bytes);
-    }
-    move.sizes.assign(sizes.begin(), sizes.end());
     move.cost.host_us = host_us(move);
     if (saves(move.reserved)) result_.moves.push_back(std::move(move));
   }

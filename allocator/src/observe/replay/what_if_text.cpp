@@ -32,12 +32,13 @@ std::string line(const WhatIfReserved& reserved) {
 
 const char* plural(std::size_t count) { return count == 1 ? "" : "s"; }
 
-/** "the 40 allocations of load (app.cpp:12) for copy (3 sizes)" */
+/** "the 40 allocations of load (app.cpp:12) for copy (3 sizes)", or "12 of the 40 ..." */
 std::string which(const WhatIfMove& move) {
-  const std::string of = move.site.empty()
-                             ? fmt::format("all {} allocations", move.blocks)
-                             : fmt::format("the {} allocations of {}", move.blocks, move.site);
-  return fmt::format("{} for {} ({} size{})", of, move.stream, move.sizes.size(),
+  std::string count = fmt::format("{} of the {}", move.blocks, move.group_blocks);
+  if (move.blocks == move.group_blocks)
+    count = fmt::format("{} {}", move.site.empty() ? "all" : "the", move.blocks);
+  return fmt::format("{} allocations{} for {} ({} size{})", count,
+                     move.site.empty() ? "" : " of " + move.site, move.stream, move.sizes.size(),
                      plural(move.sizes.size()));
 }
 
@@ -63,60 +64,100 @@ std::string delay(std::int64_t us) {
                         : fmt::format("{:.2f} s", static_cast<double>(us) / 1e6);
 }
 
-std::string price(const WhatIfMove& move) {
+using Figure = std::size_t (*)(const WhatIfReserved&);
+
+struct Subject {
+  const char* name;
+  Figure peak;   // 0: does not fit
+  Figure waits;  // of the allocator itself
+};
+constexpr Subject kSubjects[] = {
+    {"the driver's pool",
+     [](const WhatIfReserved& of) { return of.driver ? of.driver->most : std::size_t{0}; },
+     [](const WhatIfReserved&) { return std::size_t{0}; }},
+    {"torch", [](const WhatIfReserved& of) { return of.torch.value_or(0); },
+     [](const WhatIfReserved& of) { return of.torch_waits; }},
+    {"millrace", [](const WhatIfReserved& of) { return of.millrace.value_or(0); },
+     [](const WhatIfReserved& of) { return of.millrace_waits; }}};
+
+/** Waits of the allocator beyond those that it makes for the requests as they were. */
+std::size_t added_waits(const WhatIfMove& move, const WhatIfReserved& now, const Subject& subject) {
+  const std::size_t then = subject.waits(move.reserved), before = subject.waits(now);
+  return then > before ? then - before : 0;
+}
+
+/**
+ * "3 waits of the allocator with torch and 11 with millrace"; "" if none is added.
+ * @param only  the allocator that the text is about; nullptr: all of them
+ */
+std::string waits_of_allocator(const WhatIfMove& move, const WhatIfReserved& now,
+                               const Subject* only) {
+  std::string text;
+  for (const Subject& subject : kSubjects) {
+    const std::size_t waits = added_waits(move, now, subject);
+    if (waits == 0 || (only != nullptr && only != &subject)) continue;
+    text += text.empty() ? fmt::format("{} wait{} of the allocator", waits, plural(waits))
+                         : fmt::format(" and {}", waits);
+    if (only == nullptr) text += fmt::format(" with {}", subject.name);
+  }
+  return text;
+}
+
+std::string waits_of_program(const WhatIfMove& move) {
   const WhatIfCost& cost = move.cost;
-  if (!cost.waits_are_known) {
+  if (cost.waits == 0) return "no wait is added to the program";
+  const std::string waits =
+      fmt::format("{} wait{} of {}, ", cost.waits, plural(cost.waits), move.stream);
+  if (!cost.most_delay_us) return waits + "whose time is not known";
+  if (*cost.most_delay_us == 0) return waits + "each for complete work";
+  return waits + "which delay it by " + delay(*cost.most_delay_us) + " in all, at most";
+}
+
+/** @param only  as of `waits_of_allocator` */
+std::string price(const WhatIfMove& move, const WhatIfReserved& now, const Subject* only) {
+  if (!move.cost.waits_are_known) {
     return fmt::format(
         "the allocator adds {} waits with torch, {} with millrace; their time is "
         "not known",
         move.reserved.torch_waits, move.reserved.millrace_waits);
   }
-  if (cost.waits == 0) return "no wait is added: costs 0 us";
-  const std::string waits =
-      fmt::format("{} wait{} of {}, ", cost.waits, plural(cost.waits), move.stream);
-  if (!cost.most_delay_us) return waits + "whose time is not known";
-  return waits + (*cost.most_delay_us == 0
-                      ? std::string{"each for complete work: costs 0 us"}
-                      : "which delay it by " + delay(*cost.most_delay_us) + " in all, at most");
+  const std::string of_program = waits_of_program(move);
+  const std::string of_allocator = waits_of_allocator(move, now, only);
+  if (!of_allocator.empty())
+    return of_program + ", and " + of_allocator + ", whose time is not known";
+  return of_program + (move.cost.most_delay_us == 0 ? ": costs 0 us" : "");
 }
 
-std::string describe(const WhatIfMove& move) {
+std::string describe(const WhatIfMove& move, const WhatIfReserved& now) {
   return fmt::format("    {}, {}:\n      {}\n      {}\n", which(move), how(move),
-                     line(move.reserved), price(move));
+                     line(move.reserved), price(move, now, nullptr));
 }
 
-using Peak = std::size_t (*)(const WhatIfReserved&);  // 0: does not fit
+/** Least for the move that saves most; of those that save as much, for the cheapest. */
+auto rank(const WhatIfMove& move, const WhatIfReserved& now, const Subject& subject) {
+  const std::size_t added = added_waits(move, now, subject);
+  const bool known = move.cost.most_delay_us.has_value() && added == 0;
+  return std::tuple{subject.peak(move.reserved), !known,
+                    known ? *move.cost.most_delay_us : std::int64_t{0}, move.cost.waits + added};
+}
 
-struct Subject {
-  const char* name;
-  Peak peak;
-};
-constexpr Subject kSubjects[] = {
-    {"the driver's pool",
-     [](const WhatIfReserved& of) { return of.driver ? of.driver->most : std::size_t{0}; }},
-    {"torch", [](const WhatIfReserved& of) { return of.torch.value_or(0); }},
-    {"millrace", [](const WhatIfReserved& of) { return of.millrace.value_or(0); }}};
-
-/** For each allocator the move that saves most; of those that save as much, the cheapest. */
+/** For each allocator the best move. */
 std::string advice(const WhatIf& what_if) {
   std::string text;
   for (const Subject& subject : kSubjects) {
     const std::size_t now = subject.peak(what_if.reserved);
     const WhatIfMove* best = nullptr;
-    const auto rank = [&](const WhatIfMove& move) {
-      const bool known = move.cost.waits_are_known && move.cost.most_delay_us.has_value();
-      return std::tuple{subject.peak(move.reserved), !known, known ? *move.cost.most_delay_us : 0,
-                        move.cost.waits};
-    };
     for (const WhatIfMove& move : what_if.moves) {
       const std::size_t then = subject.peak(move.reserved);
       if (then == 0 || then >= now) continue;
-      if (best == nullptr || rank(move) < rank(*best)) best = &move;
+      if (best == nullptr ||
+          rank(move, what_if.reserved, subject) < rank(*best, what_if.reserved, subject))
+        best = &move;
     }
     if (best == nullptr) continue;
     text += fmt::format("    with {} {} MiB: {}, {};\n      {}\n", subject.name,
                         in_mib(now - subject.peak(best->reserved)), which(*best), how(*best),
-                        price(*best));
+                        price(*best, what_if.reserved, &subject));
   }
   return text.empty() ? text : "  saves most\n" + text;
 }
@@ -153,7 +194,7 @@ std::string to_string(const WhatIf& what_if) {
   if (what_if.moves.empty()) return text + "  no other way to make allocations saves memory\n";
   text += advice(what_if) + "  made in another way, MiB\n";
   for (std::size_t i = 0; i < std::min(kLines, what_if.moves.size()); ++i)
-    text += describe(what_if.moves[i]);
+    text += describe(what_if.moves[i], what_if.reserved);
   return text;
 }
 
@@ -174,9 +215,9 @@ void to_json(json& out, const WhatIf& what_if) {
          {"site", move.site},
          {"sizes", move.sizes},
          {"blocks", move.blocks},
+         {"group_blocks", move.group_blocks},
          {"waits", cost.waits_are_known ? json(cost.waits) : json(nullptr)},
-         {"most_delay_us",
-          cost.waits_are_known && cost.most_delay_us ? json(*cost.most_delay_us) : json(nullptr)},
+         {"most_delay_us", cost.most_delay_us ? json(*cost.most_delay_us) : json(nullptr)},
          {"host_us", cost.host_us ? json(*cost.host_us) : json(nullptr)},
          {"reserved", to_json(move.reserved)}});
   }
