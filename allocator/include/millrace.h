@@ -235,13 +235,16 @@ MILLRACE_EXPORT millrace_status millrace_statistics_json(int device, char* text,
  * @brief Records the allocations, frees and segments from now on, for snapshots; what was recorded
  *        before is forgotten. Allocations are slower meanwhile.
  *
- * @param allocations   the newest that are kept, with all that are live; 0: nothing is recorded
- * @param stack_frames  innermost frames of the stack of each allocation; 0: no stacks
+ * @param allocations   how many of the newest allocations are kept; live ones, and ones that
+ * another stream may still use, are kept as well. 0: nothing is recorded
+ * @param stack_frames  innermost frames of the stack of each allocation, at most 64; 0: no stacks.
+ *                      What is live already has none
  */
 MILLRACE_EXPORT millrace_status millrace_record_history(int device, size_t allocations,
                                                         unsigned stack_frames);
 
-/** @brief Begins a part of the program with this name in the history; nothing without a history. */
+/** @brief Begins a part of the program with this name in the history; nothing without a history.
+ *  @return MILLRACE_INVALID_ARGUMENT if `name` is NULL */
 MILLRACE_EXPORT millrace_status millrace_annotate(int device, const char* name);
 
 /**

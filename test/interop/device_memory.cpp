@@ -132,6 +132,17 @@ TEST_CASE("a forked child is refused memory, and may free and end") {
     } catch (const DeviceError& error) {
       if (error.code() != ErrorCode::device_lost) wrong = 2;
     }
+    const auto is_refused = [](const auto& call) {
+      try {
+        call();
+        return false;
+      } catch (const DeviceError& error) {
+        return error.code() == ErrorCode::device_lost;
+      }
+    };
+    if (!is_refused([&] { static_cast<void>(bench.memory.snapshot()); })) wrong = 3;
+    if (!is_refused([&] { bench.memory.annotate("step"); })) wrong = 4;
+    if (!is_refused([&] { bench.memory.observe(nullptr); })) wrong = 5;
     bench.memory.deallocate(&bench, stream);
     bench.memory.deallocate(&bench);
     { const DeviceMemory moved_from_nothing{bench.gpu, 3, {}}; }  // one of its own works

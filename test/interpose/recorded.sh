@@ -36,6 +36,11 @@ PROGRAM
 echo "not a snapshot" >note.txt
 if "$millrace" run --snapshot note.txt --virtual instant -- "$program" counted_by_hand 2>refused.txt; then exit 1; fi
 grep "exists, and is not a snapshot" refused.txt
+python3 -c 'import pickle; pickle.dump({"weights": [1, 2]}, open("model.pt", "wb"), protocol=2)'
+cp model.pt model.before
+if "$millrace" run --snapshot model.pt --virtual instant -- "$program" counted_by_hand 2>refused.txt; then exit 1; fi
+grep "exists, and is not a snapshot" refused.txt
+cmp model.pt model.before
 
 # What waits for work is in the report, by stream: with this schedule nothing is complete before the program waits.
 "$millrace" run --virtual adversarial:3,memory=2GiB -- "$program" streams_side_by_side 2>waiting.txt

@@ -322,22 +322,34 @@ TEST_CASE("a snapshot of a trace has its tags, marks and stacks") {
 TEST_CASE("snapshots of two devices are one with all of their segments and texts") {
   const std::uint64_t seed = millrace::test::seed();
   TorchSnapshot first = RandomSnapshot{seed}.make(), second = RandomSnapshot{seed + 1}.make();
-  first.host_segments.clear();
-  first.host_trace.clear();
-  second = first;
-  for (TorchSegment& segment : second.segments) segment.address += std::uint64_t{1} << 50;
+  for (TorchSnapshot* const each : {&first, &second}) {
+    each->host_segments.clear();
+    each->host_trace.clear();
+  }
+  const std::size_t devices = first.traces.size();
+  for (TorchSegment& segment : second.segments) {
+    segment.address += std::uint64_t{1} << 50;
+    segment.device += static_cast<std::uint32_t>(devices);
+  }
+  second.traces.insert(second.traces.begin(), devices, {});
   TorchSnapshot whole = first;
   append(whole, second);
-  REQUIRE(whole.segments.size() == 2 * first.segments.size());
-  REQUIRE(whole.traces.size() == first.traces.size());
+  REQUIRE(whole.segments.size() == first.segments.size() + second.segments.size());
+  REQUIRE(whole.traces.size() == second.traces.size());
   for (std::size_t i = 0; i < whole.traces.size(); ++i)
-    CHECK(whole.traces[i].size() == 2 * first.traces[i].size());
+    CHECK(whole.traces[i].size() == (i < devices ? first : second).traces[i].size());
+  CHECK(std::ranges::is_sorted(whole.marks, {}, &TorchMark::time_us));
   std::vector<std::string> texts = take_texts(whole), expected = take_texts(first);
-  const std::vector<std::string> once = expected;
-  expected.insert(expected.end(), once.begin(), once.end());
+  for (std::string& text : take_texts(second)) expected.push_back(std::move(text));
   std::ranges::sort(texts);
   std::ranges::sort(expected);
   CHECK(texts == expected);
+}
+
+TEST_CASE("every snapshot's file begins with the same bytes") {
+  CHECK(write_torch_snapshot({}).starts_with(kTorchSnapshotBeginning));
+  CHECK(write_torch_snapshot(RandomSnapshot{millrace::test::seed()}.make())
+            .starts_with(kTorchSnapshotBeginning));
 }
 
 TEST_CASE("memory from before an observer is reported to it as it is") {

@@ -115,9 +115,10 @@ TEST_CASE(
     for (const FileOption& option : command.options) {
       if (!option.written || option.sink || option.name == "--rendezvous") continue;
       Words words = all.at(name);
-      const bool recorded = name == "run" && option.name == "--record";
-      // A program that is recorded keeps its allocator by that.
-      if (recorded) words.erase(words.begin() + 1, words.begin() + 3);
+      const bool of_run =
+          name == "run" && (option.name == "--record" || option.name == "--snapshot");
+      // Both are of Millrace's allocator, or keep the program's own by themselves.
+      if (of_run) words.erase(words.begin() + 1, words.begin() + 3);
       const Words given = option.words("/dev/full");
       const auto after = static_cast<std::ptrdiff_t>(command.words.size());
       words.insert(words.begin() + after, given.begin(), given.end());  // before what `run` runs
@@ -125,8 +126,8 @@ TEST_CASE(
       INFO(fmt::format("{}\n{}", fmt::join(words, " "), run.err));
       CHECK(run.exit_code == 2);
       CHECK_THAT(run.err, ContainsSubstring("/dev/full"));
-      // A trace is written through a mapping, which a device does not have.
-      if (!recorded) CHECK_THAT(run.err, ContainsSubstring("No space"));
+      // These replace files of their kind alone.
+      if (!of_run) CHECK_THAT(run.err, ContainsSubstring("No space"));
       CHECK(fs::is_character_file("/dev/full"));
     }
   }

@@ -1,5 +1,6 @@
 #include "millrace/interop/device_memory.hpp"
 
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -82,6 +83,7 @@ struct DeviceMemory::State {
   std::optional<PlainStreams> plain;
   std::optional<DebuggedMemory> debugged;
   Allocator* serves = nullptr;
+  std::mutex history_mutex;  // of what follows; no observer takes it
   std::unique_ptr<interop::History> history;
   AllocationObserver* observer = nullptr;  // of the program's
   const int device_id;
@@ -189,31 +191,40 @@ MemoryGauges DeviceMemory::peaks(ScopeId scope) { return state_->serving().peaks
 void DeviceMemory::close_scope(ScopeId scope) { state_->serving().close_scope(scope); }
 
 void DeviceMemory::observe(AllocationObserver* observer) {
+  Allocator& serving = state_->serving();
+  const std::lock_guard lock{state_->history_mutex};
   state_->observer = observer;
   if (state_->history != nullptr) return state_->history->pass_on_to(observer);
-  state_->serving().observe(observer);
+  serving.observe(observer);
 }
 
 void DeviceMemory::record_history(const History& history) {
   static_cast<void>(state_->serving());
-  std::unique_ptr<interop::History> before;
+  const std::lock_guard lock{state_->history_mutex};
   if (history.allocations == 0) {
     state_->caching.observe(state_->observer);
-    before = std::move(state_->history);
+    state_->history = nullptr;
     return;
   }
   auto made = std::make_unique<interop::History>(history.allocations, history.stack_frames);
-  state_->caching.observe_all(*made);
   made->pass_on_to(state_->observer);
-  before = std::exchange(state_->history, std::move(made));
+  {
+    const interop::History::Reporting reporting;
+    state_->caching.observe_all(*made);
+  }
+  state_->history = std::move(made);  // the one before is told nothing any more
 }
 
 void DeviceMemory::annotate(std::string name) {
+  static_cast<void>(state_->serving());
+  const std::lock_guard lock{state_->history_mutex};
   if (state_->history != nullptr) state_->history->annotate(std::move(name));
 }
 
 trace::TorchSnapshot DeviceMemory::snapshot() {
+  static_cast<void>(state_->serving());
   const auto device = static_cast<std::uint32_t>(state_->device_id);
+  const std::lock_guard lock{state_->history_mutex};
   if (state_->history != nullptr) return state_->history->snapshot(device);
   AllocationTrace present;  // what there is, without the events that led to it
   state_->caching.report_all(present);

@@ -1,11 +1,14 @@
 #include "interop/history.hpp"
 
 #include <chrono>
+#include <unordered_map>
 
 #include "millrace/observe/trace_snapshot.hpp"
 
 namespace millrace::interop {
 namespace {
+
+thread_local bool reports_here = false;
 
 std::int64_t now_us() {
   using std::chrono::microseconds;
@@ -21,16 +24,38 @@ CallStacks* made(std::optional<CallStacks>& stacks, std::size_t frames) {
 }  // namespace
 
 History::History(std::size_t allocations, std::size_t stack_frames)
-    : trace_({.keep = allocations, .stacks = made(stacks_, stack_frames), .clock = now_us}) {}
+    : trace_({.keep = allocations,
+              .for_snapshots = true,
+              .stacks = made(stacks_, stack_frames),
+              .clock = now_us}) {}
 
-trace::TorchSnapshot History::snapshot(std::uint32_t device) const {
+History::Reporting::Reporting() noexcept { reports_here = true; }
+History::Reporting::~Reporting() { reports_here = false; }
+bool History::is_reporting() noexcept { return reports_here; }
+
+// Names of functions are found once threads can allocate again: that reads files, and takes the
+// loader's lock, under which a library that is being loaded may allocate.
+trace::TorchSnapshot History::snapshot(std::uint32_t device) {
+  SnapshotText text;
+  text.stack = [](const TracedBlock& block, trace::StackTable&) { return block.stack; };
   trace::TorchSnapshot snapshot;
-  trace_.read([&] { snapshot = torch_snapshot(trace_, device); });
+  trace_.read([&] { snapshot = torch_snapshot(trace_, device, text); });
+  if (!stacks_) return snapshot;
+  std::unordered_map<CallStacks::Id, trace::StackTable::Id> known;
+  const auto name = [&](trace::StackTable::Id& stack) {
+    const auto [found, fresh] = known.try_emplace(stack, trace::StackTable::kNone);
+    if (fresh) found->second = stacks_->add_to(snapshot.stacks, stack);
+    stack = found->second;
+  };
+  for (auto& events : snapshot.traces)
+    for (trace::TorchEvent& event : events) name(event.stack);
+  for (trace::TorchSegment& segment : snapshot.segments)
+    for (trace::TorchBlock& block : segment.blocks) name(block.stack);
   return snapshot;
 }
 
 void History::allocated(const AllocationEvent& event) {
-  trace_.allocated(event);
+  is_reporting() ? trace_.found(event) : trace_.allocated(event);
   tell([&](AllocationObserver& next) { next.allocated(event); });
 }
 

@@ -20,10 +20,22 @@ class History final : public AllocationObserver {
   /** @param stack_frames  of each allocation's stack; 0: no stacks */
   History(std::size_t allocations, std::size_t stack_frames);
 
+  /**
+   * @brief While it lives, the calling thread reports to a history what was allocated before: that
+   *        has no stack, and the program's observer is not told of it.
+   */
+  class Reporting {
+   public:
+    Reporting() noexcept;
+    ~Reporting();
+    Reporting(const Reporting&) = delete;
+    Reporting& operator=(const Reporting&) = delete;
+  };
+
   /** @brief Tells `observer` too from now on; nullptr: nobody. */
   void pass_on_to(AllocationObserver* observer) noexcept { next_ = observer; }
   void annotate(std::string name) { trace_.mark(std::move(name)); }
-  [[nodiscard]] trace::TorchSnapshot snapshot(std::uint32_t device) const;
+  [[nodiscard]] trace::TorchSnapshot snapshot(std::uint32_t device);
 
   void allocated(const AllocationEvent& event) override;
   void use_recorded(std::uint64_t id, StreamId stream) override;
@@ -33,8 +45,11 @@ class History final : public AllocationObserver {
   void pages_moved(void* to, void* from, std::size_t bytes) override;
 
  private:
+  [[nodiscard]] static bool is_reporting() noexcept;
+
   template <typename Tell>
   void tell(const Tell& tell) {
+    if (is_reporting()) return;
     if (AllocationObserver* const next = next_.load(std::memory_order_relaxed)) tell(*next);
   }
 

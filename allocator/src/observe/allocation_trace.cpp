@@ -1,25 +1,19 @@
 #include "millrace/observe/allocation_trace.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
+#include <unordered_set>
 
 namespace millrace {
 
-namespace {
-
-TracePosition known_complete_from(const TracedBlock& block, const OrderingHistory& ordering) {
-  TracePosition from = block.freed;
-  for (const Point point : block.free_points) {
-    from = std::max(from, ordering.completed_from(point));
-  }
-  return from;
+void AllocationTrace::allocated(const AllocationEvent& event) {
+  add(event, options_.stacks == nullptr ? CallStacks::kNone : options_.stacks->here());
 }
 
-}  // namespace
+void AllocationTrace::found(const AllocationEvent& event) { add(event, CallStacks::kNone); }
 
-void AllocationTrace::allocated(const AllocationEvent& event) {
-  const CallStacks::Id stack =
-      options_.stacks == nullptr ? CallStacks::kNone : options_.stacks->here();
+void AllocationTrace::add(const AllocationEvent& event, CallStacks::Id stack) {
   const std::lock_guard lock{mutex_};
   next_position();
   ordering_.stream_saw(event.user, event.frontier, position_);
@@ -108,7 +102,8 @@ TraceWindow AllocationTrace::window(std::string_view name) const {
   const auto last = std::find_if(marks_.rbegin(), marks_.rend(),
                                  [&](const Mark& mark) { return mark.name == name; });
   if (last == marks_.rend()) {
-    throw std::out_of_range{"the trace has no mark '" + std::string{name} + "'"};
+    throw std::out_of_range{"the trace has no mark '" + std::string{name} + "'" +
+                            (complete_from_ > 0 ? ", or its window was discarded" : "")};
   }
   if (last->position < complete_from_) {
     throw std::out_of_range{"the beginning of window '" + std::string{name} +
@@ -120,9 +115,7 @@ TraceWindow AllocationTrace::window(std::string_view name) const {
 
 void AllocationTrace::discard_before(TracePosition position) {
   position = std::min(position, position_);
-  std::erase_if(blocks_, [&](const TracedBlock& block) {
-    return known_complete_from(block, ordering_) <= position;
-  });
+  forget_blocks(position);
   std::erase_if(segments_,
                 [&](const TracedSegment& segment) { return segment.released <= position; });
   std::erase_if(uses_, [&](const TracedUse& use) {
@@ -132,6 +125,8 @@ void AllocationTrace::discard_before(TracePosition position) {
   TracePosition oldest_free = position;  // when streams became ordered after it still matters
   for (const TracedBlock& block : blocks_) oldest_free = std::min(oldest_free, block.freed);
   ordering_.discard_before(oldest_free);
+  const auto first_kept = std::ranges::upper_bound(marks_, position, {}, &Mark::position);
+  if (first_kept != marks_.begin()) marks_.erase(marks_.begin(), std::prev(first_kept));
   std::erase_if(moves_, [&](const TracedMove& move) { return move.position < oldest_free; });
   const std::size_t kept = position_ - position;
   if (times_.size() > kept)
@@ -164,9 +159,31 @@ std::uint32_t AllocationTrace::tag_index(std::string_view name) {
 }
 
 void AllocationTrace::keep_bounded() {
-  if (options_.keep == 0 || blocks_.size() < std::max(2 * options_.keep, discard_at_)) return;
+  const std::size_t most = options_.keep + options_.keep / 4;
+  if (options_.keep == 0 || blocks_.size() < std::max(most, discard_at_)) return;
   discard_before(blocks_[blocks_.size() - options_.keep].allocated - 1);
-  discard_at_ = 2 * blocks_.size();
+  discard_at_ = blocks_.size() + blocks_.size() / 4;  // each block is looked at a few times
+}
+
+// Points on the owner's stream do not count in a snapshot: what is freed there can be had there.
+TracePosition AllocationTrace::forgettable_from(const TracedBlock& block) const {
+  TracePosition from = block.freed;
+  for (const Point point : block.free_points) {
+    if (options_.for_snapshots && point.stream == block.owner) continue;
+    from = std::max(from, ordering_.completed_from(point));
+  }
+  return from;
+}
+
+void AllocationTrace::forget_blocks(TracePosition position) {
+  std::unordered_set<std::uintptr_t> given_again;
+  const auto is_forgotten = [&](const TracedBlock& block) {
+    const bool is_newest = !options_.for_snapshots || given_again.insert(block.address).second;
+    const TracePosition from = is_newest ? forgettable_from(block) : block.freed;
+    return from <= position;
+  };
+  const auto kept = std::remove_if(blocks_.rbegin(), blocks_.rend(), is_forgotten);
+  blocks_.erase(blocks_.begin(), kept.base());
 }
 
 }  // namespace millrace

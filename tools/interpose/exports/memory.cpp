@@ -283,7 +283,7 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address, cud
       const auto block = gpu->log().freed(address, named);
       const Point marker = gpu->log().next_marker(named);
       gpu->free(address, stream);
-      if (block) gpu->log().await(*block, marker);
+      if (block) note([&] { gpu->log().await(*block, marker); });
       return true;
     } catch (const std::exception&) {
       return false;

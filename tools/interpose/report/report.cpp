@@ -1,5 +1,6 @@
 #include "report/report.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -156,7 +157,7 @@ void write_own_calls(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool w
 void write_stranded(std::FILE* file, Gpu& gpu, const EndOfRun& recorded) {
   const auto stranded = recorded.stranded(gpu);
   if (!stranded || stranded->empty()) return;
-  fmt::print(file, "    at most at once free where no other stream could have it (modelled):\n");
+  fmt::print(file, "    free at the peak, and usable by no other stream (modelled):\n");
   for (const WhatIfStranded& each : *stranded) {
     fmt::print(file, "      {} of {}, until work of {}\n", size(each.bytes), each.stream,
                each.waits_for);
@@ -199,16 +200,24 @@ void write_snapshot(const std::string& file, const Process& process) {
   for (Gpu* const gpu : process.gpus()) append(whole, gpu->memory().snapshot());
   const std::string own = file + '.' + std::to_string(getpid());
   const std::string unfinished = own + '~';
+  const auto fail = [&](int error) {
+    unlink(unfinished.c_str());
+    throw std::system_error{error, std::generic_category(), file};
+  };
+  errno = 0;
   std::ofstream out{unfinished, std::ios::binary};
   out << trace::write_torch_snapshot(whole);
   out.close();
-  bool done = static_cast<bool>(out);
-  if (done && link(unfinished.c_str(), file.c_str()) == 0) {
+  if (!out) fail(errno == 0 ? EIO : errno);
+  if (link(unfinished.c_str(), file.c_str()) == 0) {
     unlink(unfinished.c_str());
-  } else {
-    done = done && std::rename(unfinished.c_str(), own.c_str()) == 0;
+    return;
   }
-  if (!done) throw std::system_error{errno, std::generic_category(), file};
+  // Some file systems have no links: then an empty file holds the name.
+  const int taken = errno == EEXIST ? -1 : open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0666);
+  if (taken >= 0) close(taken);
+  const std::string& place = taken >= 0 ? file : own;
+  if (std::rename(unfinished.c_str(), place.c_str()) != 0) fail(errno);
 }
 
 void write_json(std::FILE* file, Process& process) {

@@ -7,6 +7,7 @@
 
 #include "cli/error.hpp"
 #include "millrace/observe/trace/trace_writer.hpp"
+#include "millrace/observe/trace/write_snapshot.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -58,7 +59,8 @@ std::string place_for_trace(const std::string& file) {
 }
 
 std::string place_for_snapshot(const std::string& file) {
-  return place_for(file, {"--snapshot", "\x80\x02", "a snapshot of Millrace's"});
+  return place_for(file,
+                   {"--snapshot", trace::kTorchSnapshotBeginning, "a snapshot of Millrace's"});
 }
 
 }  // namespace millrace::cli

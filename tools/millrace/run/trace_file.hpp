@@ -11,7 +11,7 @@ namespace millrace::cli {
  * @throws UsageError if the file is there and is not a trace of Millrace's, or cannot be written
  */
 [[nodiscard]] std::string place_for_trace(const std::string& file);
-/** @brief The same for a snapshot: what is removed is a pickle. */
+/** @brief The same for a snapshot for PyTorch's viewer. */
 [[nodiscard]] std::string place_for_snapshot(const std::string& file);
 
 }  // namespace millrace::cli

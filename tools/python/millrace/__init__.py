@@ -124,9 +124,11 @@ def statistics(device=0):
 
 
 def record_history(allocations=100_000, stack_frames=0, device=0):
-    """Records allocations, frees and segments for snapshots: the newest `allocations`, and all that are live; 0 ends it.
+    """Records allocations, frees and segments for snapshots.
 
-    With `stack_frames`, each allocation has that many of its innermost frames, which are those of C and C++."""
+    At least the newest `allocations` are kept; live ones, and ones that another stream may still use, are kept as
+    well. 0 ends the recording. With `stack_frames`, at most 64, each new allocation has that many of its innermost
+    frames, which are those of C and C++."""
     check(library().millrace_record_history(device, allocations, stack_frames))
 
 

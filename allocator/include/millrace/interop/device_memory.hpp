@@ -188,23 +188,26 @@ class DeviceMemory final : public Allocator {
    */
   /** @brief What is recorded for snapshots. */
   struct History {
-    /// The newest allocations that are kept, with all that are live; 0: nothing is recorded.
+    /// How many of the newest allocations are kept, at least and about a quarter more at most; live
+    /// ones, and ones that another stream may still use, are kept as well. 0: nothing is recorded.
     std::size_t allocations = 0;
-    /// The innermost frames of the stack of each allocation; 0: no stacks.
+    /// The innermost frames of the stack of each allocation, at most 64; 0: no stacks.
     std::size_t stack_frames = 0;
   };
   /**
    * @brief Records the allocations, frees and segments from now on, for `snapshot`; what was
    *        recorded before is forgotten.
    *
-   * A call on memory then takes the path that observers take: docs/costs.md. Other threads may use
-   * the memory meanwhile.
+   * What is live already is recorded without a stack. A call on memory then takes the path that
+   * observers take: docs/costs.md. Other threads may use the memory meanwhile.
+   * @throws DeviceError{device_lost} in a forked child, as all three functions do
    */
   void record_history(const History& history);
   /** @brief Begins a part of the program with this name in the history; nothing without one. */
   void annotate(std::string name);
   /** @brief Every segment and block, with their tags; with a history also its events, times,
-   *         stacks and annotations. Does not wait for the GPU. */
+   *         stacks and annotations. Does not wait for the GPU; threads that allocate wait while the
+   *         history is read, not while functions are named. */
   [[nodiscard]] trace::TorchSnapshot snapshot();
   /** @} */
 

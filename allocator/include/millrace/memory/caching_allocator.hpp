@@ -64,7 +64,8 @@ class CachingAllocator final : public Allocator {
   void observe(AllocationObserver* observer) override;
   /**
    * @brief As `observe`, and first reports what there is: each segment, and each live block as if
-   * it were allocated now. Other threads may use the allocator meanwhile.
+   * it were allocated now, with its owner as its user and without recorded uses. Other threads may
+   * use the allocator meanwhile.
    */
   void observe_all(AllocationObserver& observer);
   /** @brief Only reports what there is, as `observe_all` does. */

@@ -83,6 +83,10 @@ class AllocationTrace final : public AllocationObserver {
     /// Keep about this many of the newest allocations, and all that are live, or freed but not
     /// known to be complete; 0: keep all.
     std::size_t keep = 0;
+    /// With `keep`: blocks are also forgotten that only their owner's stream used, or whose memory
+    /// was given out again, though the trace does not know that they are complete. Snapshots need
+    /// no more of it; ladders and checks of reuse do.
+    bool for_snapshots = false;
     /// Gets the stack of each allocation, and outlives this object; nullptr: no stacks.
     CallStacks* stacks = nullptr;
     /// Microseconds since the epoch, for each event; nothing: no times.
@@ -99,6 +103,8 @@ class AllocationTrace final : public AllocationObserver {
   explicit AllocationTrace(Options options) : options_(std::move(options)) {}
 
   void allocated(const AllocationEvent& event) override;
+  /** @brief The same of a block that was allocated before: without a stack. */
+  void found(const AllocationEvent& event);
   void use_recorded(std::uint64_t id, StreamId stream) override;
   void freed(const FreeEvent& event) override;
   void segment_acquired(void* base, std::size_t bytes) override;
@@ -110,7 +116,7 @@ class AllocationTrace final : public AllocationObserver {
 
   /**
    * @brief The latest window with this name.
-   * @throws std::out_of_range if there is none, or if its beginning was discarded
+   * @throws std::out_of_range if there is none, or if it or its beginning was discarded
    */
   [[nodiscard]] TraceWindow window(std::string_view name) const;
 
@@ -118,11 +124,12 @@ class AllocationTrace final : public AllocationObserver {
    * @brief Forgets what cannot matter to a window that begins at `position` or later.
    *
    * That is: blocks that were freed and known to be complete before, segments released before, and
-   * the times at which streams were ordered before.
+   * the times at which streams were ordered before, and windows that ended before.
    */
   void discard_before(TracePosition position);
 
-  /** @brief Calls `read` while nothing is recorded: threads that allocate wait for it. */
+  /** @brief Calls `read` while nothing is recorded: threads that allocate wait for it. It must not
+   *         record, `mark`, or allocate on the allocator that is observed. */
   void read(const std::function<void()>& read) const;
 
   /** @brief Windows must not begin before this position; 0 if nothing was discarded. */
@@ -146,6 +153,9 @@ class AllocationTrace final : public AllocationObserver {
 
  private:
   TracePosition next_position();
+  void add(const AllocationEvent& event, CallStacks::Id stack);
+  [[nodiscard]] TracePosition forgettable_from(const TracedBlock& block) const;
+  void forget_blocks(TracePosition position);
   void acquire(void* base, std::size_t bytes);
   void release(void* base, std::size_t bytes);
   std::uint32_t tag_index(std::string_view name);

@@ -31,8 +31,9 @@ class CallStacks {
   CallStacks(const CallStacks&) = delete;
   CallStacks& operator=(const CallStacks&) = delete;
 
-  /** @brief The calling thread's stack without Millrace's own innermost frames. @return kNone if
-   *         there are the most stacks already */
+  /** @brief The calling thread's stack without Millrace's own innermost frames: of a program that
+   *         is linked with Millrace statically, those are known by their names, and stay where it
+   *         has no symbols. @return kNone if there are the most stacks already */
   [[nodiscard]] Id here();
 
   /** @brief The stack's frames in another table, which has them from then on. */
@@ -46,9 +47,10 @@ class CallStacks {
   struct Names;
 
   const std::size_t frames_;
-  mutable std::mutex mutex_;                         // of what follows
+  mutable std::mutex mutex_;                         // of the stacks
   std::vector<std::vector<std::uintptr_t>> stacks_;  // by id; the first is none
   std::unordered_map<std::uint64_t, Id> known_;      // by a hash of the addresses
+  std::mutex names_mutex_;  // another one: who names functions takes the loader's lock
   std::unique_ptr<Names> names_;
 };
 

@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::size_t kMostStacks = 65'536;
 
+// Of a request, in a program that is linked with Millrace's code.
+constexpr std::size_t kMostOwnFrames = 16;
+
 /** The addresses of the library that this code is in; none if it is part of the program. */
 struct OwnRange {
   OwnRange() noexcept {
@@ -40,6 +43,7 @@ struct OwnRange {
     return own;
   }
   [[nodiscard]] bool has(std::uintptr_t pc) const noexcept { return begin <= pc && pc < end; }
+  [[nodiscard]] bool is_program() const noexcept { return begin == end; }
 
   std::uintptr_t begin = 0, end = 0;
 };
@@ -48,7 +52,7 @@ struct OwnRange {
 struct ReturnAddresses {
   const OwnRange& own;
   std::size_t most;
-  std::array<std::uintptr_t, CallStacks::kMostFrames> at{};
+  std::array<std::uintptr_t, CallStacks::kMostFrames + kMostOwnFrames> at{};
   std::size_t count = 0;
 };
 
@@ -113,7 +117,8 @@ CallStacks::CallStacks(std::size_t frames)
 CallStacks::~CallStacks() = default;
 
 CallStacks::Id CallStacks::here() {
-  ReturnAddresses found{.own = OwnRange::range(), .most = frames_};
+  const OwnRange& own = OwnRange::range();
+  ReturnAddresses found{.own = own, .most = frames_ + (own.is_program() ? kMostOwnFrames : 0)};
   _Unwind_Backtrace(take_frame, &found);
   const std::span<const std::uintptr_t> addresses{found.at.data(), found.count};
   const std::uint64_t hash = hash_of(addresses);
@@ -125,10 +130,16 @@ CallStacks::Id CallStacks::here() {
 }
 
 std::vector<trace::StackFrame> CallStacks::frames_of(Id stack) {
-  const std::lock_guard lock{mutex_};
+  std::vector<std::uintptr_t> addresses;
+  {
+    const std::lock_guard lock{mutex_};
+    addresses = stacks_.at(stack);
+  }
   std::vector<trace::StackFrame> frames;
-  for (const std::uintptr_t pc : stacks_.at(stack)) frames.push_back(names_->frame_of(pc));
+  const std::lock_guard lock{names_mutex_};
+  for (const std::uintptr_t pc : addresses) frames.push_back(names_->frame_of(pc));
   frames.erase(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(own_frames(frames)));
+  if (frames.size() > frames_) frames.resize(frames_);
   return frames;
 }
 

@@ -42,7 +42,7 @@ struct TorchSegment {
   std::uint32_t device = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
-  std::int64_t stream = 0;  ///< raw handle of the stream that it was made for
+  std::int64_t stream = 0;  ///< handle of the stream that it was made for; Millrace's: a number
   bool large = false;       ///< belongs to the pool for requests over 1 MiB
   bool expandable = false;
   TorchPool pool{0, 0};
@@ -73,7 +73,7 @@ struct TorchEvent {
   TorchAction action = TorchAction::other;
   std::uint64_t address = 0;           ///< for out_of_memory: the device's free bytes
   std::uint64_t bytes = 0;             ///< alloc, free: requested bytes; otherwise segment size
-  std::int64_t stream = 0;             ///< raw handle
+  std::int64_t stream = 0;             ///< handle; in Millrace's snapshots a number
   std::int64_t time_us = 0;            ///< since the epoch
   std::optional<TorchPool> pool = {};  ///< written by newer versions of PyTorch only
   StackTable::Id stack = StackTable::kNone;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "millrace/observe/trace/allocation_log.hpp"
 #include "millrace/observe/trace/torch_snapshot.hpp"
@@ -18,6 +19,9 @@ namespace millrace::trace {
  * `read_trace`, which finds the same snapshot. Events that its reader did not know are left out.
  */
 [[nodiscard]] std::string write_torch_snapshot(const TorchSnapshot& snapshot);
+
+/** @brief The first bytes of each file that `write_torch_snapshot` makes. */
+inline constexpr std::string_view kTorchSnapshotBeginning{"\x80\x02}(X\x08\0\0\0segments", 17};
 
 /** @brief The snapshot that a log was read from, with its stacks and labels.
  *  @throws std::bad_optional_access if it was read from something else */
