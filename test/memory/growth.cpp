@@ -203,9 +203,10 @@ TEST_CASE("a small request is served from a large segment when there is nothing 
 }
 
 TEST_CASE("the first allocations take less time of driver calls than the torch preset's") {
-  const std::size_t memory = std::size_t{GENERATE(8, 24, 79)} << 30;  // pages of 8, 16 and 32 MiB
+  const std::size_t memory =  // its pages have 8, 16 and 32 MiB
+      static_cast<std::size_t>(GENERATE(8, 24, 79)) << 30;
   const std::size_t count = GENERATE(1'000, 10'000);
-  const std::size_t largest = std::size_t{GENERATE(4, 6)} << 20;
+  const std::size_t largest = static_cast<std::size_t>(GENERATE(4, 6)) << 20;
   CAPTURE(memory, count, largest);
   const auto time_of = [&](const Policy& policy) {
     Bench bench{memory};

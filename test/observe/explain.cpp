@@ -107,7 +107,7 @@ TEST_CASE("moving forward from the start of a trace ends in the snapshot, block 
     program.forget();
     program.run(80);
     const auto log = read(program.snapshot(true));
-    StreamTable streams{log};
+    ExplainedStreams streams{log};
     std::vector<std::uint64_t> ends;
     const auto devices = millrace::devices_of(log);
     if (devices.empty()) return;

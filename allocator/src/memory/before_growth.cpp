@@ -100,7 +100,7 @@ const Segment* CachingAllocator::State::largest_complete_below(std::size_t bytes
   std::size_t looks = 0;
   const auto complete = [&](const Segment& segment) {
     const Block* block = segment.first;
-    for (; block != nullptr && block->waits == Waits::nothing; block = block->next) ++looks;
+    for (; block != nullptr && block->waits == BlockWaits::nothing; block = block->next) ++looks;
     return block == nullptr;
   };
   const Segment* segment = shelves.free_segments().first(false);

@@ -29,7 +29,7 @@ enum class BlockState : std::uint8_t {
 };
 
 /** @brief What a free block waits for, as far as the ledger was asked. */
-enum class Waits : std::uint8_t {
+enum class BlockWaits : std::uint8_t {
   unlisted,    // its own lane may have it; nobody has asked for other streams yet
   nothing,     // complete on the device: any stream may have it
   for_others,  // its own lane may have it; other streams if they are ordered after it
@@ -99,7 +99,7 @@ struct alignas(64) Block {
   std::uint32_t spare = 0;  // bytes more than the request was rounded to; kMuch: or more
   Tag tag;
   Relaxed<BlockState> state = BlockState::free;  // neighbours look, whoever has the block
-  Waits waits : 4 = Waits::nothing;              // while free
+  BlockWaits waits : 4 = BlockWaits::nothing;    // while free
   bool begins_run : 1 = false;                   // of free neighbours, or it is free alone
 
   // Free: what must come before its next use. Live: what of that only its user is ordered after.

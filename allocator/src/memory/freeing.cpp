@@ -190,8 +190,8 @@ void CachingAllocator::State::put_free(Block* block, const Point* missing) {
 void CachingAllocator::State::shelve(Block* block, const Point* missing) {
   shelves.put(block, missing);
   if (policy.sharing == Sharing::own_stream) return note_free(*block, block->bytes);  // is merged
-  if (block->waits == Waits::for_all) turns.current().draining(block->bytes);
-  if (block->waits != Waits::unlisted) return note_free(*block, runs.freed(block));
+  if (block->waits == BlockWaits::for_all) turns.current().draining(block->bytes);
+  if (block->waits != BlockWaits::unlisted) return note_free(*block, runs.freed(block));
   note_free(*block, block->bytes);
   shelves.list_surplus(block, [&](Block* listed) { note_free(*listed, runs.freed(listed)); });
 }

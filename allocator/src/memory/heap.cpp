@@ -33,7 +33,7 @@ Block* Heap::make() {
   // What is live only is written when it is given out.
   block->previous = block->next = nullptr;
   block->lane = {};
-  block->waits = Waits::nothing;
+  block->waits = BlockWaits::nothing;
   block->begins_run = false;
   block->points.clear();
   block->free = {};

@@ -240,7 +240,7 @@ void CachingAllocator::State::check() const {
       if (block->state == BlockState::live) allocated += block->bytes;
       const bool free = block->state == BlockState::free;
       const bool drains =
-          free && policy.sharing != Sharing::own_stream && block->waits == Waits::for_all;
+          free && policy.sharing != Sharing::own_stream && block->waits == BlockWaits::for_all;
       if (drains || block->state == BlockState::pending) held_back += block->bytes;
       free_blocks += free ? 1 : 0;
       require(!free || shelves.holds(block), "free blocks are where they are looked for");

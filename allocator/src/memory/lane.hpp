@@ -14,8 +14,8 @@ namespace millrace {
 
 /** @brief The free blocks of a lane in one of the two pools. */
 struct Shelf {
-  SizeIndex<&WhileFree::by_size> ready;     // Waits::nothing and for_others
-  SizeIndex<&WhileFree::by_size> draining;  // Waits::for_all
+  SizeIndex<&WhileFree::by_size> ready;     // BlockWaits::nothing and for_others
+  SizeIndex<&WhileFree::by_size> draining;  // BlockWaits::for_all
 
   [[nodiscard]] std::size_t bytes() const noexcept { return ready.bytes() + draining.bytes(); }
   [[nodiscard]] std::size_t blocks() const noexcept { return ready.size() + draining.size(); }
@@ -54,7 +54,7 @@ class Unlisted {
 };
 
 /** @brief By the stream that is waited for, and by which stream waits. */
-using LaneQueues = std::map<std::pair<StreamId, Waits>, std::unique_ptr<WaitQueue>>;
+using LaneQueues = std::map<std::pair<StreamId, BlockWaits>, std::unique_ptr<WaitQueue>>;
 
 /** @brief What is kept for one stream; one more lane has memory that no stream has used. */
 struct Lane {

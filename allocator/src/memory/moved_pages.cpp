@@ -92,7 +92,7 @@ class CachingAllocator::State::Movable {
   }
 
   [[nodiscard]] bool is_usable(const Block& block) const {
-    if (block.waits == Waits::nothing) return true;
+    if (block.waits == BlockWaits::nothing) return true;
     return allows_ordered_ && state_.shelves.ready(block, request_.user.id());
   }
 

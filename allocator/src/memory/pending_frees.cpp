@@ -40,7 +40,7 @@ bool PendingFrees::enqueue(Block* block) {
 void PendingFrees::enqueue(Block* block, Point point) {
   std::unique_ptr<WaitQueue>& queue = queues_[point.stream];
   if (queue == nullptr) {
-    queue = std::make_unique<WaitQueue>(nullptr, point.stream, Waits::for_all, memory_);
+    queue = std::make_unique<WaitQueue>(nullptr, point.stream, BlockWaits::for_all, memory_);
   }
   queue->insert(block, point.marker);
 }

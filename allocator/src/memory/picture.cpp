@@ -148,7 +148,7 @@ void CachingAllocator::State::picture_of_queues(const Request& request, MemoryPi
   };
   shelves.visit_queues([&](const WaitQueue& queue) {
     if (!budget.spend()) return false;
-    if (queue.lane() == own && queue.kind() == Waits::for_others) {
+    if (queue.lane() == own && queue.kind() == BlockWaits::for_others) {
       take(queue.bytes(), 0);
       return true;
     }

@@ -32,13 +32,13 @@ bool CachingAllocator::State::worth_splitting(const Block& like, std::size_t blo
 // Whether a claimed block of `lane`, which that may have, becomes one with its neighbour.
 bool CachingAllocator::State::mergeable(const Block* neighbour, StreamId lane) const {
   return neighbour != nullptr && neighbour->state == BlockState::free &&
-         neighbour->waits != Waits::for_all && neighbour->lane == lane;
+         neighbour->waits != BlockWaits::for_all && neighbour->lane == lane;
 }
 
 void CachingAllocator::State::claim(Block* block) {
   const bool own = policy.sharing == Sharing::own_stream;
-  if (!own && block->waits == Waits::for_all) turns.current().drained(block->bytes);
-  const bool is_in_run = !own && block->waits != Waits::unlisted;
+  if (!own && block->waits == BlockWaits::for_all) turns.current().drained(block->bytes);
+  const bool is_in_run = !own && block->waits != BlockWaits::unlisted;
   shelves.claim(block);
   if (is_in_run) runs.claimed(block);
 }

@@ -8,7 +8,8 @@ namespace millrace {
 namespace {
 
 bool is_free(const Block* block) {
-  return block != nullptr && block->state == BlockState::free && block->waits != Waits::unlisted;
+  return block != nullptr && block->state == BlockState::free &&
+         block->waits != BlockWaits::unlisted;
 }
 
 struct Extent {

@@ -51,14 +51,14 @@ bool Shelves::holds(const Block* block) const {
   if (lane == nullptr) return false;
   const std::size_t pool = block->segment->small ? 1 : 0;
   const Shelf& shelf = lane->shelves[pool];
-  const bool drains = block->waits == Waits::for_all;
+  const bool drains = block->waits == BlockWaits::for_all;
   if (shelf.ready.contains(block) == drains || shelf.draining.contains(block) != drains)
     return false;
   if (sharing_ == Sharing::own_stream) return true;
-  const bool complete = block->waits == Waits::nothing && lane->stream.valid();
+  const bool complete = block->waits == BlockWaits::nothing && lane->stream.valid();
   return complete_[pool].contains(block) == complete &&
          (block->free.queue == nullptr) ==
-             (block->waits == Waits::nothing || block->waits == Waits::unlisted);
+             (block->waits == BlockWaits::nothing || block->waits == BlockWaits::unlisted);
 }
 
 void Shelves::put(Block* block, const Point* missing) {
@@ -70,14 +70,14 @@ void Shelves::put(Block* block, const Point* missing) {
   free_segments_.freed(*block);
   ++blocks_;
   if (sharing_ == Sharing::own_stream) {
-    block->waits = Waits::for_others;
+    block->waits = BlockWaits::for_others;
     lane.shelf(small).ready.insert(block);
     return;
   }
   if (missing != nullptr) {
-    block->waits = Waits::for_all;
+    block->waits = BlockWaits::for_all;
     lane.shelf(small).draining.insert(block);
-    enqueue(lane, block, *missing, Waits::for_all);
+    enqueue(lane, block, *missing, BlockWaits::for_all);
     return;
   }
   lane.shelf(small).ready.insert(block);
@@ -86,7 +86,7 @@ void Shelves::put(Block* block, const Point* missing) {
 }
 
 void Shelves::put_unlisted(Lane& lane, Block* block) {
-  block->waits = Waits::unlisted;
+  block->waits = BlockWaits::unlisted;
   if (lane.unlisted.size() == 0) {
     lane.place_among_unlisted = with_unlisted_.size();
     with_unlisted_.push_back(&lane);
@@ -114,25 +114,25 @@ Block* Shelves::list_oldest(Lane& lane) {
 void Shelves::wait_for_others(Lane& lane, Block* block) {
   block->points.erase_if([&](const Point point) { return ledger_.completed(point); });
   if (block->points.empty()) {
-    block->waits = Waits::nothing;
+    block->waits = BlockWaits::nothing;
     if (lane.stream.valid()) complete_[block->segment->small ? 1 : 0].insert(block);
     return;
   }
-  block->waits = Waits::for_others;
-  enqueue(lane, block, *block->points.begin(), Waits::for_others);
+  block->waits = BlockWaits::for_others;
+  enqueue(lane, block, *block->points.begin(), BlockWaits::for_others);
 }
 
 void Shelves::claim(Block* block) {
   Lane& lane = *find(block->lane);
   const bool small = block->segment->small;
   Shelf& shelf = lane.shelf(small);
-  (block->waits == Waits::for_all ? shelf.draining : shelf.ready).erase(block);
+  (block->waits == BlockWaits::for_all ? shelf.draining : shelf.ready).erase(block);
   if (sharing_ == Sharing::own_stream) {  // in nothing else
-  } else if (block->waits == Waits::unlisted) {
+  } else if (block->waits == BlockWaits::unlisted) {
     take_unlisted(lane, block);
   } else if (block->free.queue != nullptr) {
     dequeue(block);
-  } else if (block->waits == Waits::nothing && lane.stream.valid()) {
+  } else if (block->waits == BlockWaits::nothing && lane.stream.valid()) {
     complete_[small ? 1 : 0].erase(block);
   }
   block->state = BlockState::claimed;
@@ -140,9 +140,9 @@ void Shelves::claim(Block* block) {
   --blocks_;
 }
 
-WaitQueue& Shelves::queue_of(Lane& lane, StreamId stream, Waits kind) {
+WaitQueue& Shelves::queue_of(Lane& lane, StreamId stream, BlockWaits kind) {
   const auto make = [&] { return std::make_unique<WaitQueue>(&lane, stream, kind, memory_); };
-  if (kind == Waits::for_others && stream == lane.stream) {
+  if (kind == BlockWaits::for_others && stream == lane.stream) {
     if (lane.own == nullptr) lane.own = make();
     return *lane.own;
   }
@@ -156,7 +156,7 @@ WaitQueue& Shelves::queue_of(Lane& lane, StreamId stream, Waits kind) {
   return *lane.queues.insert(std::move(node)).position->second;
 }
 
-void Shelves::enqueue(Lane& lane, Block* block, Point point, Waits kind) {
+void Shelves::enqueue(Lane& lane, Block* block, Point point, BlockWaits kind) {
   WaitQueue* const queue = &queue_of(lane, point.stream, kind);
   if (queue->empty()) {
     const std::uint32_t slot = point.stream.slot;
@@ -202,14 +202,14 @@ void Shelves::pop_passed(WaitQueue* queue, StreamId user) {
 
 const std::vector<Block*>& Shelves::drained() {
   drained_.clear();
-  looked_at_ = of_kind(Waits::for_all);
+  looked_at_ = of_kind(BlockWaits::for_all);
   ordering::count_steps(looked_at_.size());
   for (WaitQueue* const queue : looked_at_) {
     Lane& lane = *queue->lane();
     pop_passed(queue, lane.stream);
     for (Block* const block : passed_) {
       if (const Point* const point = missing(*block, lane.stream)) {
-        enqueue(lane, block, *point, Waits::for_all);
+        enqueue(lane, block, *point, BlockWaits::for_all);
       } else {
         claim(block);
         drained_.push_back(block);
@@ -222,7 +222,7 @@ const std::vector<Block*>& Shelves::drained() {
 void Shelves::settle() {
   progressed_.clear();
   if (!ledger_.completed_since(settled_, progressed_)) {
-    looked_at_ = of_kind(Waits::for_others);
+    looked_at_ = of_kind(BlockWaits::for_others);
     ordering::count_steps(looked_at_.size());
     for (WaitQueue* const queue : looked_at_) settle(queue);
     return;
@@ -232,7 +232,7 @@ void Shelves::settle() {
     looked_at_ = on_stream_[stream.slot];
     ordering::count_steps(looked_at_.size());
     for (WaitQueue* const queue : looked_at_) {
-      if (queue->kind() == Waits::for_others && !queue->empty()) settle(queue);
+      if (queue->kind() == BlockWaits::for_others && !queue->empty()) settle(queue);
     }
   }
 }

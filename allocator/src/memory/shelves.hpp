@@ -78,7 +78,7 @@ class Shelves {
   /** @brief The same of the block's lane, as far as it has too many. */
   template <typename Listed>
   void list_surplus(const Block* block, const Listed& listed) {
-    if (block->waits != Waits::unlisted) return;
+    if (block->waits != BlockWaits::unlisted) return;
     Lane& lane = *find(block->lane);
     if (lane.unlisted.size() > Unlisted::kMost) listed(list_oldest(lane));
   }
@@ -110,10 +110,12 @@ class Shelves {
   using Queues = std::vector<WaitQueue*>;
 
   [[nodiscard]] Lane* find_elsewhere(StreamId stream) noexcept;
-  void enqueue(Lane& lane, Block* block, Point point, Waits kind);
-  WaitQueue& queue_of(Lane& lane, StreamId stream, Waits kind);
+  void enqueue(Lane& lane, Block* block, Point point, BlockWaits kind);
+  WaitQueue& queue_of(Lane& lane, StreamId stream, BlockWaits kind);
   void dequeue(Block* block);
-  Queues& of_kind(Waits kind) noexcept { return by_kind_[kind == Waits::for_all ? 1 : 0]; }
+  Queues& of_kind(BlockWaits kind) noexcept {
+    return by_kind_[kind == BlockWaits::for_all ? 1 : 0];
+  }
   [[nodiscard]] bool passed(Point point, StreamId user) const;
   void wait_for_others(Lane& lane, Block* block);
   Block* list_oldest(Lane& lane);

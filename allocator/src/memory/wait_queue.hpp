@@ -21,13 +21,13 @@ struct Lane;
 class WaitQueue {
  public:
   /** @param lane  whose blocks they are; none: of several lanes */
-  WaitQueue(Lane* lane, StreamId stream, Waits kind, std::pmr::memory_resource& memory)
+  WaitQueue(Lane* lane, StreamId stream, BlockWaits kind, std::pmr::memory_resource& memory)
       : lane_(lane), stream_(stream), kind_(kind), older_(&memory) {}
   WaitQueue(const WaitQueue&) = delete;
   WaitQueue& operator=(const WaitQueue&) = delete;
 
   /** @brief Starts again, empty, as another queue. */
-  void serve(Lane* lane, StreamId stream, Waits kind) noexcept {
+  void serve(Lane* lane, StreamId stream, BlockWaits kind) noexcept {
     lane_ = lane;
     stream_ = stream;
     kind_ = kind;
@@ -58,7 +58,7 @@ class WaitQueue {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] Lane* lane() const noexcept { return lane_; }
   [[nodiscard]] StreamId stream() const noexcept { return stream_; }
-  [[nodiscard]] Waits kind() const noexcept { return kind_; }
+  [[nodiscard]] BlockWaits kind() const noexcept { return kind_; }
 
   /** @brief Visits the blocks, the earliest markers first, until `visit` says false. */
   template <typename Visit>
@@ -82,7 +82,7 @@ class WaitQueue {
  private:
   Lane* lane_;
   StreamId stream_;
-  Waits kind_;
+  BlockWaits kind_;
   struct Group {
     Marker marker = 0;
     Block* first = nullptr;

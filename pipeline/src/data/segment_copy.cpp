@@ -21,7 +21,7 @@ std::vector<View> views_of(const SegmentCopy& copy) {
 
 std::vector<cuda::DeviceSegment> addresses_of(const SegmentCopy& copy) {
   std::vector<cuda::DeviceSegment> segments;
-  for (const Segment& segment : copy.segments) {
+  for (const CopiedBytes& segment : copy.segments) {
     segments.push_back(
         {static_cast<const std::byte*>(copy.sources[segment.source].data()) + segment.from,
          static_cast<std::byte*>(copy.targets[segment.target].data()) + segment.to, segment.bytes});
@@ -32,20 +32,20 @@ std::vector<cuda::DeviceSegment> addresses_of(const SegmentCopy& copy) {
 }  // namespace
 
 void SegmentCopy::launch(const JaggedScope& scope) && {
-  std::erase_if(segments, [](const Segment& segment) { return segment.bytes == 0; });
+  std::erase_if(segments, [](const CopiedBytes& segment) { return segment.bytes == 0; });
   if (segments.empty()) return;
 
   Operation operation;
   operation.name = name;
   operation.views = views_of(*this);
-  for (const Segment& segment : segments) {
+  for (const CopiedBytes& segment : segments) {
     operation.cost.bytes += 2 * static_cast<double>(segment.bytes);
   }
   operation.cuda = cuda::copy_segments(addresses_of(*this));
   if (!scope.cost_only) {
     operation.host = [segments = std::move(segments),
                       first_target = sources.size()](const KernelContext& context) {
-      for (const Segment& segment : segments) {
+      for (const CopiedBytes& segment : segments) {
         std::memcpy(context.bytes(first_target + segment.target).data() + segment.to,
                     context.bytes(segment.source).data() + segment.from, segment.bytes);
       }

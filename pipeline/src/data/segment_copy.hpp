@@ -10,7 +10,7 @@ namespace millrace {
 
 /** @brief Bytes that are copied from one tensor to another. Offsets and sizes are multiples of 4.
  */
-struct Segment {
+struct CopiedBytes {
   std::size_t source = 0;  ///< index of the source tensor
   std::size_t from = 0;    ///< first byte in the source
   std::size_t target = 0;
@@ -22,7 +22,7 @@ struct Segment {
 struct SegmentCopy {
   std::string name;
   std::vector<BatchTensor> sources, targets;
-  std::vector<Segment> segments;  ///< must not overlap in the targets
+  std::vector<CopiedBytes> segments;  ///< must not overlap in the targets
 
   /** @brief Enqueues the copy; does nothing if there are no bytes. */
   void launch(const JaggedScope& scope) &&;

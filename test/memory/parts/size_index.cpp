@@ -39,7 +39,7 @@ class Blocks {
  private:
   std::mt19937_64 random_;
   Segment segment_;
-  std::byte* base_ = nullptr;
+  std::byte* base_ = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);  // never touched
   std::deque<Block> blocks_;
 };
 

@@ -76,7 +76,7 @@ TEST_CASE("a queue gives the block of the earliest marker, whatever came and wen
     std::mt19937_64 random{seed() * 100 + round};
     Markers markers{random()};
     std::pmr::unsynchronized_pool_resource memory;
-    WaitQueue queue{nullptr, kStream, Waits::for_all, memory};
+    WaitQueue queue{nullptr, kStream, BlockWaits::for_all, memory};
     std::deque<Block> blocks(60);
     std::vector<Block*> out, in;
     for (Block& block : blocks) out.push_back(&block);
@@ -106,7 +106,7 @@ TEST_CASE("a queue gives the block of the earliest marker, whatever came and wen
 
 TEST_CASE("a visit of a queue ends when it has seen enough", "[parts]") {
   std::pmr::unsynchronized_pool_resource memory;
-  WaitQueue queue{nullptr, kStream, Waits::for_all, memory};
+  WaitQueue queue{nullptr, kStream, BlockWaits::for_all, memory};
   std::deque<Block> blocks(10);
   for (Marker i = 0; i < blocks.size(); ++i) insert(queue, blocks[i], i / 2);
   int visited = 0;

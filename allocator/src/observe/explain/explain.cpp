@@ -74,7 +74,7 @@ const char* to_string(FailureReason reason) noexcept {
 
 Explanation explain(const trace::AllocationLog& log) {
   const BlockTimes times{log};
-  StreamTable streams{log};
+  ExplainedStreams streams{log};
   Sites sites{log};
   std::vector<std::uint64_t> ends;
   const ExplainContext context{log, times, streams, sites, ends};

@@ -15,8 +15,8 @@ constexpr std::uint64_t kSmallSegment = std::uint64_t{2} << 20;
 
 }  // namespace
 
-MemoryMap::MemoryMap(const trace::AllocationLog& log, const DeviceLog& device, StreamTable& streams,
-                     std::vector<std::uint64_t>& ends)
+MemoryMap::MemoryMap(const trace::AllocationLog& log, const DeviceLog& device,
+                     ExplainedStreams& streams, std::vector<std::uint64_t>& ends)
     : log_(log), completes_(has_completions(log)), streams_(streams), ends_(ends) {
   ends_.resize(log.blocks.size());
   if (device.device < log.initial.size()) {

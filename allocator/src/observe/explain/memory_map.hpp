@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "observe/explain/device_log.hpp"
-#include "observe/explain/stream_table.hpp"
+#include "observe/explain/explained_streams.hpp"
 
 namespace millrace {
 
@@ -38,7 +38,7 @@ class MemoryMap {
    * @param ends  by block of the log: where each block ends in its segment; filled for every block
    *              that was ever in use
    */
-  MemoryMap(const trace::AllocationLog& log, const DeviceLog& device, StreamTable& streams,
+  MemoryMap(const trace::AllocationLog& log, const DeviceLog& device, ExplainedStreams& streams,
             std::vector<std::uint64_t>& ends);
 
   void apply(const trace::LogEvent& event);
@@ -71,7 +71,7 @@ class MemoryMap {
 
   const trace::AllocationLog& log_;
   const bool completes_;
-  StreamTable& streams_;
+  ExplainedStreams& streams_;
   std::vector<std::uint64_t>& ends_;
   Segments segments_;
   Blocks blocks_;

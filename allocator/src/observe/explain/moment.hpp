@@ -16,7 +16,7 @@ namespace millrace {
 struct ExplainContext {
   const trace::AllocationLog& log;
   const BlockTimes& times;
-  StreamTable& streams;
+  ExplainedStreams& streams;
   Sites& sites;
   std::vector<std::uint64_t>& ends;  ///< by block: where it ends in its segment
 };

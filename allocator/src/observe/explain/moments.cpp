@@ -74,8 +74,8 @@ class Finder {
 
 }  // namespace
 
-Moments find_moments(const trace::AllocationLog& log, const DeviceLog& device, StreamTable& streams,
-                     std::vector<std::uint64_t>& ends) {
+Moments find_moments(const trace::AllocationLog& log, const DeviceLog& device,
+                     ExplainedStreams& streams, std::vector<std::uint64_t>& ends) {
   MemoryMap map{log, device, streams, ends};
   return Finder{log, device, map}.run();
 }

@@ -20,6 +20,6 @@ struct Moments {
 
 /** @brief Goes through the events of a device and finds its moments. */
 [[nodiscard]] Moments find_moments(const trace::AllocationLog& log, const DeviceLog& device,
-                                   StreamTable& streams, std::vector<std::uint64_t>& ends);
+                                   ExplainedStreams& streams, std::vector<std::uint64_t>& ends);
 
 }  // namespace millrace

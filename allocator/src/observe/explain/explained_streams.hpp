@@ -10,9 +10,9 @@
 namespace millrace {
 
 /** @brief The streams of a log, and those that only its segments name. */
-class StreamTable {
+class ExplainedStreams {
  public:
-  explicit StreamTable(const trace::AllocationLog& log) : streams_(log.streams) {
+  explicit ExplainedStreams(const trace::AllocationLog& log) : streams_(log.streams) {
     for (std::uint32_t i = 0; i < streams_.size(); ++i) known_.try_emplace(key(streams_[i]), i);
   }
 
