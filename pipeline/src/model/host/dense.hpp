@@ -174,7 +174,9 @@ void step(const StepArguments<T>& arguments) {
   with_optimizer(rule.kind, [&]<typename Optimizer>(Optimizer) {
     if constexpr (!Optimizer::by_row) {
       for (std::size_t i = 0; i < parameters.size(); ++i) {
-        Optimizer::follow(rule, gradients[i], parameters[i], first + i, second + i);
+        Optimizer::follow(rule, gradients[i], parameters[i],
+                          Optimizer::keeps_first ? first + i : nullptr,
+                          Optimizer::keeps_second ? second + i : nullptr);
       }
     }
   });

@@ -66,6 +66,7 @@ void look_up_feature(const LookUpArguments<T, Id, Offset>& arguments, std::size_
 template <typename T, typename Id, typename Offset>
 void look_up(const LookUpArguments<T, Id, Offset>& arguments) {
   const auto lookups = arguments.bags.lookups;
+  if (arguments.bags.batch == 0) return;  // there is no row to begin at
   for (std::size_t f = 0; f < lookups.size(); ++f) {
     with_length(static_cast<std::size_t>(lookups[f].width),
                 [&](auto width) { look_up_feature(arguments, f, width); });
@@ -174,7 +175,8 @@ template <typename Optimizer, typename T, typename Width>
     for_lanes(width, [&](std::size_t d) { weights[d] -= rate * gradient[d]; });
   } else {
     for_lanes(width, [&](std::size_t d) {
-      Optimizer::follow(rule, gradient[d], weights[d], first + d, second + d);
+      Optimizer::follow(rule, gradient[d], weights[d], Optimizer::keeps_first ? first + d : nullptr,
+                        Optimizer::keeps_second ? second + d : nullptr);
     });
   }
 }
