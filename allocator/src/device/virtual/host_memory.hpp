@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -14,6 +15,20 @@ namespace millrace::simulation {
 
 [[noreturn]] inline void fail(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
+}
+
+/** @brief A file of `bytes` that only this process has: two mappings of it are the same memory.
+ *  @throws std::system_error */
+inline int make_memory_file(const char* name, std::size_t bytes) {
+  const int file = memfd_create(name, MFD_CLOEXEC);
+  if (file < 0) fail("making the memory of a virtual device");
+  if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+    const int error = errno;
+    close(file);
+    errno = error;
+    fail("sizing the memory of a virtual device");
+  }
+  return file;
 }
 
 /** @brief mmap without a reservation of swap. @throws std::system_error */

@@ -35,12 +35,7 @@ std::size_t Reservation::offset(const void* address) const noexcept {
 
 Arena::Arena(std::size_t bytes, bool data) : addresses_(bytes) {
   if (!data) return;
-  file_ = memfd_create("millrace virtual device", MFD_CLOEXEC);
-  if (file_ < 0) fail("making the memory of a virtual device");
-  if (ftruncate(file_, static_cast<off_t>(bytes)) != 0) {
-    close(file_);
-    fail("sizing the memory of a virtual device");
-  }
+  file_ = make_memory_file("millrace virtual device", bytes);
   kernel_base_ = map_memory(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_);
 }
 

@@ -9,13 +9,7 @@ namespace millrace::simulation {
 
 PhysicalPages::PhysicalPages(std::size_t page_bytes, std::size_t most_bytes, bool data)
     : page_bytes_(page_bytes) {
-  if (!data) return;
-  file_ = memfd_create("millrace virtual device's pages", MFD_CLOEXEC);
-  if (file_ < 0) fail("making the memory of a virtual device");
-  if (ftruncate(file_, static_cast<off_t>(most_bytes)) != 0) {
-    close(file_);
-    fail("sizing the memory of a virtual device");
-  }
+  if (data) file_ = make_memory_file("millrace virtual device's pages", most_bytes);
 }
 
 PhysicalPages::~PhysicalPages() {
