@@ -416,9 +416,14 @@ TEST_CASE("a history begins, is read and ends while other threads use the memory
     std::size_t held = 0;
     for (const trace::TorchSegment& segment : snapshot.segments) held += segment.bytes;
     CHECK(held <= memory.statistics().bytes.reserved.peak);
+    if (i % 3 != 0) CHECK(Outcome{snapshot}.reserved == held);
   }
   ends = true;
   for (std::thread& thread : threads) thread.join();
+  std::size_t held = 0;
+  for (const trace::TorchSegment& segment : memory.snapshot().segments) held += segment.bytes;
+  CHECK(held > 0);
+  CHECK(held == memory.statistics().bytes.reserved.current);
 }
 
 TEST_CASE("a program's own observer is told beside the history") {
@@ -434,6 +439,21 @@ TEST_CASE("a program's own observer is told beside the history") {
   CHECK(own.blocks().size() == 2);  // not the older one
   bench.memory.observe(nullptr);
   bench.free(older, stream);
+}
+
+TEST_CASE("an observer that comes while a history is recorded is told, and so is the history") {
+  CBench bench;
+  CUstream_st* const stream = bench.create_stream();
+  AllocationTrace own;
+  bench.memory.record_history({.allocations = 10});
+  bench.memory.observe(&own);
+  bench.free(bench.malloc(MiB, stream), stream);
+  CHECK(own.blocks().size() == 1);
+  CHECK(Outcome{bench.memory.snapshot()}.allocations == 1);
+  bench.memory.observe(nullptr);
+  bench.free(bench.malloc(MiB, stream), stream);
+  CHECK(own.blocks().size() == 1);
+  CHECK(Outcome{bench.memory.snapshot()}.allocations == 2);
 }
 
 }  // namespace millrace::test

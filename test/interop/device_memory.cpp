@@ -143,6 +143,7 @@ TEST_CASE("a forked child is refused memory, and may free and end") {
     if (!is_refused([&] { static_cast<void>(bench.memory.snapshot()); })) wrong = 3;
     if (!is_refused([&] { bench.memory.annotate("step"); })) wrong = 4;
     if (!is_refused([&] { bench.memory.observe(nullptr); })) wrong = 5;
+    if (!is_refused([&] { bench.memory.record_history({.allocations = 10}); })) wrong = 6;
     bench.memory.deallocate(&bench, stream);
     bench.memory.deallocate(&bench);
     { const DeviceMemory moved_from_nothing{bench.gpu, 3, {}}; }  // one of its own works
