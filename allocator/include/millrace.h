@@ -235,15 +235,19 @@ MILLRACE_EXPORT millrace_status millrace_statistics_json(int device, char* text,
  * @brief Records the allocations, frees and segments from now on, for snapshots; what was recorded
  *        before is forgotten. Allocations are slower meanwhile.
  *
- * @param allocations   how many of the newest allocations are kept; live ones, and ones that
- * another stream may still use, are kept as well. 0: nothing is recorded
- * @param stack_frames  innermost frames of the stack of each allocation, at most 64; 0: no stacks.
- *                      What is live already has none
+ * Other threads may allocate meanwhile.
+ * @param allocations   how many of the newest allocations are kept, at least and about a quarter
+ *                      more at most; live ones, and ones that another stream may still use, are
+ *                      kept as well. 0: nothing is recorded
+ * @param stack_frames  innermost frames of the stack of each allocation; more than 64 count as 64.
+ *                      0: no stacks. What is live already has none
+ * @return MILLRACE_DEVICE_LOST in a forked child
  */
 MILLRACE_EXPORT millrace_status millrace_record_history(int device, size_t allocations,
                                                         unsigned stack_frames);
 
-/** @brief Begins a part of the program with this name in the history; nothing without a history.
+/** @brief Begins a named part of the program in the history, which lasts until the next call. Does
+ *         nothing if no history is recorded.
  *  @return MILLRACE_INVALID_ARGUMENT if `name` is NULL */
 MILLRACE_EXPORT millrace_status millrace_annotate(int device, const char* name);
 

@@ -157,13 +157,15 @@ class Device {
   /** @brief Whether `alias` works. */
   [[nodiscard]] virtual bool can_alias() const { return false; }
   /**
-   * @brief Maps the pages at `from` at `to` as well, where nothing is mapped. No work has to be
-   *        complete.
+   * @brief Maps the pages at `from` at `to` as well. Work on `from` may still be enqueued.
    *
+   * `bytes` are whole pages of the device's ranges; all of `from` is mapped, and nothing at `to`.
    * Both addresses are then the same memory, until one of them is unmapped; the memory goes back to
    * the device when it is mapped nowhere. Work that uses one address must be ordered with work that
    * uses the other as if the address were the same: kernels that overlap may not use both. Counts
    * as a call of `map`.
+   * @throws DeviceError where that does not hold, or `can_alias()` is false; nothing has changed
+   * then
    */
   void alias(void* to, void* from, std::size_t bytes);
 

@@ -63,9 +63,10 @@ class CachingAllocator final : public Allocator {
   void close_scope(ScopeId scope) override;
   void observe(AllocationObserver* observer) override;
   /**
-   * @brief As `observe`, and first reports what there is: each segment, and each live block as if
-   * it were allocated now, with its owner as its user and without recorded uses. Other threads may
-   * use the allocator meanwhile.
+   * @brief As `observe`, in place of the observer before. First reports what there is: each
+   * segment, then each live block as if it were allocated now, with its owner as its user and
+   * without recorded uses. Other threads may use the allocator meanwhile; what they do is reported
+   * afterwards.
    */
   void observe_all(AllocationObserver& observer);
   /** @brief Only reports what there is, as `observe_all` does. */

@@ -146,8 +146,8 @@ class AllocationTrace final : public AllocationObserver {
   [[nodiscard]] std::span<const Mark> marks() const noexcept { return marks_; }  ///< in order
   /** @brief Where the stacks of blocks are; nullptr if there are none. */
   [[nodiscard]] CallStacks* stacks() const noexcept { return options_.stacks; }
-  /** @brief When it happened: microseconds, at least those of the oldest event that is kept;
-   * without a clock the position. */
+  /** @brief The time of an event, in microseconds since the epoch. An event that was discarded has
+   *         the time of the oldest one that is kept. Without a clock, the position itself. */
   [[nodiscard]] std::int64_t time_us(TracePosition position) const noexcept;
   [[nodiscard]] const std::string& tag_name(std::uint32_t tag) const { return tags_.at(tag); }
 

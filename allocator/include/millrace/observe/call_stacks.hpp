@@ -31,9 +31,9 @@ class CallStacks {
   CallStacks(const CallStacks&) = delete;
   CallStacks& operator=(const CallStacks&) = delete;
 
-  /** @brief The calling thread's stack without Millrace's own innermost frames: of a program that
-   *         is linked with Millrace statically, those are known by their names, and stay where it
-   *         has no symbols. @return kNone if there are the most stacks already */
+  /** @brief The calling thread's stack without Millrace's own innermost frames. A program that
+   * links Millrace statically needs symbols for that: the frames are recognized by name.
+   *  @return kNone if the stack is new and 65,536 stacks are kept already */
   [[nodiscard]] Id here();
 
   /** @brief The stack's frames in another table, which has them from then on. */

@@ -27,7 +27,9 @@ inline constexpr std::string_view kTorchSnapshotBeginning{"\x80\x02}(X\x08\0\0\0
  *  @throws std::bad_optional_access if it was read from something else */
 [[nodiscard]] TorchSnapshot whole_snapshot(const AllocationLog& log);
 
-/** @brief Adds the segments, events and annotations of other devices to a snapshot. */
+/** @brief Adds the segments, events and annotations of `more`, which is of other devices, with
+ * their stacks and labels. Annotations are then in the order of their times. Pinned host memory and
+ * settings of `more` are not taken. */
 void append(TorchSnapshot& snapshot, const TorchSnapshot& more);
 
 }  // namespace millrace::trace
