@@ -8,7 +8,11 @@
 #   - ccache hashes the text of a header without its macros, and served one as it was before a macro changed. So the
 #     checksum is hashed as well.
 #   - Where an older precompiled header lies, ccache hashes that in place of the text. So it is removed first.
+#
+# And it does not know that what is compiled depends on the file of -fsanitize-coverage-allowlist.
 export CCACHE_PCH_EXTSUM=1
+
+hash_as_well() { export CCACHE_EXTRAFILES="${CCACHE_EXTRAFILES:+$CCACHE_EXTRAFILES:}$1"; }
 
 # Makes the checksum. Removes from the arguments what says that there is something to compile.
 checksum_of() {
@@ -26,6 +30,11 @@ checksum_of() {
   "$@" -E -P -dD 2>/dev/null | sha256sum
 }
 
+for argument; do
+  case $argument in
+    -fsanitize-coverage-allowlist=*) hash_as_well "${argument#*=}" ;;
+  esac
+done
 case " $* " in
   *" c++-header "*)
     for file; do
@@ -34,7 +43,7 @@ case " $* " in
           rm -f -- "$file" "$file.sum"
           if command -v sha256sum >/dev/null; then
             checksum_of "$@" >"$file.sum"
-            export CCACHE_EXTRAFILES="${CCACHE_EXTRAFILES:+$CCACHE_EXTRAFILES:}$file.sum"
+            hash_as_well "$file.sum"
           else # nothing tells of macros
             export CCACHE_DISABLE=1
           fi

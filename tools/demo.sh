@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the program `millrace` and shows what it is for:  tools/demo.sh [--build-only]
-# Installs first what is missing (compilers and libraries). The program is build/release/bin/millrace.
+# Installs first what is missing (compilers and libraries). The program is build/release/bin/millrace;
+# MILLRACE_PRESET in the environment is another preset than release.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -9,5 +10,6 @@ if [ $# -gt 1 ] || [ "${1---build-only}" != --build-only ]; then
   exit 2
 fi
 "$root/tools/install-deps.sh" program
-"$root/tools/build.sh" release millrace
-[ $# -eq 1 ] || exec "$root/build/release/bin/millrace" footprint
+preset=${MILLRACE_PRESET:-release}
+"$root/tools/build.sh" "$preset" millrace
+[ $# -eq 1 ] || exec "$root/build/$preset/bin/millrace" footprint

@@ -15,6 +15,7 @@
 #include "millrace/observe/trace/read_trace.hpp"
 #include "millrace/observe/trace/write_snapshot.hpp"
 #include "test/interop/bench.hpp"
+#include "test/support/snapshot_figures.hpp"
 #include "test/support/temporary_folder.hpp"
 #include "test/support/threaded_device.hpp"
 
@@ -301,22 +302,6 @@ TEST_CASE("a snapshot has every byte that is reserved, and replaces the file whe
 
 namespace {
 
-/// What the events of a snapshot lead to, from nothing: live blocks and reserved bytes.
-struct Outcome {
-  explicit Outcome(const trace::TorchSnapshot& snapshot) {
-    for (const trace::TorchEvent& event : snapshot.traces.at(0)) {
-      using enum trace::TorchAction;
-      if (event.action == alloc) live[event.address] = event.bytes;
-      if (event.action == free_requested) live.erase(event.address);
-      if (event.action == segment_alloc || event.action == segment_map) reserved += event.bytes;
-      if (event.action == segment_free || event.action == segment_unmap) reserved -= event.bytes;
-      if (event.action == alloc) ++allocations;
-    }
-  }
-  std::map<std::uint64_t, std::uint64_t> live;
-  std::uint64_t reserved = 0, allocations = 0;
-};
-
 trace::TorchSnapshot written(const TemporaryFolder& folder) {
   const std::string path = (folder.path() / "snapshot.pickle").string();
   REQUIRE(millrace_snapshot(0, path.c_str()) == MILLRACE_OK);
@@ -340,7 +325,7 @@ TEST_CASE("the events of a recorded history lead to the blocks of the snapshot")
     if (i % 2 == 0) bench.free(std::exchange(live[i / 2], nullptr), main);
   }
   const trace::TorchSnapshot snapshot = written(folder);
-  const Outcome outcome{snapshot};
+  const SnapshotFigures outcome{snapshot};
   std::map<std::uint64_t, std::uint64_t> blocks;
   std::size_t reserved = 0;
   for (const trace::TorchSegment& segment : snapshot.segments) {
@@ -387,7 +372,7 @@ TEST_CASE("a history keeps the newest allocations, and all that are live") {
     bench.free(address, stream);
   }
   const trace::TorchSnapshot snapshot = written(folder);
-  const Outcome outcome{snapshot};
+  const SnapshotFigures outcome{snapshot};
   CHECK(outcome.allocations >= 100);
   CHECK(outcome.allocations < (others_use ? 1000 : 130));
   CHECK(outcome.live.size() == 1);
@@ -403,11 +388,11 @@ TEST_CASE("a history begins, is read and ends while other threads use the memory
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 2; ++t) {
     threads.emplace_back([&, stream = static_cast<CUstream_st*>(device.create_stream().value)] {
-      while (!ends) {
+      do {  // once at least: the others may be through before this thread begins
         void* const address = memory.allocate(MiB, stream);
         memory.annotate("step");
         memory.deallocate(address, stream);
-      }
+      } while (!ends);
     });
   }
   for (std::size_t i = 0; i < 100; ++i) {
@@ -416,7 +401,7 @@ TEST_CASE("a history begins, is read and ends while other threads use the memory
     std::size_t held = 0;
     for (const trace::TorchSegment& segment : snapshot.segments) held += segment.bytes;
     CHECK(held <= memory.statistics().bytes.reserved.peak);
-    if (i % 3 != 0) CHECK(Outcome{snapshot}.reserved == held);
+    if (i % 3 != 0) CHECK(SnapshotFigures{snapshot}.reserved == held);
   }
   ends = true;
   for (std::thread& thread : threads) thread.join();
@@ -449,11 +434,11 @@ TEST_CASE("an observer that comes while a history is recorded is told, and so is
   bench.memory.observe(&own);
   bench.free(bench.malloc(MiB, stream), stream);
   CHECK(own.blocks().size() == 1);
-  CHECK(Outcome{bench.memory.snapshot()}.allocations == 1);
+  CHECK(SnapshotFigures{bench.memory.snapshot()}.allocations == 1);
   bench.memory.observe(nullptr);
   bench.free(bench.malloc(MiB, stream), stream);
   CHECK(own.blocks().size() == 1);
-  CHECK(Outcome{bench.memory.snapshot()}.allocations == 2);
+  CHECK(SnapshotFigures{bench.memory.snapshot()}.allocations == 2);
 }
 
 }  // namespace millrace::test

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -150,6 +151,43 @@ TEST_CASE("memory that goes back is mapped nowhere, where work on its old addres
   bench.allocator.deallocate(second);
   CHECK(bench.allocator.trim() == 30 * MiB);
   CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
+}
+
+TEST_CASE("memory that goes back is mapped nowhere, where another thread still unmaps it") {
+  struct SlowSource final : test::ForwardingSource {
+    SlowSource(SegmentSource& inner, Executor& with) : ForwardingSource(inner), executor(with) {}
+    void end_move(void* from, std::size_t bytes) override {
+      if (!std::exchange(came, true)) executor.spend(std::chrono::milliseconds{1});
+      ForwardingSource::end_move(from, bytes);
+    }
+    Executor& executor;
+    bool came = false;
+  };
+  test::Bench bench;
+  Executor& executor = bench.machine.executor();
+  SlowSource source{bench.source, executor};
+  CachingAllocator allocator{bench.ordered, source, Policy::millrace()};
+  void* const before = allocator.allocate(30 * MiB, bench.main);
+  void* const moved = allocator.allocate(30 * MiB, bench.main);
+  static_cast<void>(allocator.allocate(30 * MiB, bench.main));
+  allocator.deallocate(moved);
+  void* const large = allocator.allocate(60 * MiB, bench.main);
+  REQUIRE(allocator.statistics().counts.bytes_moved == 30 * MiB);
+  const auto first = executor.spawn("first", [&] {
+    allocator.deallocate(before);
+    CHECK(allocator.allocate(40 * MiB, bench.main) == before);  // where 10 MiB were moved from
+  });
+  const auto second = executor.spawn("second", [&] {
+    executor.spend(std::chrono::microseconds{1});
+    REQUIRE(source.came);
+    allocator.deallocate(large);
+    CHECK(allocator.trim() == 60 * MiB);
+    const MemoryInfo info = bench.device.memory_info();
+    CHECK(info.total - info.free <= allocator.statistics().bytes.reserved.current);
+  });
+  first->join();
+  second->join();
+  allocator.check_invariants();
 }
 
 TEST_CASE("an observer that comes while memory is being mapped hears of it once") {

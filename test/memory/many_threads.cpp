@@ -11,6 +11,7 @@
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/forwarding_device.hpp"
+#include "test/support/forwarding_source.hpp"
 #include "test/support/seed.hpp"
 #include "test/support/sizes.hpp"
 #include "test/support/threaded_device.hpp"
@@ -28,35 +29,42 @@ void raise_to(std::atomic<std::size_t>& most, std::size_t value) {
 }
 
 /// Device memory; notes how much was ever taken, and lets other threads in around each call.
-class WatchedSource final : public SegmentSource {
+class WatchedSource final : public ForwardingSource {
  public:
-  explicit WatchedSource(ThreadedDevice& device) : device_(device), source_(device) {}
+  WatchedSource(ThreadedDevice& device, SegmentSource& source)
+      : ForwardingSource(source), device_(device) {}
 
   void* acquire(std::size_t bytes) override {
     let_others();
-    void* const base = source_.acquire(bytes);
+    void* const base = ForwardingSource::acquire(bytes);
     note();
     return base;
   }
   void map(void* address, std::size_t bytes) override {
     let_others();
-    source_.map(address, bytes);
+    ForwardingSource::map(address, bytes);
     note();
   }
   void release(void* base, std::size_t bytes) override {
     let_others();
-    source_.release(base, bytes);
+    ForwardingSource::release(base, bytes);
     let_others();
   }
   void unmap(void* address, std::size_t bytes) override {
     let_others();
-    source_.unmap(address, bytes);
+    ForwardingSource::unmap(address, bytes);
     let_others();
   }
-  std::size_t granularity() const override { return source_.granularity(); }
-  std::size_t page_bytes() const override { return source_.page_bytes(); }
-  AddressRange reserve() override { return source_.reserve(); }
-  void give_back(AddressRange range) override { source_.give_back(range); }
+  void begin_move(void* to, void* from, std::size_t bytes) override {
+    let_others();
+    ForwardingSource::begin_move(to, from, bytes);
+    let_others();
+  }
+  void end_move(void* from, std::size_t bytes) override {
+    let_others();
+    ForwardingSource::end_move(from, bytes);
+    let_others();
+  }
 
   [[nodiscard]] std::size_t most() const { return most_; }
   void forget_most() { most_ = device_.allocated(); }
@@ -73,7 +81,6 @@ class WatchedSource final : public SegmentSource {
   }
 
   ThreadedDevice& device_;
-  DeviceSource source_;
   std::atomic<std::size_t> most_{0};
   std::atomic<std::uint64_t> calls_{0};
 };
@@ -85,7 +92,8 @@ struct ThreadedBench {
 
   ThreadedDevice device{kDevice};
   OrderedDevice ordered{device};
-  WatchedSource source{device};
+  DeviceSource device_memory{device};
+  WatchedSource source{device, device_memory};
   std::vector<Stream> streams;
 };
 
@@ -141,6 +149,57 @@ TEST_CASE("several threads never take more than the limit from the device") {
     CHECK(allocator.statistics().live_blocks == 0);
     allocator.check_invariants();
   }
+}
+
+TEST_CASE("pages move while several threads use their blocks, and each reads what it wrote") {
+  CAPTURE(seed());
+  ThreadedBench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 96 * MiB}};
+  std::atomic<std::size_t> refused{0}, checked{0}, corrupted{0};
+  on_threads([&](std::size_t t, std::mt19937_64& random) {
+    const Stream& stream = bench.streams[t];
+    struct Block {
+      void* address;
+      std::size_t bytes;
+      unsigned char value;
+    };
+    std::vector<Block> live;
+    const auto free_one = [&] {
+      std::swap(live[random() % live.size()], live.back());
+      const Block block = live.back();
+      live.pop_back();
+      Operation check;
+      check.views = {{block.address, block.bytes, Access::read}};
+      check.host = [&, block](const KernelContext& memory) {
+        const auto right = [&](std::byte at) { return at == std::byte{block.value}; };
+        ++checked;
+        if (!std::ranges::all_of(memory.bytes(0), right)) ++corrupted;
+      };
+      bench.device.launch(std::move(check), stream.handle());
+      allocator.deallocate(block.address);  // the check may still be queued
+    };
+    for (int step = 0; step < 150; ++step) {
+      const auto value = static_cast<unsigned char>(t * 64 + static_cast<unsigned>(step) % 64);
+      const std::size_t bytes = (1U << 20U) + random() % (7 * MiB);
+      try {
+        live.push_back({allocator.allocate(bytes, stream), bytes, value});
+        bench.device.fill(live.back().address, value, bytes, stream.handle());
+      } catch (const out_of_memory&) {
+        ++refused;
+        while (!live.empty()) free_one();
+      }
+      while (live.size() > random() % 6) free_one();
+    }
+    while (!live.empty()) free_one();
+  });
+  bench.device.synchronize();
+  const MemoryStatistics end = allocator.statistics();
+  CHECK(corrupted == 0);
+  CHECK(checked == kThreads * 150 - refused);
+  CHECK(end.counts.bytes_moved > 0);
+  CHECK(end.live_blocks == 0);
+  CHECK(bench.source.most() <= 96 * MiB);
+  allocator.check_invariants();
 }
 
 TEST_CASE("several threads leave the headroom on the device") {

@@ -10,6 +10,7 @@
 
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/forwarding_source.hpp"
 #include "test/support/seed.hpp"
 #include "test/support/sizes.hpp"
 
@@ -17,39 +18,31 @@ namespace millrace::test {
 namespace {
 
 /// Knows where memory lies by the order in which it came. Where that is differs from rank to rank.
-class NumberedSource final : public SegmentSource {
+class NumberedSource final : public ForwardingSource {
  public:
-  NumberedSource(Device& device, std::uint64_t rank) : source_(device), random_(rank) {}
+  NumberedSource(SegmentSource& source, std::uint64_t rank)
+      : ForwardingSource(source), random_(rank) {}
 
   void* acquire(std::size_t bytes) override {
-    if (random_() % 2 == 0) return came(source_.acquire(bytes));
-    void* const before = source_.acquire(bytes);
-    void* const base = source_.acquire(bytes);
-    source_.release(before, bytes);
+    if (random_() % 2 == 0) return came(ForwardingSource::acquire(bytes));
+    void* const before = ForwardingSource::acquire(bytes);
+    void* const base = ForwardingSource::acquire(bytes);
+    ForwardingSource::release(before, bytes);
     return came(base);
   }
   void release(void* base, std::size_t bytes) override {
     bases_.erase(static_cast<std::byte*>(base));
-    source_.release(base, bytes);
+    ForwardingSource::release(base, bytes);
   }
-  std::size_t granularity() const override { return source_.granularity(); }
-  std::size_t page_bytes() const override { return source_.page_bytes(); }
   AddressRange reserve() override {
-    const AddressRange range = source_.reserve();
+    const AddressRange range = ForwardingSource::reserve();
     came(range.base);
     return range;
   }
   void give_back(AddressRange range) override {
     bases_.erase(static_cast<std::byte*>(range.base));
-    source_.give_back(range);
+    ForwardingSource::give_back(range);
   }
-  void map(void* address, std::size_t bytes) override { source_.map(address, bytes); }
-  void unmap(void* address, std::size_t bytes) override { source_.unmap(address, bytes); }
-  bool can_move() const override { return source_.can_move(); }
-  void begin_move(void* to, void* from, std::size_t bytes) override {
-    source_.begin_move(to, from, bytes);
-  }
-  void end_move(void* from, std::size_t bytes) override { source_.end_move(from, bytes); }
 
   using Place = std::pair<std::size_t, std::ptrdiff_t>;  // which piece, and where in it
   [[nodiscard]] Place place(void* address) const {
@@ -64,7 +57,6 @@ class NumberedSource final : public SegmentSource {
     return base;
   }
 
-  DeviceSource source_;
   std::mt19937_64 random_;
   std::map<const std::byte*, std::size_t> bases_;
   std::size_t count_ = 0;
@@ -85,7 +77,8 @@ Decisions run(const Policy& policy, Completion completion, std::uint64_t program
   VirtualMachine machine{{.schedule = VirtualMachine::Schedule::adversarial, .seed = schedule}};
   VirtualDevice& device = machine.add_device({.memory_bytes = std::size_t{4} << 30});
   OrderedDevice ordered{device, completion};
-  NumberedSource source{device, schedule};
+  DeviceSource device_memory{device};
+  NumberedSource source{device_memory, schedule};
   CachingAllocator allocator{ordered, source, policy};
   std::vector<Stream> streams;
   for (int i = 0; i < 3; ++i) streams.emplace_back(ordered);

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <utility>
 
+#include "device/virtual/host_memory.hpp"
+#include "device/virtual/physical_pages.hpp"
+
 namespace millrace::test {
 
 namespace {
@@ -82,6 +85,64 @@ class ThreadedDevice::Worker {
   std::thread thread_;  // the last: it uses the others
 };
 
+/// Which page is mapped at which address of the ranges.
+class ThreadedDevice::MappedPages {
+ public:
+  explicit MappedPages(std::size_t most_bytes) : pages_(kGranularity, most_bytes, true) {}
+
+  void map(void* address, std::size_t bytes) {
+    for (void* const at : pages_of(address, bytes)) {
+      if (mapped_.contains(at)) refuse("map", "something is mapped there");
+      show(at, pages_.take());
+    }
+  }
+
+  void alias(void* to, void* from, std::size_t bytes) {
+    const std::vector<void*> there = pages_of(to, bytes), here = pages_of(from, bytes);
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      const auto page = mapped_.find(here[i]);
+      if (page == mapped_.end()) refuse("alias", "nothing is mapped there");
+      if (mapped_.contains(there[i])) refuse("alias", "something is mapped there");
+      pages_.share(page->second);
+      show(there[i], page->second);
+    }
+  }
+
+  /// The bytes that are mapped nowhere else. What uses these addresses from now on faults.
+  std::size_t unmap(void* address, std::size_t bytes) {
+    const std::size_t before = pages_.used_bytes();
+    for (void* const at : pages_of(address, bytes)) {
+      const auto page = mapped_.extract(at);
+      if (page.empty()) refuse("unmap", "nothing is mapped there");
+      simulation::map_memory(at, kGranularity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                             -1);
+      pages_.drop(page.mapped());
+    }
+    return before - pages_.used_bytes();
+  }
+
+ private:
+  static std::vector<void*> pages_of(void* address, std::size_t bytes) {
+    std::vector<void*> pages;
+    for (std::size_t at = 0; at < bytes; at += kGranularity) {
+      pages.push_back(static_cast<std::byte*>(address) + at);
+    }
+    return pages;
+  }
+
+  void show(void* at, simulation::PhysicalPages::Page page) {
+    pages_.show(page, static_cast<std::byte*>(at));
+    simulation::unpoison(static_cast<std::byte*>(at), kGranularity);  // no kernel declares its use
+    mapped_.emplace(at, page);
+  }
+
+  simulation::PhysicalPages pages_;
+  std::map<void*, simulation::PhysicalPages::Page> mapped_;
+};
+
+ThreadedDevice::ThreadedDevice(std::size_t memory_bytes)
+    : capacity_(memory_bytes), pages_(std::make_unique<MappedPages>(memory_bytes)) {}
+
 ThreadedDevice::~ThreadedDevice() {
   streams_.clear();
   leaving_.clear();
@@ -146,17 +207,18 @@ void ThreadedDevice::do_map(void* address, std::size_t bytes) {
   if (bytes > capacity_ - allocated_) {
     throw DeviceError{ErrorCode::out_of_memory, "map", "the device is full"};
   }
-  if (mprotect(address, bytes, PROT_READ | PROT_WRITE) != 0) refuse("map", "no range is there");
+  pages_->map(address, bytes);
   allocated_ += bytes;
 }
 
-// What uses it from now on faults.
+void ThreadedDevice::do_alias(void* to, void* from, std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  pages_->alias(to, from, bytes);
+}
+
 void ThreadedDevice::do_unmap(void* address, std::size_t bytes) {
   const std::lock_guard lock{mutex_};
-  const void* const anew = mmap(address, bytes, PROT_NONE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  if (anew == MAP_FAILED) refuse("unmap", "the host cannot");
-  allocated_ -= bytes;
+  allocated_ -= pages_->unmap(address, bytes);
 }
 
 StreamHandle ThreadedDevice::do_create_stream(const StreamOptions&) {

@@ -20,7 +20,7 @@ namespace millrace::test {
 /// legacy stream, which does nothing; there is no driver's pool, no timing and no capture.
 class ThreadedDevice final : public Device {
  public:
-  explicit ThreadedDevice(std::size_t memory_bytes) : capacity_(memory_bytes) {}
+  explicit ThreadedDevice(std::size_t memory_bytes);
   ~ThreadedDevice() override;
 
   std::string name() const override { return "threads"; }
@@ -28,6 +28,7 @@ class ThreadedDevice final : public Device {
   bool has_driver_pool() const override { return false; }
   StreamHandle per_thread_stream() override { return {&capacity_}; }
   std::size_t page_bytes() const override;
+  bool can_alias() const override { return true; }
 
   [[nodiscard]] std::size_t allocated() const noexcept { return allocated_; }
 
@@ -46,6 +47,7 @@ class ThreadedDevice final : public Device {
   };
 
   class Worker;
+  class MappedPages;
   using Work = std::function<void()>;
 
   void enqueue(StreamHandle stream, Work work);
@@ -58,6 +60,7 @@ class ThreadedDevice final : public Device {
   void do_release_range(void* base, std::size_t bytes) override;
   void do_map(void* address, std::size_t bytes) override;
   void do_unmap(void* address, std::size_t bytes) override;
+  void do_alias(void* to, void* from, std::size_t bytes) override;
   void* do_allocate_host(std::size_t bytes) override { return do_allocate(bytes); }
   void do_free_host(void* address) override { do_free(address); }
   MemoryInfo do_memory_info() override { return {capacity_ - allocated_, capacity_}; }
@@ -85,6 +88,7 @@ class ThreadedDevice final : public Device {
   std::atomic<std::size_t> allocated_ = 0;
   std::mutex mutex_;  // of everything below
   std::map<void*, std::size_t> memory_;
+  const std::unique_ptr<MappedPages> pages_;  // of growable ranges
   std::map<void*, std::shared_ptr<Worker>> streams_;
   std::vector<std::shared_ptr<Worker>> leaving_;  // destroyed, with work left
   std::map<void*, std::shared_ptr<Milestone>> events_;

@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -8,11 +6,11 @@
 #include "millrace/observe/trace/write_snapshot.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/scratch_folder.hpp"
+#include "test/support/snapshot_figures.hpp"
 #include "test/tools/program.hpp"
 
 using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
-using millrace::trace::TorchAction;
 
 namespace {
 
@@ -85,29 +83,6 @@ TEST_CASE("the trace of a training has reserved what the training did") {
 
 namespace {
 
-/// Peaks of what the events of a snapshot say, in bytes, and their numbers.
-struct SnapshotFigures {
-  explicit SnapshotFigures(const millrace::trace::TorchSnapshot& snapshot) {
-    std::size_t reserved = 0;
-    for (const auto& event : snapshot.traces.at(0)) {
-      const bool grows =
-          event.action == TorchAction::segment_alloc || event.action == TorchAction::segment_map;
-      const bool shrinks =
-          event.action == TorchAction::segment_free || event.action == TorchAction::segment_unmap;
-      if (grows) reserved += event.bytes;
-      if (shrinks) reserved -= event.bytes;
-      peak = std::max(peak, reserved);
-      if (event.action != TorchAction::alloc) continue;
-      ++allocations;
-      labels.insert(snapshot.labels.at(event.label));
-    }
-    for (const auto& segment : snapshot.segments) held += segment.bytes;
-    CHECK(held == reserved);
-  }
-  std::size_t peak = 0, held = 0, allocations = 0;
-  std::set<std::string> labels;
-};
-
 millrace::trace::TorchSnapshot snapshot_in(const std::string& file) {
   return whole_snapshot(millrace::trace::read_trace(file));
 }
@@ -123,6 +98,7 @@ TEST_CASE("the snapshot of a footprint run has its bytes and its tags") {
         recorded_run(allocator, "side-stream", {"--snapshot", file, "--record", trace}));
     const auto snapshot = snapshot_in(file);
     const SnapshotFigures figures{snapshot};
+    CHECK(figures.held == figures.reserved);
     CHECK(figures.peak == table.at("runs").at(0).at("peak_reserved_bytes"));
     CHECK(figures.labels.contains("activations"));
     const auto replay = document_of({"replay", trace}).at("files").at(0).at("replays").at(0);
@@ -137,6 +113,7 @@ TEST_CASE("the snapshot of a training has its bytes and its tags") {
       {"train", "--data", "synthetic", "--steps", "12", "--pipeline", "base", "--snapshot", file},
       {"--json", "-"});
   const SnapshotFigures figures{snapshot_in(file)};
+  CHECK(figures.held == figures.reserved);
   CHECK(figures.peak == result.at("memory").at("bytes").at("reserved").at("peak"));
   CHECK(figures.labels.size() > 1);
 }
@@ -149,6 +126,7 @@ TEST_CASE("the snapshot of a replay has the labels of the trace") {
   const auto replay = document_of({"replay", "--allocator", "millrace", "--snapshot", file, trace});
   const auto& report = replay.at("files").at(0).at("replays").at(0);
   const SnapshotFigures figures{snapshot_in(file)};
+  CHECK(figures.held == figures.reserved);
   CHECK(figures.peak == report.at("statistics").at("bytes").at("reserved").at("peak"));
   CHECK(figures.allocations == report.at("allocations"));
   CHECK(figures.labels.contains("activations"));

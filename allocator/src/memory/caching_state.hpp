@@ -393,6 +393,7 @@ struct CachingAllocator::State : GraphMemory {
   MovePatience give_back_patience{kGivenBackBeforeGrowth};
   std::deque<Block*> stale;  // whose pages lie elsewhere now, and that are still mapped
   std::size_t stale_bytes = 0;
+  std::size_t ending_bytes = 0;  // no longer stale, and being unmapped by some thread
   Growths growing;
   std::uint64_t clock = 0;  // ages of segments
   std::uint64_t swept = 0;  // the ledger's epoch at the last sweep

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "memory/caching_state.hpp"
@@ -248,14 +249,17 @@ bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock&
     stale.erase(place);
   }
   stale_bytes -= block->bytes;
+  ending_bytes += block->bytes;
   try {
     const Unlocked unlocked{lock};
     source.end_move(block->address, block->bytes);
   } catch (const DeviceError&) {  // it is tried again
+    ending_bytes -= block->bytes;
     stale.push_back(block);
     stale_bytes += block->bytes;
     return false;
   }
+  ending_bytes -= block->bytes;
   heap.vacate(block);
   return true;
 }
@@ -269,9 +273,16 @@ void CachingAllocator::State::unmap_stale(std::size_t most, Lock& lock) {
   }
 }
 
-// The same of all, once the host has waited for that work. False if it cannot.
+// The same of all, once the host has waited for that work. False if it cannot. Nor does another
+// thread still unmap any then: pages that are mapped there do not go back to the device.
 bool CachingAllocator::State::unmap_all_stale(Lock& lock) {
-  while (!stale.empty()) {  // other threads may move pages meanwhile
+  while (!stale.empty() || ending_bytes > 0) {  // other threads may move pages meanwhile
+    if (stale.empty()) {
+      const Unlocked unlocked{lock};
+      static_cast<void>(device.device().memory_info());  // on a virtual device others go on
+      std::this_thread::yield();
+      continue;
+    }
     PointSet points;
     for (const Block* const block : stale) points.join(block->points);
     if (!points.empty() && !await(points, lock)) return false;

@@ -198,7 +198,7 @@ class Training {
 TEST_CASE("what a trainer streams is its tables, whatever the sink does, and though it goes back",
           "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
-    const std::uint64_t programs = fixture.name == "memory" ? 200 : 8;
+    const std::uint64_t programs = fixture.name == "memory" ? 100 : 4;
     for (const CaptureMode mode : kCaptureModes) {
       for (std::uint64_t i = seed(); i < seed() + programs; ++i) {
         INFO("MILLRACE_SEED=" << i << ", captured by " << to_string(mode));
