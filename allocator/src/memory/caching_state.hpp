@@ -21,6 +21,7 @@
 #include "memory/runs.hpp"
 #include "memory/shelves.hpp"
 #include "memory/turns.hpp"
+#include "millrace/device/mutex.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "ordering/open_streams.hpp"
 
@@ -300,7 +301,8 @@ struct CachingAllocator::State : GraphMemory {
   Block* move_pages(std::span<Block* const> pages, Block* to, Lock& lock);
   [[nodiscard]] bool is_complete(const Block& block) const;
   bool unmap_stale(Block* block, std::size_t bytes, Lock& lock);
-  void unmap_stale(std::size_t most, Lock& lock);
+  bool unmap_stale(std::size_t most, Lock& lock);
+  void keep_stale(Block* block, std::size_t bytes);
   bool unmap_all_stale(Lock& lock);
   [[nodiscard]] std::size_t unneeded(StreamId lane);
 
@@ -393,7 +395,7 @@ struct CachingAllocator::State : GraphMemory {
   MovePatience give_back_patience{kGivenBackBeforeGrowth};
   std::deque<Block*> stale;  // whose pages lie elsewhere now, and that are still mapped
   std::size_t stale_bytes = 0;
-  std::size_t ending_bytes = 0;  // no longer stale, and being unmapped by some thread
+  Mutex ending;  // who unmaps some of them; taken before the allocator's lock
   Growths growing;
   std::uint64_t clock = 0;  // ages of segments
   std::uint64_t swept = 0;  // the ledger's epoch at the last sweep

@@ -1,7 +1,8 @@
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <mutex>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "memory/caching_state.hpp"
@@ -239,56 +240,62 @@ bool CachingAllocator::State::is_complete(const Block& block) const {
 }
 
 // Unmaps the first bytes of addresses that pages were moved from, whole pages: they are a hole
-// then. False if the driver refused.
+// then. False if the driver refused. One thread at a time does so, and a block is stale until it is
+// done: who sees no stale block knows that nothing is mapped twice. True as well if another thread
+// was faster.
 bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock& lock) {
-  const auto place = std::ranges::find(stale, block);
-  if (bytes < block->bytes) {
-    *place = heap.split(block, bytes);
-    (*place)->state = BlockState::stale;
-  } else {
-    stale.erase(place);
+  std::unique_lock turn{ending, std::defer_lock};
+  {
+    const Unlocked unlocked{lock};  // who has the turn takes the lock, not the other way around
+    turn.lock();
   }
-  stale_bytes -= block->bytes;
-  ending_bytes += block->bytes;
+  if (std::ranges::find(stale, block) == stale.end() || !is_complete(*block)) return true;
+  if (bytes < block->bytes) keep_stale(block, bytes);
   try {
     const Unlocked unlocked{lock};
     source.end_move(block->address, block->bytes);
-  } catch (const DeviceError&) {  // it is tried again
-    ending_bytes -= block->bytes;
-    stale.push_back(block);
-    stale_bytes += block->bytes;
+  } catch (const DeviceError&) {  // it is tried again, after the others
+    const auto place = std::ranges::find(stale, block);
+    std::rotate(place, std::next(place), stale.end());
     return false;
   }
-  ending_bytes -= block->bytes;
+  stale.erase(std::ranges::find(stale, block));
+  stale_bytes -= block->bytes;
   heap.vacate(block);
   return true;
 }
 
-// The same, the first ones first, until no more than `most` bytes of them are mapped, or work there
-// is not known to be complete.
-void CachingAllocator::State::unmap_stale(std::size_t most, Lock& lock) {
-  while (stale_bytes > most && is_complete(*stale.front())) {
-    Block* const block = stale.front();
-    if (!unmap_stale(block, block->bytes, lock)) return;
+// Cuts off what lies behind the first `bytes`, which stays stale.
+void CachingAllocator::State::keep_stale(Block* block, std::size_t bytes) {
+  Block*& rest = stale.emplace_back(nullptr);
+  try {
+    rest = heap.split(block, bytes);
+  } catch (...) {
+    stale.pop_back();
+    throw;
   }
+  rest->state = BlockState::stale;
 }
 
-// The same of all, once the host has waited for that work. False if it cannot. Nor does another
-// thread still unmap any then: pages that are mapped there do not go back to the device.
+// The same, the first ones first, until no more than `most` bytes of them are mapped, or work there
+// is not known to be complete.
+bool CachingAllocator::State::unmap_stale(std::size_t most, Lock& lock) {
+  while (stale_bytes > most && is_complete(*stale.front())) {
+    Block* const block = stale.front();
+    if (!unmap_stale(block, block->bytes, lock)) return false;
+  }
+  return true;
+}
+
+// The same of all, once the host has waited for that work. False if it cannot.
 bool CachingAllocator::State::unmap_all_stale(Lock& lock) {
-  while (!stale.empty() || ending_bytes > 0) {  // other threads may move pages meanwhile
-    if (stale.empty()) {
-      const Unlocked unlocked{lock};
-      static_cast<void>(device.device().memory_info());  // on a virtual device others go on
-      std::this_thread::yield();
-      continue;
-    }
+  while (!stale.empty()) {  // other threads may move pages meanwhile
+    const Block* const first = stale.front();
     PointSet points;
     for (const Block* const block : stale) points.join(block->points);
     if (!points.empty() && !await(points, lock)) return false;
-    const std::size_t before = stale_bytes;
-    unmap_stale(std::size_t{0}, lock);
-    if (stale_bytes >= before) return false;
+    if (!unmap_stale(std::size_t{0}, lock)) return false;
+    if (!stale.empty() && stale.front() == first) return false;  // not complete all the same
   }
   return true;
 }

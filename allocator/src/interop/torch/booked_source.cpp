@@ -46,8 +46,8 @@ void BookedSource::map(void* address, std::size_t bytes) {
 }
 
 void BookedSource::unmap(void* address, std::size_t bytes) {
+  inner_.unmap(address, bytes);  // first: until then no other pool may claim as much
   book_.remove_segment(address, bytes);
-  inner_.unmap(address, bytes);
 }
 
 void BookedSource::begin_move(void* to, void* from, std::size_t bytes) {
