@@ -72,17 +72,19 @@ void CachingAllocator::State::continue_burst(Point marker) {
 
 // Wholly free segments that are too small for the request, up to `most` bytes of them: what then
 // grows is so much less. Segments can not be moved as pages are, so that this is their way. Returns
-// whether there were any.
+// whether it tried: the lock may have been dropped then.
 bool CachingAllocator::State::give_back_too_small(const Request& request, std::size_t most,
                                                   Lock& lock) {
   if (!saves_segments() || shelves.free_segments().first(false) == nullptr) return false;
   settle();
+  bool tried = false;
   std::size_t given = 0;
   while (given < most) {
     const Segment* const segment = largest_complete_below(std::min(request.bytes, most - given));
     if (segment == nullptr) break;
     if (!give_back_patience.lasts(meter.bytes().reserved.current)) break;
     const std::size_t bytes = segment->bytes;
+    tried = true;
     try {
       if (!release_if_free(segment->base, lock)) break;
     } catch (const DeviceError&) {  // it is free still
@@ -91,7 +93,7 @@ bool CachingAllocator::State::give_back_too_small(const Request& request, std::s
     give_back_patience.moved(bytes);
     given += bytes;
   }
-  return given > 0;
+  return tried;
 }
 
 // Of those that are complete: the host would not have to wait for their uses.

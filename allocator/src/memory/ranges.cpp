@@ -28,10 +28,7 @@ bool CachingAllocator::State::uses_ranges(const Request& request) const {
 Block* CachingAllocator::State::grow_range(const Request& request, Lock& lock) {
   unmap_stale(meter.bytes().reserved.current, lock);
   auto gap = find_gap(request, lock);
-  if (gap) {
-    give_back_too_small(request, gap->bytes, lock);  // it may drop the lock, whatever it gives back
-    gap = find_gap(request, lock);
-  }
+  if (gap && give_back_too_small(request, gap->bytes, lock)) gap = find_gap(request, lock);
   return gap ? map(request, *gap, lock) : nullptr;
 }
 
