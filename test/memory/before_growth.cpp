@@ -1,6 +1,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -150,6 +151,30 @@ TEST_CASE("memory that goes back is mapped nowhere, where work on its old addres
   CHECK(bench.device.memory_info().total - bench.device.memory_info().free == 30 * MiB);
   bench.allocator.deallocate(second);
   CHECK(bench.allocator.trim() == 30 * MiB);
+  CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
+}
+
+TEST_CASE("an exception while an old address is unmapped loses no memory") {
+  struct ThrowingSource final : test::ForwardingSource {
+    using ForwardingSource::ForwardingSource;
+    void end_move(void* from, std::size_t bytes) override {
+      if (!std::exchange(threw, true)) throw std::runtime_error{"not the driver's"};
+      ForwardingSource::end_move(from, bytes);
+    }
+    bool threw = false;
+  };
+  test::Bench bench;
+  ThrowingSource source{bench.source};
+  CachingAllocator allocator{bench.ordered, source, Policy::millrace()};
+  void* const moved = allocator.allocate(30 * MiB, bench.main);
+  void* const behind = allocator.allocate(30 * MiB, bench.main);
+  allocator.deallocate(moved);
+  void* const large = allocator.allocate(60 * MiB, bench.main);
+  REQUIRE(allocator.statistics().counts.bytes_moved == 30 * MiB);
+  for (void* const address : {behind, large}) allocator.deallocate(address);
+  CHECK_THROWS_AS(allocator.trim(), std::runtime_error);
+  allocator.check_invariants();
+  CHECK(allocator.trim() == 90 * MiB);
   CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
 }
 

@@ -20,6 +20,11 @@ constexpr std::size_t kGranularity = std::size_t{2} << 20;
   throw DeviceError{ErrorCode::invalid_argument, call, why};
 }
 
+// The host refuses where no addresses are reserved.
+void require_range(const char* call, void* address, std::size_t bytes) {
+  if (mprotect(address, bytes, PROT_NONE) != 0) refuse(call, "no range is there");
+}
+
 }  // namespace
 
 void ThreadedDevice::Milestone::reach() {
@@ -213,12 +218,14 @@ void ThreadedDevice::do_map(void* address, std::size_t bytes) {
   if (bytes > capacity_ - allocated_) {
     throw DeviceError{ErrorCode::out_of_memory, "map", "the device is full"};
   }
+  require_range("map", address, bytes);
   pages_->map(address, bytes);
   allocated_ += bytes;
 }
 
 void ThreadedDevice::do_alias(void* to, void* from, std::size_t bytes) {
   const std::lock_guard lock{mutex_};
+  require_range("alias", to, bytes);
   pages_->alias(to, from, bytes);
 }
 

@@ -395,7 +395,7 @@ struct CachingAllocator::State : GraphMemory {
   MovePatience give_back_patience{kGivenBackBeforeGrowth};
   std::deque<Block*> stale;  // whose pages lie elsewhere now, and that are still mapped
   std::size_t stale_bytes = 0;
-  Mutex ending;  // who unmaps some of them; taken before the allocator's lock
+  Mutex ending;  // held while a stale block is unmapped; taken before the allocator's lock
   Growths growing;
   std::uint64_t clock = 0;  // ages of segments
   std::uint64_t swept = 0;  // the ledger's epoch at the last sweep

@@ -239,14 +239,14 @@ bool CachingAllocator::State::is_complete(const Block& block) const {
                              [&](const Point p) { return device.ledger().completed(p); });
 }
 
-// Unmaps the first bytes of addresses that pages were moved from, whole pages: they are a hole
-// then. False if the driver refused. One thread at a time does so, and a block is stale until it is
-// done: who sees no stale block knows that nothing is mapped twice. True as well if another thread
-// was faster.
+// Unmaps the first `bytes` of a stale block, in whole pages, and leaves a hole there. Returns false
+// if the driver refused, and true also if another thread unmapped the block first. Threads take
+// turns, and a block stays in `stale` until it is unmapped: while `stale` is empty, no page is
+// mapped twice, so that pages which are unmapped go back to the device.
 bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock& lock) {
   std::unique_lock turn{ending, std::defer_lock};
   {
-    const Unlocked unlocked{lock};  // who has the turn takes the lock, not the other way around
+    const Unlocked unlocked{lock};  // a thread that has its turn takes the allocator's lock next
     turn.lock();
   }
   if (std::ranges::find(stale, block) == stale.end() || !is_complete(*block)) return true;
@@ -265,7 +265,7 @@ bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock&
   return true;
 }
 
-// Cuts off what lies behind the first `bytes`, which stays stale.
+// Splits a stale block after the first `bytes`. Both parts are stale.
 void CachingAllocator::State::keep_stale(Block* block, std::size_t bytes) {
   Block*& rest = stale.emplace_back(nullptr);
   try {
@@ -277,8 +277,8 @@ void CachingAllocator::State::keep_stale(Block* block, std::size_t bytes) {
   rest->state = BlockState::stale;
 }
 
-// The same, the first ones first, until no more than `most` bytes of them are mapped, or work there
-// is not known to be complete.
+// Unmaps stale blocks, the oldest first, until at most `most` bytes of them are left, or work on
+// the next one is not known to be complete. Returns false if the driver refused.
 bool CachingAllocator::State::unmap_stale(std::size_t most, Lock& lock) {
   while (stale_bytes > most && is_complete(*stale.front())) {
     Block* const block = stale.front();
@@ -287,7 +287,8 @@ bool CachingAllocator::State::unmap_stale(std::size_t most, Lock& lock) {
   return true;
 }
 
-// The same of all, once the host has waited for that work. False if it cannot.
+// Waits on the host for the work on all stale blocks, and unmaps them. Returns false if the host
+// cannot wait, or the driver refused.
 bool CachingAllocator::State::unmap_all_stale(Lock& lock) {
   while (!stale.empty()) {  // other threads may move pages meanwhile
     const Block* const first = stale.front();
