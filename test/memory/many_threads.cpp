@@ -1,113 +1,18 @@
-// Limits, headroom, batches and fixed pools, with several threads at once.
+// Limits, headroom, moved pages, batches and fixed pools, with several threads at once.
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "millrace/memory/fixed_pool.hpp"
-#include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/forwarding_device.hpp"
-#include "test/support/forwarding_source.hpp"
-#include "test/support/seed.hpp"
-#include "test/support/sizes.hpp"
-#include "test/support/threaded_device.hpp"
+#include "test/support/threaded_bench.hpp"
 
 namespace millrace::test {
 namespace {
-
-constexpr std::size_t kDevice = 256 * MiB;
-constexpr std::size_t kThreads = 4;
-
-void raise_to(std::atomic<std::size_t>& most, std::size_t value) {
-  std::size_t was = most;
-  while (was < value && !most.compare_exchange_weak(was, value)) {
-  }
-}
-
-/// Device memory; notes how much was ever taken, and lets other threads in around each call.
-class WatchedSource final : public ForwardingSource {
- public:
-  WatchedSource(ThreadedDevice& device, SegmentSource& source)
-      : ForwardingSource(source), device_(device) {}
-
-  void* acquire(std::size_t bytes) override {
-    let_others();
-    void* const base = ForwardingSource::acquire(bytes);
-    note();
-    return base;
-  }
-  void map(void* address, std::size_t bytes) override {
-    let_others();
-    ForwardingSource::map(address, bytes);
-    note();
-  }
-  void release(void* base, std::size_t bytes) override {
-    let_others();
-    ForwardingSource::release(base, bytes);
-    let_others();
-  }
-  void unmap(void* address, std::size_t bytes) override {
-    let_others();
-    ForwardingSource::unmap(address, bytes);
-    let_others();
-  }
-  void begin_move(void* to, void* from, std::size_t bytes) override {
-    let_others();
-    ForwardingSource::begin_move(to, from, bytes);
-    let_others();
-  }
-  void end_move(void* from, std::size_t bytes) override {
-    let_others();
-    ForwardingSource::end_move(from, bytes);
-    let_others();
-  }
-
-  [[nodiscard]] std::size_t most() const { return most_; }
-  void forget_most() { most_ = device_.allocated(); }
-
- private:
-  void note() {
-    raise_to(most_, device_.allocated());
-    let_others();
-  }
-  void let_others() {
-    std::uint64_t state = seed() * 0x9E3779B97F4A7C15U + ++calls_ * 0xBF58476D1CE4E5B9U;
-    state ^= state >> 31U;
-    for (std::uint64_t i = 0; i < state % 8; ++i) std::this_thread::yield();
-  }
-
-  ThreadedDevice& device_;
-  std::atomic<std::size_t> most_{0};
-  std::atomic<std::uint64_t> calls_{0};
-};
-
-struct ThreadedBench {
-  ThreadedBench() {
-    for (std::size_t t = 0; t < kThreads; ++t) streams.emplace_back(ordered);
-  }
-
-  ThreadedDevice device{kDevice};
-  OrderedDevice ordered{device};
-  DeviceSource device_memory{device};
-  WatchedSource source{device, device_memory};
-  std::vector<Stream> streams;
-};
-
-template <typename Body>
-void on_threads(Body body) {
-  std::vector<std::thread> threads;
-  for (std::size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&body, t] {
-      std::mt19937_64 random{seed() * 1000 + t};
-      body(t, random);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 /// Holds up to 6 blocks of up to 12 MiB; gives all of them back at the end, and when refused.
 void come_and_go(CachingAllocator& allocator, const Stream& stream, std::mt19937_64& random,
@@ -127,10 +32,6 @@ void come_and_go(CachingAllocator& allocator, const Stream& stream, std::mt19937
     if (random() % 32 == 0) static_cast<void>(allocator.trim(random() % (32 * MiB)));
   }
   free_all();
-}
-
-std::vector<Policy> thread_presets() {
-  return {Policy::torch(), Policy::millrace(), exact_segments(Policy::millrace())};
 }
 
 }  // namespace
@@ -195,7 +96,7 @@ TEST_CASE("pages move while several threads use their blocks, and each reads wha
   bench.device.synchronize();
   const MemoryStatistics end = allocator.statistics();
   CHECK(corrupted == 0);
-  CHECK(checked == kThreads * 150 - refused);
+  CHECK(checked == ThreadedBench::kThreads * 150 - refused);
   CHECK(end.counts.bytes_moved > 0);
   CHECK(end.live_blocks == 0);
   CHECK(bench.source.most() <= 96 * MiB);
@@ -206,12 +107,13 @@ TEST_CASE("several threads leave the headroom on the device") {
   for (const Policy& policy : thread_presets()) {
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
-    CachingAllocator allocator{bench.ordered, bench.source, policy, {.headroom = kDevice / 2}};
+    CachingAllocator allocator{
+        bench.ordered, bench.source, policy, {.headroom = ThreadedBench::kMemory / 2}};
     on_threads([&](std::size_t t, std::mt19937_64& random) {
       come_and_go(allocator, bench.streams[t], random, 300);
     });
-    CHECK(bench.source.most() <= kDevice / 2);
-    CHECK(bench.source.most() > kDevice / 4);
+    CHECK(bench.source.most() <= ThreadedBench::kMemory / 2);
+    CHECK(bench.source.most() > ThreadedBench::kMemory / 4);
     CHECK(allocator.statistics().live_blocks == 0);
     allocator.check_invariants();
   }
@@ -225,12 +127,12 @@ TEST_CASE("a limit or a headroom that is set while threads grow holds for what t
     std::thread setter{[&] {
       std::mt19937_64 random{seed()};
       for (int i = 0; i < 100; ++i) {
-        allocator.set_limit(random() % kDevice);
+        allocator.set_limit(random() % ThreadedBench::kMemory);
         std::this_thread::yield();
-        allocator.set_headroom(random() % kDevice);
+        allocator.set_headroom(random() % ThreadedBench::kMemory);
       }
       allocator.set_limit(64 * MiB);
-      allocator.set_headroom(kDevice / 2);
+      allocator.set_headroom(ThreadedBench::kMemory / 2);
     }};
     const auto all = [&](std::size_t t, std::mt19937_64& random) {
       come_and_go(allocator, bench.streams[t], random, 200);
@@ -243,7 +145,7 @@ TEST_CASE("a limit or a headroom that is set while threads grow holds for what t
     CHECK(bench.source.most() <= 64 * MiB);
     allocator.set_limit(0);
     on_threads(all);
-    CHECK(bench.source.most() <= kDevice / 2);
+    CHECK(bench.source.most() <= ThreadedBench::kMemory / 2);
     allocator.check_invariants();
   }
 }
@@ -332,7 +234,7 @@ TEST_CASE("batches of several threads are all or none, and leave exact counts") 
           }
           if (random() % 4 == 0) {
             for (void* const address : got) {
-              allocator.record_use(address, bench.streams[(t + 1) % kThreads]);
+              allocator.record_use(address, bench.streams[(t + 1) % ThreadedBench::kThreads]);
             }
           }
           kept.insert(kept.end(), got.begin(), got.end());
@@ -356,115 +258,6 @@ TEST_CASE("batches of several threads are all or none, and leave exact counts") 
       CHECK(bench.source.most() <= 24 * MiB);
       allocator.check_invariants();
     }
-  }
-}
-
-TEST_CASE("a batch that several threads free is freed once") {
-  for (const Policy& policy : thread_presets()) {
-    CAPTURE(policy.name, seed());
-    ThreadedBench bench;
-    CachingAllocator allocator{bench.ordered, bench.source, policy};
-    for (int round = 0; round < 50; ++round) {
-      const std::vector<std::size_t> sizes(16, 4096);
-      std::vector<void*> got(sizes.size());
-      allocator.allocate(sizes, got, bench.streams[0]);
-      std::atomic<int> freed{0};
-      on_threads([&](std::size_t, std::mt19937_64& random) {
-        std::vector<void*> mine = got;
-        std::ranges::shuffle(mine, random);
-        try {
-          allocator.deallocate(mine);
-          ++freed;
-        } catch (const std::invalid_argument&) {
-        }
-      });
-      REQUIRE(freed == 1);
-      REQUIRE(allocator.statistics().live_blocks == 0);
-    }
-    allocator.check_invariants();
-  }
-}
-
-TEST_CASE("a block with recorded uses that several threads free is freed once") {
-  for (const Policy& policy : thread_presets()) {
-    CAPTURE(policy.name, seed());
-    ThreadedBench bench;
-    CachingAllocator allocator{bench.ordered, bench.source, policy};
-    for (int round = 0; round < 200; ++round) {
-      void* const block = allocator.allocate(4096, bench.streams[0]);
-      for (std::size_t s = 1; s < kThreads; ++s) allocator.record_use(block, bench.streams[s]);
-      std::atomic<int> freed{0};
-      on_threads([&](std::size_t, std::mt19937_64&) {
-        try {
-          allocator.deallocate(block);
-          ++freed;
-        } catch (const std::invalid_argument&) {
-        }
-      });
-      REQUIRE(freed == 1);
-      REQUIRE(allocator.statistics().live_blocks == 0);
-    }
-    allocator.check_invariants();
-  }
-}
-
-TEST_CASE("a free marks each stream whose use any thread recorded, once") {
-  CAPTURE(seed());
-  ThreadedBench bench;
-  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
-  const Ledger& ledger = bench.ordered.ledger();
-  for (int round = 0; round < 500; ++round) {
-    void* const block = allocator.allocate(4096, bench.streams[0]);
-    std::array<std::atomic<bool>, kThreads> used{};
-    on_threads([&](std::size_t, std::mt19937_64& random) {
-      for (int i = 0; i < 2; ++i) {
-        if (random() % 2 == 0) continue;
-        const std::size_t stream = random() % kThreads;
-        allocator.record_use(block, bench.streams[stream]);
-        used[stream] = true;
-      }
-    });
-    std::array<Marker, kThreads> before{};
-    for (std::size_t s = 0; s < kThreads; ++s) before[s] = ledger.next(bench.streams[s].id());
-    allocator.deallocate(block);
-    for (std::size_t s = 1; s < kThreads; ++s) {
-      CAPTURE(round, s);
-      REQUIRE(ledger.next(bench.streams[s].id()) - before[s] == (used[s] ? 1 : 0));
-    }
-  }
-  allocator.check_invariants();
-}
-
-TEST_CASE("a block that threads free alone or in a batch or by marker is freed once") {
-  for (const Policy& policy : thread_presets()) {
-    CAPTURE(policy.name, seed());
-    ThreadedBench bench;
-    CachingAllocator allocator{bench.ordered, bench.source, policy};
-    allocator.deallocate(allocator.allocate(4096, bench.streams[0]));  // fronts expect its size
-    for (int round = 0; round < 500; ++round) {
-      void* const block = allocator.allocate(4096, bench.streams[0]);
-      const Point marker = bench.ordered.mark(bench.streams[0]);
-      std::atomic<int> freed{0};
-      on_threads([&](std::size_t, std::mt19937_64& random) {
-        try {
-          switch (random() % 3) {
-            case 0:
-              allocator.deallocate(block);
-              break;
-            case 1:
-              allocator.deallocate(std::vector<void*>{block});
-              break;
-            default:
-              allocator.deallocate(block, marker);
-          }
-          ++freed;
-        } catch (const std::invalid_argument&) {
-        }
-      });
-      REQUIRE(freed == 1);
-      REQUIRE(allocator.statistics().live_blocks == 0);
-    }
-    allocator.check_invariants();
   }
 }
 
