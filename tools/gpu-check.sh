@@ -11,10 +11,12 @@
 # run finds them on the library path or among the packages of PyTorch. FOLDER (build/gpu-check/results) gets
 # NAME.log and NAME.json of each step, summary.json after every step, REPORT.md and results.tar.gz with all of it.
 #
-# A step stops after STEP_SECONDS (90); no step starts after CHECK_SECONDS (520). ONLY=PATTERN (a shell
-# pattern of step names) runs a part. A step that cannot run says why, also in the summary. The exit code is 0 if
-# no step failed and at least one passed.
+# Suites that ask how much memory is free run first. Other programs whose results do not depend on time follow, in lanes
+# side by side; then measurements, one at a time. A step stops after STEP_SECONDS (90); no step starts after CHECK_SECONDS (520). ONLY=PATTERN (a shell
+# pattern of step names, such as '@(doctor|train*)') runs a part. A step that cannot run says why, also in the summary.
+# The exit code is 0 if no step failed and at least one passed.
 set -uo pipefail
+shopt -s extglob
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 kit=build/gpu-check
@@ -26,10 +28,11 @@ most_kit_bytes=$((40 << 20))
 
 # ---- building
 
-# Everything that a program loads, except what belongs to the system's C library.
+# Everything that a program loads, except what belongs to the system's C library, and the virtual CUDA runtime, in whose
+# place the GPU's has to be found.
 libraries_of() {
   ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-    grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so'
+    grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/virtual-cuda/'
 }
 
 # The compiler's own libraries lie apart: those of the other machine are used where it has them, since PyTorch there
@@ -59,18 +62,24 @@ build() {
     -DCMAKE_CUDA_ARCHITECTURES="$arch" -DMILLRACE_TESTS=ON -DMILLRACE_TOOLS=ON -DMILLRACE_BENCH=ON \
     --log-level=NOTICE >/dev/null || return 1
   mapfile -t targets < <(cmake --build "$tree" --target help |
-    sed -nE 's/^(millrace|stress|kafka_mock|cuda_facts|test_gpu|test_conformance|test_property|experiment_torch_footprint|bench_[a-z_]+): phony$/\1/p')
-  cmake --build "$tree" --parallel "$(nproc)" --target "${targets[@]}" || return 1
+    sed -nE 's/^(millrace|stress|kafka_mock|cuda_facts|test_gpu|test_conformance|test_property|test_virtual_cuda_laws|i[a-z]+_program|thrust_program|cuda_mr_program|experiment_torch_footprint|bench_(allocator|kernels_gpu)): phony$/\1/p')
+  cmake --build "$tree" --parallel "$(nproc)" --target "${targets[@]}" millrace_shared millrace_interpose \
+    millrace_interpose_catch || return 1
 
-  rm -rf "${kit:?}" && mkdir -p "$kit/bin" "$kit/lib/compiler" || return 1
+  rm -rf "${kit:?}" && mkdir -p "$kit/bin" "$kit/lib/compiler" "$kit/lib/interpose" || return 1
   for program in "${targets[@]}"; do
     cp "$tree/bin/$program" "$kit/bin/" && strip "$kit/bin/$program" || return 1
   done
+  cp -a "$tree"/allocator/libmillrace.so.* "$kit/lib/" && cp "$tree"/lib/interpose/*.so "$kit/lib/interpose/" &&
+    strip --strip-unneeded "$kit"/lib/libmillrace.so.*.* "$kit"/lib/interpose/*.so || return 1
   for library in $(libraries_of "$kit"/bin/*); do
     copy_library "$library" || return 1
   done
-  cp -r bench/torch "$kit/torch" && cp tools/gpu-report.py "$kit/" && cp -r allocator/profiles "$kit/profiles" &&
-    cp bench/large-model.json "$kit/" || return 1
+  cp -r bench/torch "$kit/torch" && cp tools/gpu-report.py tools/gpu-cases.py "$kit/" &&
+    cp -r allocator/profiles "$kit/profiles" && cp bench/large-model.json "$kit/" || return 1
+  # The Python package, its checks and its programs lie as in a clone, with this folder as its build folder.
+  cp --parents -r tools/python tools/virtual-cuda/pytorch docs/examples/gallery pyproject.toml allocator/include \
+    "$kit/" && (cd "$tree" && cp --parents -r allocator/include "$OLDPWD/$kit/") || return 1
   commit >"$kit/commit"
   echo "$arch" >"$kit/arch"
   tar -C "$kit" -c . | xz -T0 -6 >"$kit.tar.xz" || return 1
@@ -137,20 +146,22 @@ json_head() {
     "$(json_text "$built_from")" "$(json_text "$1")"
 }
 
-passed=0 failed=0 skipped=0
-summary=()
-
-# Takes down how a step ended, and writes the summary anew: a check that is stopped leaves what it has.
+# Takes down how a step ended, and writes the summary anew: a check that is stopped leaves what it has. The lanes share a
+# file with one line a step.
 note() { # NAME STATUS DETAIL
-  case $2 in passed) ((++passed)) ;; failed) ((++failed)) ;; *) ((++skipped)) ;; esac
-  summary+=("{\"name\": \"$1\", \"status\": \"$2\", \"detail\": \"$(json_text "$3")\"}")
+  echo "{\"name\": \"$1\", \"status\": \"$2\", \"detail\": \"$(json_text "$3")\"}" >>"$out/steps"
   echo "$2: $1${3:+ ($3)}"
-  printf '{"schema": "millrace.gpu-check/1", %s, "seconds": %d, "steps": [%s]}\n' \
-    "$(json_head "tools/gpu-check.sh run")" "$SECONDS" "$(
-      IFS=,
-      echo "${summary[*]}"
-    )" >"$out/summary.json"
+  write_summary
 }
+
+write_summary() {
+  local unfinished=$out/summary.json.$BASHPID
+  printf '{"schema": "millrace.gpu-check/1", %s, "seconds": %d, "steps": [%s]}\n' \
+    "$(json_head "tools/gpu-check.sh run")" "$SECONDS" "$(paste -sd, "$out/steps")" >"$unfinished"
+  mv "$unfinished" "$out/summary.json"
+}
+
+count_of() { grep -c "\"status\": \"$1\"" "$out/steps"; } # STATUS
 
 # step NAME PROGRAM ARGUMENT...: runs it, keeps its output. {json} in an argument is a file that it
 # writes, which becomes the "result" of NAME.json. Exit code 4 is a step that had nothing to run on.
@@ -238,20 +249,69 @@ train_large() {
 }
 
 trainings() {
+  local streamed=$out/streamed
   step train "$kit/bin/millrace" train --data synthetic --device "$cuda" --json "{json}"
   step train_model "$kit/bin/millrace" train --data synthetic --device virtual:h100 --json "{json}"
-  train_large
-  rm -rf "$out/streamed" "$out/streamed.ckpt"
+  rm -rf "$streamed" "$streamed.ckpt"
   step train_stream "$kit/bin/millrace" train --data synthetic --device "$cuda" \
-    --stream "file:$out/streamed" --save "$out/streamed.ckpt" --json "{json}"
-  step stream_verify "$kit/bin/millrace" stream verify "file:$out/streamed" "$out/streamed.ckpt" --json "{json}"
-  rm -rf "$out/streamed" "$out/streamed.ckpt"
+    --stream "file:$streamed" --save "$streamed.ckpt" --json "{json}"
+  step stream_verify "$kit/bin/millrace" stream verify "file:$streamed" "$streamed.ckpt" --json "{json}"
+  rm -rf "$streamed" "$streamed.ckpt"
   if [ -n "${MILLRACE_NCCL-}" ]; then
     step train_nccl env RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 \
       "$kit/bin/millrace" train --data synthetic --group nccl --device "$cuda" --json "{json}"
   else
     note train_nccl skipped "there is no libnccl.so.2"
   fi
+}
+
+alone() {
+  step doctor "$kit/bin/millrace" doctor
+  step gpu_suite "$kit/bin/test_gpu"
+  step laws python3 "$kit/gpu-cases.py" "$kit/bin" laws --json "{json}"
+}
+
+programs() {
+  step interop python3 "$kit/gpu-cases.py" "$kit/bin" interop --json "{json}"
+  step interpose python3 "$kit/gpu-cases.py" "$kit/bin" interpose --json "{json}"
+  trainings
+  step property "$kit/bin/test_property" "[gpu]"
+  sanitize
+  step conformance "$kit/bin/test_conformance"
+  step stress "$kit/bin/stress" --device "$cuda" 4 20 1
+}
+
+# PyTorch, CuPy and Numba on Millrace.
+python_programs() {
+  local torch=(env BUILD="$PWD/$kit" TORCH_PYTHON="$(command -v python3)") step_seconds=$((3 * step_seconds))
+  step python "${package[@]}" python3 "$kit/tools/python/test/calls.py"
+  step cupy "${package[@]}" python3 "$kit/tools/python/test/cupy_arrays.py"
+  step numba "${package[@]}" python3 "$kit/tools/python/test/numba_arrays.py"
+  step torch_check "${torch[@]}" SCHEDULES=gpu "$kit/tools/python/check_torch.sh" "$out/programs"
+  step gallery "${torch[@]}" SCHEDULE=gpu "$kit/tools/python/gallery.sh" "$out/programs"
+}
+
+# What PyTorch's own allocator does on a GPU, for replays elsewhere.
+snapshots() {
+  local settings script
+  for settings in "" expandable_segments:True; do
+    for script in rollout_and_training stream_fragmentation capture_streams pool_in_use; do
+      step "snapshot_${script}${settings:+_expandable}" env PYTORCH_CUDA_ALLOC_CONF="$settings" \
+        python3 "$kit/torch/snapshot_of.py" "$out/$script${settings:+.expandable}.pickle" \
+        "$kit/docs/examples/gallery/$script.py"
+    done
+  done
+}
+
+measurements() {
+  step cuda_facts "$kit/bin/cuda_facts" --device "$gpu" --json "{json}"
+  step bench_allocator env MILLRACE_COMMIT="$built_from" "$kit/bin/bench_allocator" --device "$cuda" --quick --repetitions 3 --json "{json}"
+  step torch_training "${package[@]}" python3 "$kit/torch/training.py" --steps 40 --json "{json}"
+  step torch_peer python3 "$kit/torch/peer.py" --kit "$kit" --device "$cuda" --json "{json}"
+  footprints
+  train_large
+  step stream_bench "$kit/bin/millrace" stream bench --device "$cuda" --json "{json}"
+  step bench_kernels_gpu "$kit/bin/bench_kernels_gpu" --json "{json}"
 }
 
 run() {
@@ -272,28 +332,28 @@ run() {
   device=$(nvidia-smi --id="$gpu" --query-gpu=name --format=csv,noheader 2>/dev/null) || device=unknown
   driver=$(nvidia-smi --id="$gpu" --query-gpu=driver_version --format=csv,noheader 2>/dev/null) || driver=unknown
   built_from=$(cat "$kit/commit")
-  mkdir -p "$out"
+  mkdir -p "$out" && out=$(cd "$out" && pwd)
+  : >"$out/steps"
   find_libraries
+  # In which the Python package finds the kit's library.
+  local package=(env PYTHONPATH="$PWD/$kit/tools/python:$PWD/$kit/tools/virtual-cuda/pytorch"
+    MILLRACE_LIBRARY="$(find "$PWD/$kit/lib" -name 'libmillrace.so.*.*' | head -n 1)"
+    MILLRACE_INCLUDE="$PWD/$kit/allocator/include" MILLRACE_TORCH_CACHE="$out/programs/cache")
+  mkdir -p "$out/programs"
 
-  step doctor "$kit/bin/millrace" doctor
-  step gpu_suite "$kit/bin/test_gpu"
-  step conformance "$kit/bin/test_conformance"
-  step cuda_facts "$kit/bin/cuda_facts" --device "$gpu" --json "{json}"
-  trainings
-  step bench_allocator env MILLRACE_COMMIT="$built_from" "$kit/bin/bench_allocator" --device "$cuda" --quick --json "{json}"
-  step torch_peer python3 "$kit/torch/peer.py" --kit "$kit" --device "$cuda" --json "{json}"
-  footprints
-  step stream_bench "$kit/bin/millrace" stream bench --device "$cuda" --json "{json}"
-  step bench_kernels_gpu "$kit/bin/bench_kernels_gpu" --json "{json}"
-  step stress "$kit/bin/stress" --device "$cuda" 4 20 1
-  step property "$kit/bin/test_property" "[gpu]"
-  sanitize
+  alone
+  programs &
+  python_programs &
+  snapshots &
+  wait
+  measurements
+  write_summary
 
   python3 "$kit/gpu-report.py" "$out" "$kit/profiles" >"$out/REPORT.md" || echo "gpu-check: no report was made"
   tar -C "$out" -czf "$kit/results.tar.gz" . && mv "$kit/results.tar.gz" "$out/"
   echo "== kept in $out after $SECONDS s"
-  echo "$passed passed, $failed failed, $skipped skipped"
-  [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+  echo "$(count_of passed) passed, $(count_of failed) failed, $(count_of skipped) skipped"
+  [ "$(count_of failed)" -eq 0 ] && [ "$(count_of passed)" -gt 0 ]
 }
 
 case "${1-all}" in

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs trainings of PyTorch with its own allocator and with Millrace, on the virtual CUDA runtime:
+# Runs trainings of PyTorch with its own allocator and with Millrace, on the virtual CUDA runtime or on a GPU:
 #
 #   tools/python/check_torch.sh FOLDER
+#   SCHEDULES=gpu tools/python/check_torch.sh FOLDER
 #
 # FOLDER/venv has torch (2.14.1 is put there if nothing is: 5.6 GB). The program and the library are those of BUILD
 # (build/dev). Not a part of CI. Under each schedule, with the code unchanged: a transformer and a DLRM with a side
@@ -32,15 +33,16 @@ run() { # NAME COMMAND...
   fi
 }
 
-for schedule in instant adversarial:1 h200; do
+schedules=${SCHEDULES:-instant adversarial:1 h200}
+for schedule in $schedules; do
   for training in transformer dlrm; do
     for allocator in pytorch millrace; do
       out=$folder/$allocator
       mkdir -p "$out"
       switch=0
       [ "$allocator" = pytorch ] || switch=1
-      run "$training.$allocator.${schedule%:*}" env MILLRACE_TORCH=$switch "${on_virtual[@]}" "$schedule" -- \
-        "$python" -W ignore "$tests/torch_training.py" "$training" "$out"
+      run "$training.$allocator.${schedule%:*}" on "$schedule" \
+        env MILLRACE_TORCH=$switch "$python" -W ignore "$tests/torch_training.py" "$training" "$out"
     done
     cmp "$folder/pytorch/names.txt" "$folder/millrace/names.txt" || failed=1
     if ! "$python" -c '
@@ -55,11 +57,13 @@ sys.exit(f"differs: {wrong}" if wrong else 0)
   done
 done
 
+schedule=${schedules%% *}
+
 # What is missing, or wrong, is one line.
 refuses() { # NAME WANTED VARIABLE=VALUE...
   local log=$folder/$1.log
-  if env "${@:3}" "${on_virtual[@]}" instant -- "$python" -W ignore -m millrace.torch "$tests/torch_training.py" dlrm \
-    "$folder" >"$log" 2>&1 || ! grep -q "^python -m millrace.torch: .*$2" "$log"; then
+  if on "$schedule" env "${@:3}" "$python" -W ignore -m millrace.torch "$tests/torch_training.py" dlrm "$folder" \
+    >"$log" 2>&1 || ! grep -q "^python -m millrace.torch: .*$2" "$log"; then
     echo "FAILED: $1; the end of $log:"
     tail -n 5 "$log"
     failed=1
@@ -71,5 +75,5 @@ refuses no_compiler 'no C++ compiler' CXX=/nowhere/g++ MILLRACE_TORCH_CACHE="$fo
 refuses wrong_key 'backend:cudaMallocAsync' PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:21,backend:cudaMallocAsync
 refuses no_caching 'PYTORCH_NO_CUDA_MEMORY_CACHING' PYTORCH_NO_CUDA_MEMORY_CACHING=1
 
-run pluggable "${on_virtual[@]}" instant -- "$python" -W ignore -m millrace.torch --pluggable "$tests/torch_pluggable.py"
+run pluggable on "$schedule" "$python" -W ignore -m millrace.torch --pluggable "$tests/torch_pluggable.py"
 exit $failed

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs the programs of docs/examples/gallery with PyTorch's own allocator and with Millrace, on the virtual CUDA runtime,
-# and prints the table of docs/gallery.md:
+# Runs the programs of docs/examples/gallery with PyTorch's own allocator and with Millrace, and prints the table of
+# docs/gallery.md:
 #
 #   tools/python/gallery.sh FOLDER [PROGRAM...]
 #
 # FOLDER/venv has torch (2.14.1 is put there if nothing is: 5.6 GB, of which 3 GB are fetched with pip) and keeps the
-# extension. BUILD (build/dev) has the targets millrace and millrace_shared, and SCHEDULE (h200,memory=80GiB) is what
-# the virtual runtime is asked for. Not a part of CI. The exit code is 0 if every program ran with both.
+# extension. BUILD (build/dev) has the targets millrace and millrace_shared. SCHEDULE (h200,memory=80GiB) is what the
+# virtual CUDA runtime is asked for, or "gpu" for this machine's GPU. Not a part of CI. The exit code is 0 if every
+# program ran with both.
 set -euo pipefail
 
 if [ $# -lt 1 ]; then
@@ -16,7 +17,7 @@ fi
 # shellcheck source=tools/python/torch_environment.sh
 . "$(dirname "${BASH_SOURCE[0]}")/torch_environment.sh" "$1"
 shift
-# shellcheck disable=SC2154  # root, folder, python and on_virtual are set there
+# shellcheck disable=SC2154  # root, folder and python are set there
 programs_at=$root/docs/examples/gallery
 schedule=${SCHEDULE:-h200,memory=80GiB}
 if [ $# -eq 0 ]; then
@@ -38,8 +39,9 @@ figures() { # NAME ALLOCATOR COMMAND...
 failed=0
 for program in "$@"; do
   script=$programs_at/$program.py
-  figures "$program" pytorch "${on_virtual[@]}" "$schedule" -- "$python" -W ignore "$script" || failed=1
-  figures "$program" millrace "${on_virtual[@]}" "$schedule" -- "$python" -W ignore -m millrace.torch "$script" || failed=1
+  figures "$program" pytorch on "$schedule" "$python" -W ignore "$script" &
+  figures "$program" millrace on "$schedule" "$python" -W ignore -m millrace.torch "$script" || failed=1
+  wait $! || failed=1
 done
 "$python" "$root/tools/python/gallery_table.py" "$folder" "$@"
 echo

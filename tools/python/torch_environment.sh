@@ -1,10 +1,14 @@
 # shellcheck shell=bash
-# To be sourced by scripts that run PyTorch with Millrace from a build folder, on the virtual CUDA runtime:
+# To be sourced by scripts that run PyTorch with Millrace from a build folder:
 #
 #   . tools/python/torch_environment.sh FOLDER
 #
-# Sets folder, build, python (of FOLDER/venv, or TORCH_PYTHON) and the command on_virtual, and what the package needs to
+# Sets folder, build, python (of FOLDER/venv, or TORCH_PYTHON) and the function on, and what the package needs to
 # find the library of the build. The package is that of the source folder; its entry points are those of pyproject.toml.
+#
+#   on SCHEDULE COMMAND...
+#
+# runs a command on the virtual CUDA runtime, or with the schedule "gpu" on this machine's GPU.
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -32,5 +36,10 @@ for group, names in points.items():
 export PYTHONPATH=$root/tools/python:$folder/site PYTHONDONTWRITEBYTECODE=1
 export MILLRACE_LIBRARY=$library MILLRACE_TORCH_CACHE=$folder/cache
 export MILLRACE_INCLUDE=$root/allocator/include:$build/allocator/include
-# shellcheck disable=SC2034  # for the script that sources this
-on_virtual=("$millrace" run --allocator own --virtual)
+on() {
+  if [ "$1" = gpu ]; then
+    "${@:2}"
+  else
+    "$millrace" run --allocator own --virtual "$1" -- "${@:2}"
+  fi
+}

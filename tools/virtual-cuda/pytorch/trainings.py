@@ -32,9 +32,9 @@ class Transformer(nn.Module):
         return self.out(self.blocks(self.embedding(ids) + self.position(places)))
 
 
-def train_transformer(device, tokens=4000, batch=16, length=128):
+def train_transformer(device, tokens=4000, batch=16, length=128, width=256, blocks=4):
     """Mixed precision, AdamW, and batches that a copy stream fetches."""
-    model = Transformer(tokens, length=length).to(device)
+    model = Transformer(tokens, width, length, blocks).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     copy = torch.cuda.Stream()
     while True:
