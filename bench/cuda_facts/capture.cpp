@@ -64,6 +64,37 @@ constexpr Call kCalls[] = {
        unsigned long long id = 0;
        return cudaStreamGetId(s.other.get(), &id);
      }},
+    {"device of the captured stream",
+     [](Scene& s) {
+       int device = 0;
+       return cudaStreamGetDevice(s.captured.get(), &device);
+     }},
+    {"flags of the captured stream",
+     [](Scene& s) {
+       unsigned flags = 0;
+       return cudaStreamGetFlags(s.captured.get(), &flags);
+     }},
+    {"priority of the captured stream",
+     [](Scene& s) {
+       int priority = 0;
+       return cudaStreamGetPriority(s.captured.get(), &priority);
+     }},
+    {"the device's pool",
+     [](Scene& s) {
+       cudaMemPool_t pool = nullptr;
+       return cudaDeviceGetMemPool(&pool, s.ordinal);
+     }},
+    {"attributes of an address",
+     [](Scene& s) {
+       cudaPointerAttributes attributes{};
+       return cudaPointerGetAttributes(&attributes, s.memory);
+     }},
+    {"cudaMallocAsync and cudaFreeAsync on the captured stream",
+     [](Scene& s) {
+       void* memory = nullptr;
+       const cudaError_t result = cudaMallocAsync(&memory, 1 << 20, s.captured.get());
+       return result == cudaSuccess ? cudaFreeAsync(memory, s.captured.get()) : result;
+     }},
     {"is the captured stream capturing",
      [](Scene& s) {
        cudaStreamCaptureStatus status{};

@@ -129,6 +129,18 @@ TEST_CASE("what a capture forbids fails and makes it invalid") {
   SECTION("a synchronization of the device") {
     CHECK(cudaDeviceSynchronize() == cudaErrorStreamCaptureUnsupported);
   }
+  SECTION("a question for the id of the stream") {
+    unsigned long long id = 0;
+    CHECK(cudaStreamGetId(stream, &id) == cudaErrorStreamCaptureUnsupported);
+  }
+  SECTION("a question for the flags of the stream") {
+    unsigned flags = 0;
+    CHECK(cudaStreamGetFlags(stream, &flags) == cudaErrorStreamCaptureUnsupported);
+  }
+  SECTION("a question for the device of the stream") {
+    int device = 0;
+    CHECK(cudaStreamGetDevice(stream, &device) == cudaErrorStreamCaptureUnsupported);
+  }
   SECTION("an allocation that may synchronize") {
     CHECK(cudaMalloc(&address, 64) == cudaErrorStreamCaptureUnsupported);
   }

@@ -40,7 +40,7 @@ inline void count_passed(Process& process, Function function) noexcept {
   return real().cudaGetDevice(&device) == cudaSuccess ? device : -1;
 }
 
-/** @brief The GPU of a stream; -1 if the runtime is too old to say. */
+/** @brief The GPU of a stream; -1 if the stream is captured, or the runtime is too old to say. */
 [[nodiscard]] int device_of(cudaStream_t stream) noexcept;
 
 /** @brief Whether work on the stream becomes a graph now, or cannot be enqueued for a capture. */

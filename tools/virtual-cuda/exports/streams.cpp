@@ -89,6 +89,16 @@ cudaError_t read(CUstream_st* stream, Value* value, Read read) {
   return cudaSuccess;
 }
 
+/** What a GPU does not tell of a stream that is captured: to ask ends the capture. */
+template <typename Value, typename Read>
+cudaError_t read_uncaptured(CUstream_st* stream, Value* value, Read read_it) {
+  if (stream != nullptr && !quick()) {
+    const Lock lock = lock_engine();
+    if (stream->capture != nullptr) return check_wait(*stream);
+  }
+  return read(stream, value, read_it);
+}
+
 constexpr std::size_t kAttributeBytes = 64;
 
 cudaError_t get_attribute(CUstream_st* stream, int attribute, void* value) {
@@ -136,18 +146,18 @@ MILLRACE_TWINS(cudaStreamAddCallback, ptsz,
                if (flags != 0) return cudaErrorInvalidValue;
                return host_function(find_stream(stream, meaning), {{}, data, callback, stream});)
 MILLRACE_TWINS(cudaStreamGetFlags, ptsz, (cudaStream_t stream, unsigned* flags),
-               return read(find_stream(stream, meaning), flags,
-                           [](const CUstream_st& found) { return found.flags; });)
+               return read_uncaptured(find_stream(stream, meaning), flags,
+                                      [](const CUstream_st& found) { return found.flags; });)
 MILLRACE_TWINS(cudaStreamGetPriority, ptsz, (cudaStream_t stream, int* priority),
                return read(find_stream(stream, meaning), priority,
                            [](const CUstream_st& found) { return found.priority; });)
 MILLRACE_TWINS(cudaStreamGetId, ptsz, (cudaStream_t stream, unsigned long long* id),
-               return read(find_stream(stream, meaning), id,
-                           [](const CUstream_st& found) { return found.id; });)
+               return read_uncaptured(find_stream(stream, meaning), id,
+                                      [](const CUstream_st& found) { return found.id; });)
 MILLRACE_TWINS(cudaStreamGetDevice, ptsz, (cudaStream_t stream, int* device),
-               return read(find_stream(stream, meaning), device, [](const CUstream_st& found) {
-                 return static_cast<int>(found.device);
-               });)
+               return read_uncaptured(
+                   find_stream(stream, meaning), device,
+                   [](const CUstream_st& found) { return static_cast<int>(found.device); });)
 MILLRACE_TWINS(cudaStreamGetAttribute, ptsz, (cudaStream_t stream, int attribute, void* value),
                return get_attribute(find_stream(stream, meaning), attribute, value);)
 MILLRACE_TWINS(cudaStreamSetAttribute, ptsz,

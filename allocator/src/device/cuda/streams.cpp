@@ -54,6 +54,7 @@ bool Runtime::do_blocking(StreamHandle stream) {
   const CurrentContext current = enter();
   // Documented of the default streams; what cudaStreamGetFlags says of them is not.
   if (native(stream) == cudaStreamLegacy || native(stream) == cudaStreamPerThread) return true;
+  refuse_captured(stream, "cudaStreamGetFlags");
   unsigned flags = 0;
   check(cudaStreamGetFlags(native(stream), &flags), "cudaStreamGetFlags", stream.value);
   return (flags & cudaStreamNonBlocking) == 0;
