@@ -1,11 +1,25 @@
 #include "millrace/device/checking.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/forwarding_device.hpp"
 
 using namespace millrace;
 using millrace::test::Bench;
 
 namespace {
+
+/// Counts what the driver is asked about streams.
+class AskedDevice final : public millrace::test::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  int asked = 0;
+
+ private:
+  std::uint64_t do_stream_id(StreamHandle stream) override {
+    ++asked;
+    return ForwardingDevice::do_stream_id(stream);
+  }
+};
 
 Point next(Bench& bench, const Stream& stream) {
   return {stream.id(), bench.ordered.ledger().next(stream.id())};
@@ -97,6 +111,23 @@ TEST_CASE("a raw handle is resolved at each call, and its successor is another s
   const StreamHandle again = bench.device.create_stream();
   CHECK(bench.ordered.resolve(again).id() != first.id());
   bench.device.destroy_stream(again);
+}
+
+TEST_CASE("the driver is asked for the legacy stream once, until somebody attaches it") {
+  Bench bench;
+  AskedDevice device{bench.device};
+  OrderedDevice ordered{device};
+  const StreamHandle handle = device.legacy_stream();
+  const StreamRef raw = ordered.resolve(handle);
+  for (int i = 0; i < 3; ++i) CHECK(ordered.resolve(handle).id() == raw.id());
+  CHECK(device.asked == 1);
+  const StreamRef attached = ordered.attach(handle, {.name = "legacy"});
+  CHECK(attached.id() == raw.id());
+  CHECK(ordered.resolve(handle).id() == raw.id());
+  ordered.detach(attached);
+  const StreamRef after = ordered.resolve(handle);
+  CHECK(after.id() != raw.id());
+  CHECK(ordered.resolve(handle).id() == after.id());
 }
 
 TEST_CASE("synchronising a stream says nothing of what the legacy stream was given since") {

@@ -134,6 +134,7 @@ StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
   }
   const std::uint64_t driver_id = state_->device.stream_id(stream);
   const bool legacy = stream == state_->device.legacy_stream();
+  if (legacy) state_->legacy_attached = true;
   const StreamTraits traits{.legacy = legacy,
                             .blocking = legacy || state_->device.blocking(stream),
                             .independent = options.independent};
@@ -160,14 +161,22 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
     state_->refuse_other_threads(stream);
     return stream;
   }
+  const bool legacy = stream.handle() == state_->device.legacy_stream();
+  if (legacy && !state_->legacy_attached.load(std::memory_order_acquire)) {
+    if (const StreamId known = state_->legacy.load(std::memory_order_relaxed); known.valid()) {
+      stream = {stream.handle(), known};
+      state_->record_wanted(stream);
+      return stream;
+    }
+  }
   if (state_->captures.load(std::memory_order_relaxed) != 0) {  // the driver must not be asked
     const std::lock_guard lock{state_->mutex};
     const auto it = state_->captured_handles.find(stream.handle().value);
     if (it != state_->captured_handles.end()) return {stream.handle(), it->second.stream};
   }
   const std::uint64_t driver_id = state_->device.stream_id(stream.handle());
-  const bool legacy = stream.handle() == state_->device.legacy_stream();
   stream = {stream.handle(), state_->streams.resolve(stream.handle(), driver_id, legacy)};
+  if (legacy) state_->legacy.store(stream.id(), std::memory_order_relaxed);
   state_->record_wanted(stream);
   return stream;
 }

@@ -37,6 +37,11 @@ struct OrderedDevice::State {
 
   std::atomic<std::size_t> captures{0};  // streams that are captured
 
+  // The legacy stream lives as long as its device and cannot be captured, so the driver is asked
+  // about it once. An attachment ends, and its id with it: after one, each call asks.
+  std::atomic<StreamId> legacy{};
+  std::atomic<bool> legacy_attached{false};
+
   std::mutex mutex;  // of everything below; never held across a driver call
   struct Captured {
     StreamId stream;

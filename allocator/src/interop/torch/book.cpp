@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -162,31 +163,22 @@ void Book::add_block(void* address, Live live) {
   const std::lock_guard lock{mutex_};
   count_block(live, 1);
   ++live_by_pool_[live.pool];
-  enter({.action = Action::alloc,
-         .address = begin,
-         .bytes = live.requested,
-         .stream = live.stream,
-         .pool = live.pool,
-         .context = live.context});
-  if (const auto segment = segment_at(begin); segment != segments_.end()) {
-    Segment& in = segment->second;
-    Share change;
-    change.add(in, -1);
-    if (in.live == 0) in.gaps = 0;
-    in.gaps -= in.live == 0 ? 0 : gaps_around(segment, begin, begin + live.bytes, false);
-    in.gaps += gaps_around(segment, begin, begin + live.bytes, true);
-    ++in.live;
-    in.live_bytes += live.bytes;
-    change.add(in, 1);
-    count(in, change);
+  if (is_told()) {
+    enter({.action = Action::alloc,
+           .address = begin,
+           .bytes = live.requested,
+           .stream = live.stream,
+           .pool = live.pool,
+           .context = live.context});
   }
-  blocks_.insert_or_assign(begin, std::move(live));
+  count_in_segment(blocks_.insert_or_assign(begin, std::move(live)).first, true);
 }
 
 std::optional<Book::Live> Book::remove_block(const void* address, std::shared_ptr<void> context) {
   const std::lock_guard lock{mutex_};
   const auto found = blocks_.find(number(address));
   if (found == blocks_.end()) return {};
+  count_in_segment(found, false);
   Live live = std::move(found->second);
   const std::uintptr_t begin = found->first;
   blocks_.erase(found);
@@ -194,17 +186,7 @@ std::optional<Book::Live> Book::remove_block(const void* address, std::shared_pt
   if (const auto left = live_by_pool_.find(live.pool); --left->second == 0) {
     live_by_pool_.erase(left);
   }
-  if (const auto segment = segment_at(begin); segment != segments_.end()) {
-    Segment& in = segment->second;
-    Share change;
-    change.add(in, -1);
-    --in.live;
-    in.live_bytes -= live.bytes;
-    in.gaps -= gaps_around(segment, begin, begin + live.bytes, true);
-    in.gaps += in.live == 0 ? 0 : gaps_around(segment, begin, begin + live.bytes, false);
-    change.add(in, 1);
-    count(in, change);
-  }
+  if (!is_told()) return live;
   TorchTraceEntry entry{.action = Action::free_requested,
                         .address = begin,
                         .bytes = live.requested,
@@ -221,6 +203,11 @@ std::optional<Book::Live> Book::find(const void* address) const {
   const std::lock_guard lock{mutex_};
   const auto found = blocks_.find(number(address));
   return found == blocks_.end() ? std::nullopt : std::optional{found->second};
+}
+
+bool Book::holds(const void* address) const {
+  const std::lock_guard lock{mutex_};
+  return blocks_.contains(number(address));
 }
 
 std::size_t Book::live_blocks(TorchPoolId pool) const {
@@ -295,9 +282,7 @@ void Book::count(const Segment& kind, const Share& change) {
 void Book::count_block(const Live& live, std::int64_t sign) {
   const auto bytes = static_cast<std::int64_t>(live.bytes);
   counted_.allocation.add(live.small, sign);
-  counted_.active.add(live.small, sign);
   counted_.allocated_bytes.add(live.small, sign * bytes);
-  counted_.active_bytes.add(live.small, sign * bytes);
   counted_.requested_bytes.add(live.small, sign * static_cast<std::int64_t>(live.requested));
   if (live.bytes >= max_split_) counted_.oversize_allocations.add(sign);
 }
@@ -309,21 +294,37 @@ Book::Segments::iterator Book::segment_at(std::uintptr_t address) {
   return address - after->first < after->second.bytes ? after : segments_.end();
 }
 
-// Free pieces of the segment that touch [begin, end): beside a live block there, or the one piece
-// that it is part of.
-std::size_t Book::gaps_around(Segments::const_iterator segment, std::uintptr_t begin,
-                              std::uintptr_t end, bool is_live) const {
+// A live block has a free piece on either side, or none; where it is free, all of that is one piece.
+void Book::count_in_segment(Blocks::const_iterator block, bool becomes_live) {
+  const std::uintptr_t begin = block->first;
+  const std::uintptr_t end = begin + block->second.bytes;
+  const auto segment = segment_at(begin);
+  if (segment == segments_.end()) return;
+  Segment& in = segment->second;
   std::uintptr_t left = segment->first;
-  std::uintptr_t right = segment->first + segment->second.bytes;
-  const auto after = blocks_.lower_bound(end);
-  if (after != blocks_.end()) right = std::min(right, after->first);
-  auto before = blocks_.lower_bound(begin);
-  if (before != blocks_.begin()) {
-    --before;
+  std::uintptr_t right = segment->first + in.bytes;
+  if (block != blocks_.begin()) {
+    const auto before = std::prev(block);
     left = std::max(left, before->first + before->second.bytes);
   }
-  if (!is_live) return left < right ? 1 : 0;
-  return static_cast<std::size_t>(left < begin) + static_cast<std::size_t>(end < right);
+  if (const auto after = std::next(block); after != blocks_.end()) {
+    right = std::min(right, after->first);
+  }
+  const std::size_t beside = std::size_t{left < begin} + std::size_t{end < right};
+  const std::size_t as_free = left < right ? 1 : 0;
+  Share change;
+  change.add(in, -1);
+  if (becomes_live) {
+    in.gaps = in.live == 0 ? beside : in.gaps - as_free + beside;
+    ++in.live;
+    in.live_bytes += block->second.bytes;
+  } else {
+    --in.live;
+    in.live_bytes -= block->second.bytes;
+    in.gaps = in.live == 0 ? 0 : in.gaps - beside + as_free;
+  }
+  change.add(in, 1);
+  count(in, change);
 }
 
 void Book::recount(Segments::iterator segment) {
@@ -341,9 +342,13 @@ void Book::recount(Segments::iterator segment) {
   in.gaps += at < end ? 1 : 0;
 }
 
+// A freed block waits for nothing: what is active is what is allocated.
 TorchStatistics Book::statistics() const {
   const std::lock_guard lock{mutex_};
-  return counted_;
+  TorchStatistics all = counted_;
+  all.active = all.allocation;
+  all.active_bytes = all.allocated_bytes;
+  return all;
 }
 
 namespace {
@@ -396,8 +401,10 @@ void Book::track(Tracker tracker) {
   trackers_.push_back(std::move(tracker));
 }
 
+bool Book::is_told() const { return history_.enabled || !trackers_.empty(); }
+
 void Book::enter(TorchTraceEntry entry) {
-  if (!history_.enabled && trackers_.empty()) return;
+  if (!is_told()) return;
   entry.time_us = now_us();
   for (const Tracker& tracker : trackers_) tracker(entry);
   const unsigned bit = 1U << static_cast<unsigned>(entry.action);

@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -75,6 +76,7 @@ class Book {
   /** @return the block, which is no longer counted; nothing if none is live there */
   std::optional<Live> remove_block(const void* address, std::shared_ptr<void> context);
   [[nodiscard]] std::optional<Live> find(const void* address) const;
+  [[nodiscard]] bool holds(const void* address) const;  ///< whether a block is live there
   [[nodiscard]] std::size_t live_blocks(TorchPoolId pool) const;
   /** @brief Whether the live blocks of `pool` are exactly these. */
   [[nodiscard]] bool live_blocks_are(TorchPoolId pool,
@@ -110,7 +112,7 @@ class Book {
     std::size_t gaps = 0;  // free pieces, counted while a block is live
   };
   using Segments = std::map<std::uintptr_t, Segment>;
-  using Blocks = std::map<std::uintptr_t, Live>;
+  using Blocks = std::pmr::map<std::uintptr_t, Live>;
 
   /// What segments contribute to the counts. A change is counted as a whole: what only moves from
   /// one segment to another is neither allocated nor freed.
@@ -125,14 +127,15 @@ class Book {
   void add(std::uintptr_t address, std::size_t bytes, bool mapped, bool small, TorchPoolId pool);
   void remove(std::uintptr_t address, std::size_t bytes);
   [[nodiscard]] Segments::iterator segment_at(std::uintptr_t address);
-  [[nodiscard]] std::size_t gaps_around(Segments::const_iterator segment, std::uintptr_t begin,
-                                        std::uintptr_t end, bool is_live) const;
+  void count_in_segment(Blocks::const_iterator block, bool becomes_live);
   void recount(Segments::iterator segment);
+  [[nodiscard]] bool is_told() const;
   void enter(TorchTraceEntry entry);
 
   mutable std::mutex mutex_;
   Segments segments_;
-  Blocks blocks_;
+  std::pmr::unsynchronized_pool_resource nodes_;  // of the blocks: none is allocated by itself
+  Blocks blocks_{&nodes_};
   std::map<TorchPoolId, std::size_t> live_by_pool_;
   TorchStatistics counted_;
   std::size_t claimed_ = 0;  // reserved, and about to be

@@ -116,7 +116,7 @@ TorchMemory& TorchMemory::of(int device_id) {
 
 TorchMemory* TorchMemory::holding(const void* address) {
   return torch::registry().find(
-      [&](const TorchMemory& each) { return each.state_->book.find(address).has_value(); });
+      [&](const TorchMemory& each) { return each.state_->book.holds(address); });
 }
 
 std::vector<TorchMemory*> TorchMemory::all() { return torch::registry().all(); }
