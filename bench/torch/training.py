@@ -37,7 +37,7 @@ def train(name, count):
 
     torch.manual_seed(1)
     # Losses can be compared if kernels add in the same order each time.
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     steps = steps_of(name)

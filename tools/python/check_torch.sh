@@ -75,5 +75,15 @@ refuses no_compiler 'no C++ compiler' CXX=/nowhere/g++ MILLRACE_TORCH_CACHE="$fo
 refuses wrong_key 'backend:cudaMallocAsync' PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:21,backend:cudaMallocAsync
 refuses no_caching 'PYTORCH_NO_CUDA_MEMORY_CACHING' PYTORCH_NO_CUDA_MEMORY_CACHING=1
 
+# Also where the compiler would put a libstdc++ into the extension: there is one in the process.
+printf '#!/bin/sh\nexec %s -static-libstdc++ "$@"\n' "${CXX:-g++}" >"$folder/static-g++"
+chmod +x "$folder/static-g++"
+run own_libstdcxx on "$schedule" env CXX="$folder/static-g++" MILLRACE_TORCH_CACHE="$folder/static" \
+  "$python" -W ignore -m millrace.torch "$tests/torch_training.py" dlrm "$folder"
+if nm -DC "$folder"/static/torch-*.so | grep -q ' [TW] std::locale::'; then
+  echo "FAILED: own_libstdcxx: the extension has a libstdc++ of its own"
+  failed=1
+fi
+
 run pluggable on "$schedule" "$python" -W ignore -m millrace.torch --pluggable "$tests/torch_pluggable.py"
 exit $failed

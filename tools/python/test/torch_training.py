@@ -116,7 +116,8 @@ def check_out_of_memory():
         check(False, "twice the GPU's memory is refused")
     except torch.OutOfMemoryError as error:
         check("CUDA out of memory" in str(error), "the message begins as PyTorch's")
-    check(len(seen) == 1 and seen[0][1] == 2 * total, "observers are told")
+    # PyTorch's own allocator tells the bytes of the segment that it wanted.
+    check(len(seen) == 1 and 0 <= seen[0][1] - 2 * total < 2 * MIB, f"observers are told once: {seen}")
     check(torch.cuda.memory_stats()["num_ooms"] == before + 1, "it is counted")
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(0.5)

@@ -50,6 +50,17 @@ def _millrace_includes():
     return folders
 
 
+def _standard_library():
+    """The libstdc++ that PyTorch has loaded.
+
+    Some compilers put a libstdc++ of their own into what they link. Its streams do not work beside PyTorch's: the
+    extension crashed where it wrote an error's message.
+    """
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split()[-1] for line in maps if "/libstdc++.so.6" in line}
+    return min(paths) if paths else None
+
+
 def _command(torch):
     root = pathlib.Path(torch.__file__).resolve().parent
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
@@ -61,8 +72,12 @@ def _command(torch):
     command += ["-isystem", str(root / "include"), "-isystem",
                 str(root / "include" / "torch" / "csrc" / "api" / "include"), "-isystem", _cuda_include(torch)]
     command.append(str(_SOURCES / "allocator.cpp"))
+    if standard_library := _standard_library():
+        command += ["-nodefaultlibs", standard_library]
     # Millrace's library by its path, so that the one in use is the one that was loaded.
     command += [millrace.library_path(), f"-L{root / 'lib'}", "-lc10", "-lc10_cuda", "-ltorch_cpu", "-ltorch_cuda"]
+    if standard_library:
+        command += ["-lgcc_s", "-lgcc", "-lm", "-lc"]
     return command
 
 
