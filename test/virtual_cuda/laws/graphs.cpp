@@ -200,7 +200,7 @@ TEST_CASE("a captured stream may be destroyed: its capture is lost, and nothing 
     CUDA_OK(cudaStreamWaitEvent(side, fork, 0));
     CUDA_OK(cudaMemsetAsync(block.get(), 2, 64, side));
     CUDA_OK(cudaStreamDestroy(side));
-    CHECK(cudaStreamEndCapture(origin, &graph) == cudaErrorStreamCaptureInvalidated);
+    CHECK(cudaStreamEndCapture(origin, &graph) == cudaErrorStreamCaptureUnjoined);
   }
   void* address = nullptr;
   CUDA_OK(cudaMalloc(&address, 64));

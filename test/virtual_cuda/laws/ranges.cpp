@@ -77,12 +77,17 @@ TEST_CASE(
   CHECK(range % page == 0);
   CHECK(free_memory() == before);  // addresses take no memory
   std::uint64_t handle = 0;
+  Properties exportable;  // as a file descriptor: what PyTorch's expandable segments ask for
+  exportable.handle_types = 1;
+  REQUIRE(driver.create(&handle, page, &exportable, 0) == 0);
+  CHECK(driver.release(handle) == 0);
   REQUIRE(driver.create(&handle, page, &properties, 0) == 0);
   CHECK(before - free_memory() == page);
   for (const std::size_t at : {0, 2})
     REQUIRE(driver.map(range + at * page, page, 0, handle, 0) == 0);
   CHECK(driver.map(range, page, 0, handle, 0) != 0);  // taken
-  CHECK(driver.set_access(range, page, &access, 1) == 0);
+  for (const std::size_t at : {0, 2})
+    CHECK(driver.set_access(range + at * page, page, &access, 1) == 0);
   CHECK(driver.set_access(range, 2 * page, &access, 1) != 0);  // a part is not mapped
   CHECK(driver.release(handle) == 0);
 

@@ -37,8 +37,12 @@ cudaError_t create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                    const CUmemAllocationProp* properties, unsigned long long flags) {
   if (handle == nullptr || properties == nullptr || flags != 0 || properties->type != kPinned)
     return cudaErrorInvalidValue;
+  // PyTorch asks for a handle type that it may never export; the export itself is refused. No GPU
+  // here is in a fabric.
+  constexpr auto kFileDescriptor = 1;
   if (properties->location.type != cudaMemLocationTypeDevice ||
-      properties->requestedHandleTypes != 0)
+      (properties->requestedHandleTypes != 0 &&
+       properties->requestedHandleTypes != kFileDescriptor))
     return cudaErrorNotSupported;
   if (!is_gpu(properties->location.id)) return cudaErrorInvalidDevice;
   const Lock lock = lock_engine();

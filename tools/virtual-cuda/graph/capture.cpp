@@ -148,7 +148,7 @@ cudaError_t end_capture(CUstream_st& stream, cudaGraph_t* graph) {
   if (capture->origin != &stream) return cudaErrorStreamCaptureUnmatched;
   if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != this_thread->id)
     return cudaErrorStreamCaptureWrongThread;
-  const bool unjoined = !capture->invalid && !joined(*capture);
+  const bool unjoined = !capture->invalid && (capture->lost_work || !joined(*capture));
   leave(capture);
   if (capture->invalid) return cudaErrorStreamCaptureInvalidated;
   if (unjoined) return cudaErrorStreamCaptureUnjoined;
@@ -163,7 +163,7 @@ void abandon_capture(CUstream_st& stream) {
     capture->invalid = true;
     leave(capture);
   } else {
-    capture->invalid = capture->invalid || !handed_over(*capture, stream);
+    capture->lost_work = capture->lost_work || !handed_over(*capture, stream);
     std::erase(capture->streams, &stream);
   }
 }

@@ -18,6 +18,7 @@ struct Capture {
   CUstream_st* origin = nullptr;
   std::vector<CUstream_st*> streams;
   bool invalid = false;
+  bool lost_work = false;  // of a stream that was destroyed before it was joined
 };
 
 /**
