@@ -33,6 +33,32 @@ TEST_CASE("the torch policy puts every block of a PyTorch trace where PyTorch pu
   }
 }
 
+TEST_CASE("the torch policy puts every block where PyTorch put it on a GPU") {
+  for (const char* const name : {"rollout_and_training", "stream_fragmentation", "capture_streams",
+                                 "pool_in_use", "dlrm"}) {
+    const auto file = test::source_folder() / "test/observe/snapshots" /
+                      (std::string{name} + ".pickle.gz");
+    const ReplayReport report = replay(trace::read_trace(file), 0, {});
+    INFO(name << ": " << report.decisions->first_difference);
+    CHECK(report.decisions->total >= 48);
+    CHECK(report.decisions->same == report.decisions->total);
+    CHECK(report.decisions->segments_same == report.decisions->segments_total);
+    CHECK(report.statistics.bytes.reserved.peak == report.recorded_peak);
+  }
+}
+
+TEST_CASE("the millrace policy reserves no more than PyTorch's expandable segments on a GPU") {
+  for (const char* const name : {"rollout_and_training", "capture_streams"}) {
+    const auto file = test::source_folder() / "test/observe/snapshots" /
+                      (std::string{name} + ".expandable.pickle.gz");
+    const ReplayReport report =
+        replay(trace::read_trace(file), 0, {.policy = Policy::millrace()});
+    INFO(name);
+    CHECK(report.recorded_peak > report.load);
+    CHECK(report.statistics.bytes.reserved.peak <= report.recorded_peak);
+  }
+}
+
 TEST_CASE("a replay's ladder begins at the load and ends at what is reserved") {
   const std::string text =
       "id,lower,upper,size\n0,0,4,3000000\n1,1,3,5000000\n2,2,6,1000\n3,5,8,9000000\n";

@@ -9,4 +9,7 @@ namespace millrace::test {
 /// beside the project; nothing if that is not there. Tests that need it SKIP without it.
 [[nodiscard]] std::optional<std::filesystem::path> data_folder();
 
+/// The folder of the project's sources.
+[[nodiscard]] std::filesystem::path source_folder();
+
 }  // namespace millrace::test
