@@ -3,7 +3,7 @@
 #
 #   . tools/python/torch_environment.sh FOLDER
 #
-# Sets folder, build, python (of FOLDER/venv, or TORCH_PYTHON) and the function on, and what the package needs to
+# Sets folder, build, python (of FOLDER/venv, or TORCH_PYTHON, which has to have PyTorch) and the function on, and what the package needs to
 # find the library of the build. The package is that of the source folder; its entry points are those of pyproject.toml.
 #
 #   on SCHEDULE COMMAND...
@@ -21,8 +21,13 @@ if [ -z "$library" ] || [ ! -x "$millrace" ]; then
   exit 2
 fi
 [ -x "$python" ] || "${PYTHON:-python3}" -m venv "$folder/venv"
-"$python" -c 'import importlib.metadata as m; m.version("torch")' 2>/dev/null ||
+if ! "$python" -c 'import importlib.metadata as m; m.version("torch")' 2>/dev/null; then
+  if [ -n "${TORCH_PYTHON-}" ]; then
+    echo "$TORCH_PYTHON has no PyTorch"
+    exit 4
+  fi
   "$python" -m pip install --quiet --no-cache-dir torch==2.14.1 numpy
+fi
 
 mkdir -p "$folder/site/millrace-0.dist-info"
 printf 'Metadata-Version: 2.1\nName: millrace\nVersion: 0\n' >"$folder/site/millrace-0.dist-info/METADATA"

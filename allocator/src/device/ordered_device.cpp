@@ -65,7 +65,8 @@ void OrderedDevice::State::record_wanted(StreamRef stream) {
   if (in_host_callback() || !known->wanted_mark.exchange(false)) return;
   try {
     record_if_there(stream);
-  } catch (const DeviceError&) {  // the call itself says what is wrong
+  } catch (const DeviceError& error) {  // the call itself says what is wrong
+    if (error.code() == ErrorCode::capture) known->wanted_mark = true;  // made after the capture
   }
 }
 
@@ -163,7 +164,8 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
   }
   const bool legacy = stream.handle() == state_->device.legacy_stream();
   if (legacy && !state_->legacy_attached.load(std::memory_order_acquire)) {
-    if (const StreamId known = state_->legacy.load(std::memory_order_relaxed); known.valid()) {
+    const StreamId known = state_->legacy.load(std::memory_order_relaxed);
+    if (known.valid() && state_->streams.find(known) != nullptr) {  // not detached by another handle
       stream = {stream.handle(), known};
       state_->record_wanted(stream);
       return stream;

@@ -57,8 +57,15 @@ def _standard_library():
     extension crashed where it wrote an error's message.
     """
     with open("/proc/self/maps", encoding="utf-8") as maps:
-        paths = {line.split()[-1] for line in maps if "/libstdc++.so.6" in line}
-    return min(paths) if paths else None
+        paths = [line.rstrip("\n").split(maxsplit=5)[5] for line in maps if "/libstdc++.so.6" in line]
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def _archive_beside_it(compiler):
+    """Where a compiler is newer than the system's libstdc++ (Red Hat's toolsets), what that one lacks."""
+    ran = subprocess.run([compiler, "-print-file-name=libstdc++_nonshared.a"], capture_output=True, text=True, check=False)
+    path = ran.stdout.strip()
+    return [path] if os.path.isabs(path) and os.path.isfile(path) else []
 
 
 def _command(torch):
@@ -73,7 +80,7 @@ def _command(torch):
                 str(root / "include" / "torch" / "csrc" / "api" / "include"), "-isystem", _cuda_include(torch)]
     command.append(str(_SOURCES / "allocator.cpp"))
     if standard_library := _standard_library():
-        command += ["-nodefaultlibs", standard_library]
+        command += ["-nodefaultlibs", standard_library, *_archive_beside_it(command[0])]
     # Millrace's library by its path, so that the one in use is the one that was loaded.
     command += [millrace.library_path(), f"-L{root / 'lib'}", "-lc10", "-lc10_cuda", "-ltorch_cpu", "-ltorch_cuda"]
     if standard_library:
