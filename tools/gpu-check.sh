@@ -294,6 +294,11 @@ python_programs() {
       note $module skipped "python3 has no $module"
     fi
   done
+  if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+    note torch_check skipped "python3 has no PyTorch that finds a GPU"
+    note gallery skipped "python3 has no PyTorch that finds a GPU"
+    return
+  fi
   step torch_check "${torch[@]}" SCHEDULES=gpu "$kit/tools/python/check_torch.sh" "$out/programs"
   step gallery "${torch[@]}" SCHEDULE=gpu "$kit/tools/python/gallery.sh" "$out/programs"
 }
