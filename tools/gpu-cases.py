@@ -23,7 +23,7 @@ SECONDS = 40
 SKIPPED = 4
 INTEROP = ("data", "memory_before_and_after_main", "fork_after_first_call", "fork_under_load", "fork_before_first_call",
            "exit_in_a_host_function", "free_in_a_host_function", "threads_that_end", "streams_in_a_loop", "foreign_pointers",
-           "capture")
+           "capture", "default_stream_beside_a_capture")
 INTERPOSE = ("data", "data_in_threads", "fork_after_first_call", "fork_before_first_call", "exit_in_a_host_function",
              "free_in_a_late_destructor", "free_in_an_early_destructor", "foreign_pointers", "last_error_stays", "too_much",
              "streams_in_a_loop", "streams_side_by_side", "threads_that_end", "opened_by_hand", "own_pool",

@@ -48,37 +48,28 @@ cudaError_t map_a_page(int ordinal) {
   }
 }
 
+/// A question that is answered with one value, about the captured stream.
+template <auto kQuestion, typename Value>
+cudaError_t ask(Scene& s) {
+  Value value{};
+  return kQuestion(s.captured.get(), &value);
+}
+
 struct Call {
   const char* name;
   cudaError_t (*make)(Scene&);
 };
 
 constexpr Call kCalls[] = {
-    {"stream id of the captured stream",
-     [](Scene& s) {
-       unsigned long long id = 0;
-       return cudaStreamGetId(s.captured.get(), &id);
-     }},
+    {"stream id of the captured stream", ask<cudaStreamGetId, unsigned long long>},
     {"stream id of another stream",
      [](Scene& s) {
        unsigned long long id = 0;
        return cudaStreamGetId(s.other.get(), &id);
      }},
-    {"device of the captured stream",
-     [](Scene& s) {
-       int device = 0;
-       return cudaStreamGetDevice(s.captured.get(), &device);
-     }},
-    {"flags of the captured stream",
-     [](Scene& s) {
-       unsigned flags = 0;
-       return cudaStreamGetFlags(s.captured.get(), &flags);
-     }},
-    {"priority of the captured stream",
-     [](Scene& s) {
-       int priority = 0;
-       return cudaStreamGetPriority(s.captured.get(), &priority);
-     }},
+    {"device of the captured stream", ask<cudaStreamGetDevice, int>},
+    {"flags of the captured stream", ask<cudaStreamGetFlags, unsigned>},
+    {"priority of the captured stream", ask<cudaStreamGetPriority, int>},
     {"the device's pool",
      [](Scene& s) {
        cudaMemPool_t pool = nullptr;
@@ -95,11 +86,7 @@ constexpr Call kCalls[] = {
        const cudaError_t result = cudaMallocAsync(&memory, 1 << 20, s.captured.get());
        return result == cudaSuccess ? cudaFreeAsync(memory, s.captured.get()) : result;
      }},
-    {"is the captured stream capturing",
-     [](Scene& s) {
-       cudaStreamCaptureStatus status{};
-       return cudaStreamIsCapturing(s.captured.get(), &status);
-     }},
+    {"is the captured stream capturing", ask<cudaStreamIsCapturing, cudaStreamCaptureStatus>},
     {"is the legacy stream capturing",
      [](Scene&) {
        cudaStreamCaptureStatus status{};

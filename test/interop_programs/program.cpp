@@ -397,6 +397,25 @@ int capture() {
   return 0;
 }
 
+/** The default stream cannot be captured: while a stream is that waits for it, it gets memory. */
+int default_stream_beside_a_capture() {
+  const cudaStream_t none = nullptr;
+  cudaStream_t captured = nullptr;
+  check(cudaStreamCreate(&captured), "cudaStreamCreate");  // blocking
+  free_on(allocate(kMiB, none), none);
+  void* const result = allocate(kMiB, none);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  check(cudaMemsetAsync(result, 1, kMiB, captured), "cudaMemsetAsync");
+  for (int i = 0; i < 100; ++i) free_on(allocate((1 + i % 7) * kMiB, none), none);
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(captured, &graph), "cudaStreamEndCapture");
+  require(graph != nullptr, "the capture is broken");
+  check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  free_on(result, none);
+  return 0;
+}
+
 const std::map<std::string, int (*)()> cases{
     {"data", data},
     {"data_without_records", data_without_records},
@@ -409,7 +428,8 @@ const std::map<std::string, int (*)()> cases{
     {"threads_that_end", threads_that_end},
     {"streams_in_a_loop", streams_in_a_loop},
     {"foreign_pointers", foreign_pointers},
-    {"capture", capture}};
+    {"capture", capture},
+    {"default_stream_beside_a_capture", default_stream_beside_a_capture}};
 
 }  // namespace
 
