@@ -25,6 +25,19 @@ Point next(Bench& bench, const Stream& stream) {
   return {stream.id(), bench.ordered.ledger().next(stream.id())};
 }
 
+/// Its streams can be captured by somebody else: then nothing is recorded on them.
+class CapturedDevice final : public millrace::test::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  bool captured = false;
+
+ private:
+  void do_record(EventHandle event, StreamHandle stream) override {
+    if (captured) throw DeviceError{ErrorCode::capture, "record", "the stream is captured"};
+    ForwardingDevice::do_record(event, stream);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a stream that waits for an event is ordered after what was enqueued before it") {
@@ -128,6 +141,24 @@ TEST_CASE("the driver is asked for the legacy stream once, until somebody attach
   const StreamRef after = ordered.resolve(handle);
   CHECK(after.id() != raw.id());
   CHECK(ordered.resolve(handle).id() == after.id());
+}
+
+TEST_CASE("a marker that a capture forbids is made in a later call that names the stream") {
+  Bench bench;
+  CapturedDevice device{bench.device};
+  OrderedDevice ordered{device, Completion::polled};
+  const StreamHandle handle = device.create_stream();
+  const StreamRef raw = ordered.resolve(handle);
+  const Ledger& ledger = ordered.ledger();
+  const Point used{raw.id(), ledger.next(raw.id())};
+  CHECK_FALSE(ordered.cover(used).has_value());  // the marker is wanted
+  device.captured = true;
+  static_cast<void>(ordered.resolve(handle));
+  CHECK_FALSE(ledger.earliest_covering(used).has_value());
+  device.captured = false;
+  static_cast<void>(ordered.resolve(handle));
+  CHECK(ledger.earliest_covering(used).has_value());
+  device.destroy_stream(handle);
 }
 
 TEST_CASE("synchronising a stream says nothing of what the legacy stream was given since") {
