@@ -100,4 +100,15 @@ inline std::vector<unsigned char> all(std::size_t bytes, unsigned char value) {
   return std::vector<unsigned char>(bytes, value);
 }
 
+inline cudaGraphExec_t instantiate(cudaGraph_t graph) {
+  cudaGraphExec_t executable = nullptr;
+  CUDA_OK(cudaGraphInstantiate(&executable, graph, 0));
+  return executable;
+}
+inline std::size_t count_nodes(cudaGraph_t graph) {
+  std::size_t count = 0;
+  CUDA_OK(cudaGraphGetNodes(graph, nullptr, &count));
+  return count;
+}
+
 }  // namespace millrace::test
