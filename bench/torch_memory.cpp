@@ -1,6 +1,8 @@
 // What an allocation of PyTorch's and its free cost the host: TorchMemory on a device whose calls
 // cost nothing.
 
+#include "millrace/interop/torch_memory.hpp"
+
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "millrace/device/virtual_machine.hpp"
-#include "millrace/interop/torch_memory.hpp"
 #include "test/support/lagging_device.hpp"
 
 namespace millrace {

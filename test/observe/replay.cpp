@@ -34,10 +34,10 @@ TEST_CASE("the torch policy puts every block of a PyTorch trace where PyTorch pu
 }
 
 TEST_CASE("the torch policy puts every block where PyTorch put it on a GPU") {
-  for (const char* const name : {"rollout_and_training", "stream_fragmentation", "capture_streams",
-                                 "pool_in_use", "dlrm"}) {
-    const auto file = test::source_folder() / "test/observe/snapshots" /
-                      (std::string{name} + ".pickle.gz");
+  for (const char* const name :
+       {"rollout_and_training", "stream_fragmentation", "capture_streams", "pool_in_use", "dlrm"}) {
+    const auto file =
+        test::source_folder() / "test/observe/snapshots" / (std::string{name} + ".pickle.gz");
     const ReplayReport report = replay(trace::read_trace(file), 0, {});
     INFO(name << ": " << report.decisions->first_difference);
     CHECK(report.decisions->total >= 48);
@@ -51,8 +51,7 @@ TEST_CASE("the millrace policy reserves no more than PyTorch's expandable segmen
   for (const char* const name : {"rollout_and_training", "capture_streams"}) {
     const auto file = test::source_folder() / "test/observe/snapshots" /
                       (std::string{name} + ".expandable.pickle.gz");
-    const ReplayReport report =
-        replay(trace::read_trace(file), 0, {.policy = Policy::millrace()});
+    const ReplayReport report = replay(trace::read_trace(file), 0, {.policy = Policy::millrace()});
     INFO(name);
     CHECK(report.recorded_peak > report.load);
     CHECK(report.statistics.bytes.reserved.peak <= report.recorded_peak);

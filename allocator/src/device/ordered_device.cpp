@@ -165,7 +165,8 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
   const bool legacy = stream.handle() == state_->device.legacy_stream();
   if (legacy && !state_->legacy_attached.load(std::memory_order_acquire)) {
     const StreamId known = state_->legacy.load(std::memory_order_relaxed);
-    if (known.valid() && state_->streams.find(known) != nullptr) {  // not detached by another handle
+    if (known.valid() &&
+        state_->streams.find(known) != nullptr) {  // not detached by another handle
       stream = {stream.handle(), known};
       state_->record_wanted(stream);
       return stream;

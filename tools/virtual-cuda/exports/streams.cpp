@@ -155,9 +155,10 @@ MILLRACE_TWINS(cudaStreamGetId, ptsz, (cudaStream_t stream, unsigned long long* 
                return read_uncaptured(find_stream(stream, meaning), id,
                                       [](const CUstream_st& found) { return found.id; });)
 MILLRACE_TWINS(cudaStreamGetDevice, ptsz, (cudaStream_t stream, int* device),
-               return read_uncaptured(
-                   find_stream(stream, meaning), device,
-                   [](const CUstream_st& found) { return static_cast<int>(found.device); });)
+               return read_uncaptured(find_stream(stream, meaning), device,
+                                      [](const CUstream_st& found) {
+                                        return static_cast<int>(found.device);
+                                      });)
 MILLRACE_TWINS(cudaStreamGetAttribute, ptsz, (cudaStream_t stream, int attribute, void* value),
                return get_attribute(find_stream(stream, meaning), attribute, value);)
 MILLRACE_TWINS(cudaStreamSetAttribute, ptsz,

@@ -46,7 +46,8 @@ void Book::count_block(const Live& live, std::int64_t sign) {
   if (live.bytes >= max_split_) counted_.oversize_allocations.add(sign);
 }
 
-// A live block has a free piece on either side, or none; where it is free, all of that is one piece.
+// A live block has a free piece on either side, or none; where it is free, all of that is one
+// piece.
 void Book::count_in_segment(Blocks::const_iterator block, bool becomes_live) {
   const std::uintptr_t begin = block->first;
   const std::uintptr_t end = begin + block->second.bytes;
