@@ -95,7 +95,8 @@ struct alignas(64) Block {
   Segment* segment = nullptr;
   Block* previous = nullptr;
   Block* next = nullptr;
-  StreamId lane;            // where it is kept: the stream that uses it first; none: nobody's
+  Relaxed<StreamId> lane;   // where it is kept: the stream that uses it first; none: nobody's. A
+                            // call looks whose front to lock, when another may free the block
   std::uint32_t spare = 0;  // bytes more than the request was rounded to; kMuch: or more
   Tag tag;
   Relaxed<BlockState> state = BlockState::free;  // neighbours look, whoever has the block

@@ -179,6 +179,7 @@ struct CachingAllocator::State : GraphMemory {
                    QuickBins::Size size);
   Block* take_quick_alone(const Request& request);
   Kept keep_quick(void* address, const StreamRef* stream);
+  Kept keep_plain(Turns::Turn& turn, Front& front, Block* block, Point point);
   void keep_quick(std::span<Block*> blocks, const StreamRef* stream);
   bool keep_quick_alone(Block* block, StreamRef stream);
   bool wait_in_front(Block* block);

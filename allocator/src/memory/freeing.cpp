@@ -215,7 +215,7 @@ void CachingAllocator::State::merge_former_lanes() {
       for (auto* const index : {&lane->shelf(small).ready, &lane->shelf(small).draining}) {
         while (Block* const block = index->last()) {
           claim(block);
-          block->lane = {};
+          block->lane = StreamId{};
           put_free(block);
         }
       }

@@ -148,25 +148,36 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
   return block;
 }
 
-// Without the lock. `stream`: where it is freed; nullptr: where it is owned.
+// Without the lock. `stream`: where it is freed; nullptr: where it is owned. Until the front is
+// locked, another thread may free the same block: what is read before is what can be read then.
 [[gnu::always_inline]] inline CachingAllocator::State::Kept CachingAllocator::State::keep_quick(
     void* address, const StreamRef* stream) {
   Block* const block = heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return Kept::no;
-  const StreamId id = stream == nullptr ? block->live.owner.id() : stream->id();
+  const StreamId id = block->lane;
+  if (stream != nullptr && stream->id() != id) return Kept::no;
   Front* const front = fronts.find(id);
-  if (front == nullptr || block->live.owner.id() != id) return Kept::no;
-  const QuickBins::Size size = block->rounded();
-  if (block->live.company != nullptr) return keep_used(*front, block);
-  if (!front->quick.accepts(size)) return Kept::no;
+  if (front == nullptr) return Kept::no;
   const Marker next = open_streams.next(id);
   if (next == 0) return Kept::no;
-  Turns::Turn turn{turns, *front};
-  if (block->state != BlockState::live || !keepable(*front, *block, id, size)) return Kept::no;
+  {
+    Turns::Turn turn{turns, *front};
+    if (block->state != BlockState::live || block->live.owner.id() != id) return Kept::no;
+    if (block->live.company == nullptr) [[likely]]
+      return keep_plain(turn, *front, block, {id, next});
+  }
+  return keep_used(*front, block);
+}
+
+// In the front's turn: a live block that its owner, `point.stream`, frees.
+[[gnu::always_inline]] inline CachingAllocator::State::Kept CachingAllocator::State::keep_plain(
+    Turns::Turn& turn, Front& front, Block* block, Point point) {
+  const QuickBins::Size size = block->rounded();
+  if (!keepable(front, *block, point.stream, size)) return Kept::no;
   const bool is_shut = shut.load(std::memory_order_relaxed);
   if (is_shut || !turn.has_room(block->bytes, block->tag)) return Kept::ask;
   turn.free(block->live.requested, *block);
-  keep(*front, block, size, {id, next});
+  keep(front, block, size, point);
   return Kept::yes;
 }
 

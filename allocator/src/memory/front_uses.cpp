@@ -38,6 +38,7 @@ bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& 
   const StreamId id = front.stream();
   if (block->state != BlockState::live || shut.load(std::memory_order_relaxed)) return false;
   if (block->lane != id || block->live.owner.id() != id) return false;
+  if (!may_wait_in_front(*block)) return false;
   const Company* const company = block->live.company;
   if (company == nullptr || company->user != id || company->uses.size() != 1) return false;
   used = *company->uses.begin();
@@ -74,7 +75,7 @@ bool CachingAllocator::State::keep_marked(Front& front, Block* block) {
 
 // A block that its owner's stream frees, with company. Without the allocator's lock.
 CachingAllocator::State::Kept CachingAllocator::State::keep_used(Front& front, Block* block) {
-  if (graphs.any() || device.capturing() || !may_wait_in_front(*block)) return Kept::no;
+  if (graphs.any() || device.capturing()) return Kept::no;
   StreamRef used{StreamHandle{}};
   if (!claim_used(front, block, used)) return Kept::no;
   Lock lock;

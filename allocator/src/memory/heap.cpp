@@ -32,7 +32,7 @@ Block* Heap::make() {
   Block* const block = take_block();
   // What is live only is written when it is given out.
   block->previous = block->next = nullptr;
-  block->lane = {};
+  block->lane = StreamId{};
   block->waits = BlockWaits::nothing;
   block->begins_run = false;
   block->points.clear();
@@ -105,7 +105,7 @@ Block* Heap::fill(Segment& range, Block* hole, std::size_t bytes) {
 
 void Heap::vacate(Block* block) {
   block->state = BlockState::absent;
-  block->lane = {};
+  block->lane = StreamId{};
   block->points.clear();
   const auto hole = [](const Block* b) { return b != nullptr && b->state == BlockState::absent; };
   if (Block* const right = block->next; hole(right)) {

@@ -24,7 +24,8 @@ bool CachingAllocator::State::worth_splitting(const Block& like, std::size_t blo
                                               std::size_t bytes) const {
   const std::size_t rest = block_bytes - bytes;
   if (like.segment->small) return rest >= policy.small_remainder;
-  const bool used = like.lane.valid();
+  const StreamId lane = like.lane;
+  const bool used = lane.valid();
   if (used && static_cast<double>(rest) < policy.slack * static_cast<double>(bytes)) return false;
   return bytes < policy.max_split && rest >= policy.large_remainder;
 }
