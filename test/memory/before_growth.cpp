@@ -355,6 +355,21 @@ TEST_CASE("moving pages gives way to growing after twice as many bytes each time
   CHECK(grew_after == std::vector<std::size_t>{11, 21, 41, 81, 161, 321});
 }
 
+TEST_CASE("a request that grows in its turn takes a small part of what is reserved") {
+  GrowthBench bench;
+  bench.comb(bench.main, 24);  // 360 of 720 MiB are free, in pieces
+  int grown = 0;
+  for (const std::size_t bytes : {100, 130, 160, 190, 220, 250}) {
+    const std::size_t before = bench.reserved();
+    bench.allocator.deallocate(bench.allocator.allocate(bytes * MiB, bench.main));
+    const std::size_t growth = bench.reserved() - before;
+    CAPTURE(bytes, before, growth);
+    grown += growth > 0 ? 1 : 0;
+    CHECK(growth <= before / 64 + 2 * MiB);  // and a page, of which a part is missing
+  }
+  CHECK(grown > 0);
+}
+
 TEST_CASE("the torch preset marks nothing and moves nothing") {
   test::Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};

@@ -11,11 +11,14 @@ namespace millrace {
  * A training loop that lacks a little would move the same pages in each step, and stops once it has
  * grown by so much. A program whose sizes never repeat would go on whatever it has. Which of the
  * two it is shows only afterwards: so one request grows after some bytes were moved, another after
- * twice as many, and so on.
+ * twice as many, and so on. How much a request lacks says little about how much the program does:
+ * beside free memory in pieces, one of some GiB would grow by all of them. So it grows by a small
+ * part of what is reserved, and the rest of its memory is moved.
  */
 class MovePatience {
  public:
-  /** @param part  of the bytes reserved at the first move: moved before the first such growth */
+  /** @param part  of the bytes reserved at the first move: moved before the first such growth; of
+   *              those reserved then: what one growth may take */
   explicit MovePatience(double part) noexcept : part_(part) {}
 
   /** @brief Whether pages are moved to the next request. @param reserved  bytes */
@@ -25,6 +28,10 @@ class MovePatience {
     moved_ = 0;
     most_ *= 2;
     return false;
+  }
+  /** @brief Bytes of the next request that may be new memory although pages could be moved. */
+  [[nodiscard]] std::size_t growth(std::size_t reserved) noexcept {
+    return lasts(reserved) ? 0 : static_cast<std::size_t>(part_ * static_cast<double>(reserved));
   }
   void moved(std::size_t bytes) noexcept { moved_ += static_cast<double>(bytes); }
 

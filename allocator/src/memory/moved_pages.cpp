@@ -159,7 +159,7 @@ std::vector<Block*> CachingAllocator::State::gather_pages(const Request& request
   std::vector<Block*> gathered;
   const std::size_t page = source.page_bytes();
   if (!policy.before_growing || !source.can_move() || bytes < page) return gathered;
-  if (!move_patience.lasts(meter.bytes().reserved.current)) return gathered;
+  bytes -= std::min(bytes, move_patience.growth(meter.bytes().reserved.current));
   settle();
   Movable movable{*this, request};
   while (bytes >= page) {
