@@ -80,9 +80,9 @@ struct Policy {
   /// bytes reserved at the first move; above 0. That request maps at most this fraction of the
   /// reserved bytes, and whole pages of it at least one; its other pages are moved. The amount
   /// doubles after each such growth. Moving takes host time: about 25 us for each page of 32 MiB on
-  /// an H100 (derived; the profiles' memory.alias_time), 39 us on an H200 (measured). With infinity,
-  /// requests grow only by what cannot be moved. That reserves the least memory, and costs no step
-  /// time while the host runs ahead of the device.
+  /// an H100 (derived; the profiles' memory.alias_time), 39 us on an H200 (measured). With
+  /// infinity, requests grow only by what cannot be moved. That reserves the least memory, and
+  /// costs no step time while the host runs ahead of the device.
   double moved_before_growth = 1.0 / 64;
   /// If between 0 and 1: free old cached segments when the reserved bytes exceed this fraction of
   /// the limit.
