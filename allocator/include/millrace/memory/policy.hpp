@@ -76,9 +76,9 @@ struct Policy {
   /// marker covers, and polls once more. A growable range also takes free pages that its stream may
   /// use from other places, as far as their streams did not need them in their last bursts.
   bool before_growing = false;
-  /// How many bytes of such pages are moved before one request grows as well, as a fraction of the
-  /// bytes reserved at the first move; above 0. That request maps at most this fraction of the
-  /// reserved bytes, and whole pages of it at least one; its other pages are moved. The amount
+  /// How many bytes of such pages are moved before one request takes new memory all the same, as a
+  /// fraction of the bytes reserved at the first move; above 0. That request maps at most this
+  /// fraction of the bytes reserved then, but at least one page, and moves the rest. The amount
   /// doubles after each such growth. Moving takes host time: about 25 us for each page of 32 MiB on
   /// an H100 (derived; the profiles' memory.alias_time), 39 us on an H200 (measured). With
   /// infinity, requests grow only by what cannot be moved. That reserves the least memory, and
