@@ -77,12 +77,12 @@ struct Policy {
   /// use from other places, as far as their streams did not need them in their last bursts.
   bool before_growing = false;
   /// How many bytes of such pages are moved before one request takes new memory all the same, as a
-  /// fraction of the bytes reserved at the first move; above 0. That request maps at most this
-  /// fraction of the bytes reserved then, but at least one page, and moves the rest. The amount
-  /// doubles after each such growth. Moving takes host time: about 25 us for each page of 32 MiB on
-  /// an H100 (derived; the profiles' memory.alias_time), 39 us on an H200 (measured). With
-  /// infinity, requests grow only by what cannot be moved. That reserves the least memory, and
-  /// costs no step time while the host runs ahead of the device.
+  /// fraction of the bytes reserved at the first move; above 0. While enough pages can be moved,
+  /// that request maps this fraction of the bytes reserved then, rounded up to whole pages, and
+  /// moves the rest. The amount doubles after each such growth. Moving takes host time: about 25 us
+  /// for each page of 32 MiB on an H100 (derived; the profiles' memory.alias_time), 39 us on an
+  /// H200 (measured). With infinity, requests grow only by what cannot be moved. That reserves the
+  /// least memory, and costs no step time while the host runs ahead of the device.
   double moved_before_growth = 1.0 / 64;
   /// If between 0 and 1: free old cached segments when the reserved bytes exceed this fraction of
   /// the limit.
