@@ -15,7 +15,7 @@ case ${1-} in
     ;;
 esac
 
-# Other versions lay code out differently. Debian and Ubuntu name this one so.
+# Other versions lay code out differently. clang-format-14 is the name in Debian and Ubuntu.
 command -v clang-format-14 >/dev/null || {
   echo "format: clang-format-14 is missing; install it (tools/install-deps.sh ci)" >&2
   exit 2

@@ -15,7 +15,7 @@
 # at a time. A step stops after STEP_SECONDS (90), PyTorch's checks after three times as many; no step starts after
 # CHECK_SECONDS (520). ONLY=PATTERN (a shell pattern of step names, such as '@(doctor|train*)') runs a part. A step that
 # cannot run says why, also in the summary. The exit code is 0 if no step failed and at least one passed. The step laws
-# fails on every GPU so far: docs/virtual-cuda.md.
+# has failed on every GPU so far: docs/virtual-cuda.md.
 set -uo pipefail
 shopt -s extglob
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit

@@ -161,6 +161,22 @@ TEST_CASE("a marker that a capture forbids is made in a later call that names th
   device.destroy_stream(handle);
 }
 
+TEST_CASE("a marker that an announced capture forbids is made after it") {
+  Bench bench;
+  OrderedDevice& ordered = bench.ordered;
+  const StreamHandle handle = bench.device.create_stream();
+  const StreamRef raw = ordered.resolve(handle);
+  const Point used{raw.id(), ordered.ledger().next(raw.id())};
+  CHECK_FALSE(ordered.cover(used).has_value());  // the marker is wanted
+  const StreamRef captured = ordered.begin_capture(raw);
+  static_cast<void>(ordered.resolve(handle));
+  CHECK_FALSE(ordered.ledger().earliest_covering(used).has_value());
+  ordered.end_capture(captured);
+  static_cast<void>(ordered.resolve(handle));
+  CHECK(ordered.ledger().earliest_covering(used).has_value());
+  bench.device.destroy_stream(handle);
+}
+
 TEST_CASE("synchronising a stream says nothing of what the legacy stream was given since") {
   Bench bench;
   const StreamRef legacy = bench.ordered.attach(bench.device.legacy_stream(), {.name = "legacy"});

@@ -355,17 +355,31 @@ TEST_CASE("moving pages gives way to growing after twice as many bytes each time
   CHECK(grew_after == std::vector<std::size_t>{11, 21, 41, 81, 161, 321});
 }
 
+TEST_CASE("only a request that has its turn grows, by a part of what is reserved then") {
+  MovePatience patience{1.0 / 64};
+  CHECK(patience.growth(64 * 10) == 0);
+  patience.moved(11);
+  CHECK(patience.growth(64 * 100) == 100);
+  CHECK(patience.growth(64 * 100) == 0);
+  MovePatience endless{std::numeric_limits<double>::infinity()};
+  CHECK(endless.growth(64) == 0);
+  endless.moved(std::size_t{1} << 50);
+  CHECK(endless.growth(64) == 0);
+}
+
 TEST_CASE("a request that grows in its turn takes a small part of what is reserved") {
   GrowthBench bench;
   bench.comb(bench.main, 24);  // 360 of 720 MiB are free, in pieces
   int grown = 0;
   for (const std::size_t bytes : {100, 130, 160, 190, 220, 250}) {
-    const std::size_t before = bench.reserved();
+    const std::size_t before = bench.reserved(), moved = bench.moved();
     bench.allocator.deallocate(bench.allocator.allocate(bytes * MiB, bench.main));
+    REQUIRE(bench.reserved() >= before);
     const std::size_t growth = bench.reserved() - before;
     CAPTURE(bytes, before, growth);
     grown += growth > 0 ? 1 : 0;
-    CHECK(growth <= before / 64 + 2 * MiB);  // and a page, of which a part is missing
+    CHECK(growth <= before / 64 + 2 * MiB);  // in whole pages
+    CHECK(bench.moved() > moved);            // the rest
   }
   CHECK(grown > 0);
 }

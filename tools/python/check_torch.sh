@@ -80,7 +80,10 @@ printf '#!/bin/sh\nexec %s -static-libstdc++ "$@"\n' "${CXX:-g++}" >"$folder/sta
 chmod +x "$folder/static-g++"
 run own_libstdcxx on "$schedule" env CXX="$folder/static-g++" MILLRACE_TORCH_CACHE="$folder/static" \
   "$python" -W ignore -m millrace.torch "$tests/torch_training.py" dlrm "$folder"
-if [ "$(nm -DC "$folder"/static/torch-*.so | grep -c ' [TW] std::locale::')" != 0 ]; then
+if ! symbols=$(nm -DC "$folder"/static/torch-*.so); then
+  echo "FAILED: own_libstdcxx: no extension was built"
+  failed=1
+elif grep -q ' [TW] std::locale::' <<<"$symbols"; then
   echo "FAILED: own_libstdcxx: the extension has a libstdc++ of its own"
   failed=1
 fi

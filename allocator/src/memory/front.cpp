@@ -162,7 +162,8 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
   if (next == 0) return Kept::no;
   {
     Turns::Turn turn{turns, *front};
-    if (block->state != BlockState::live || block->live.owner.id() != id) return Kept::no;
+    if (block->state != BlockState::live || block->lane != id) return Kept::no;
+    if (block->live.owner.id() != id) return Kept::no;
     if (block->live.company == nullptr) [[likely]]
       return keep_plain(turn, *front, block, {id, next});
   }

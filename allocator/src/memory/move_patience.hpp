@@ -21,7 +21,11 @@ class MovePatience {
    *              those reserved then: what one growth may take */
   explicit MovePatience(double part) noexcept : part_(part) {}
 
-  /** @brief Whether pages are moved to the next request. @param reserved  bytes */
+  /**
+   * @brief Whether the next request takes no new memory in place of what can be moved. False begins
+   *        to count anew: what that request moves itself counts as well.
+   * @param reserved  bytes
+   */
   [[nodiscard]] bool lasts(std::size_t reserved) noexcept {
     if (most_ == 0 && reserved > 0) most_ = part_ * static_cast<double>(reserved);
     if (moved_ <= most_) return true;
@@ -29,7 +33,10 @@ class MovePatience {
     most_ *= 2;
     return false;
   }
-  /** @brief Bytes of the next request that may be new memory although pages could be moved. */
+  /**
+   * @brief Bytes of the next request that are new memory although pages could be moved: 0, but in
+   *        its turn the part of `reserved`.
+   */
   [[nodiscard]] std::size_t growth(std::size_t reserved) noexcept {
     return lasts(reserved) ? 0 : static_cast<std::size_t>(part_ * static_cast<double>(reserved));
   }

@@ -160,6 +160,7 @@ std::vector<Block*> CachingAllocator::State::gather_pages(const Request& request
   const std::size_t page = source.page_bytes();
   if (!policy.before_growing || !source.can_move() || bytes < page) return gathered;
   bytes -= std::min(bytes, move_patience.growth(meter.bytes().reserved.current));
+  if (bytes < page) return gathered;
   settle();
   Movable movable{*this, request};
   while (bytes >= page) {
