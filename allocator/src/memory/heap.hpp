@@ -12,6 +12,9 @@
 
 namespace millrace {
 
+/** @brief The live blocks by their address. */
+using BlockMap = PageMap<Block, &Block::address>;
+
 /**
  * @brief Segments and the blocks that tile them. Decides nothing, locks nothing.
  *
@@ -59,8 +62,8 @@ class Heap {
   [[nodiscard]] std::size_t small_bytes() const noexcept { return small_bytes_; }
   /** @brief Addresses in ranges, between blocks, that have no memory. */
   [[nodiscard]] const auto& holes() const noexcept { return holes_; }
-  [[nodiscard]] PageMap& live() noexcept { return live_; }
-  [[nodiscard]] const PageMap& live() const noexcept { return live_; }
+  [[nodiscard]] BlockMap& live() noexcept { return live_; }
+  [[nodiscard]] const BlockMap& live() const noexcept { return live_; }
 
   /** @throws std::logic_error naming the first thing that is not as it has to be */
   void check() const;
@@ -77,7 +80,7 @@ class Heap {
   std::size_t small_bytes_ = 0;
   std::vector<Segment*> ranges_;
   SizeIndex<&WhileFree::by_size> holes_;
-  PageMap live_;
+  BlockMap live_;
   std::vector<std::unique_ptr<Block[]>> blocks_;  // all that were ever made
   std::size_t in_last_ = 0, used_of_last_ = 0;    // of the last of these
   Block* spare_ = nullptr;                        // not in use; linked by `next`

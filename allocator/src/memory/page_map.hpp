@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -7,21 +8,24 @@
 #include <deque>
 #include <vector>
 
-#include "memory/block.hpp"
 #include "ordering/steps.hpp"
 
 namespace millrace {
 
 /**
- * @brief From an address to the live block that starts there: a table of the 2 MiB pages of a
- * 48-bit address space; where several blocks start in one, 16 parts of it, and so on.
+ * @brief From an address to the item there: a table of the 2 MiB pages of a 48-bit address space;
+ * where several items are in one, 16 parts of it, and so on.
  *
- * An area with one block takes an entry; one with several, a node of 136 bytes. So neither many
- * small blocks in a page nor many pages make it slower, and no block is hashed.
+ * An area with one item takes an entry; one with several, a node of 136 bytes. So neither many
+ * small blocks in a page nor many pages make it slower, and no address is hashed.
  *
- * `find` may be called while another thread changes the map: a block that stays live is found. Of
- * an address that is not live it may find what was there before.
+ * `find` may be called while another thread changes the map: an item that stays is found. Of
+ * an address that has none it may find what was there before.
+ *
+ * @tparam Key  an item's address. It does not change while the item is in the map, and no other
+ *              item has it
  */
+template <typename Item, std::byte* Item::*Key>
 class PageMap {
  public:
   PageMap() = default;
@@ -31,29 +35,49 @@ class PageMap {
     for (const auto& branch : root_) delete branch.load();
   }
 
-  void insert(Block* block) { insert(entry_of_page(block->address), kPageBits, block); }
+  void insert(Item* item) { insert(entry_of_page(item->*Key), kPageBits, item); }
 
-  void erase(const Block* block) {
-    erase(entry_of_page(block->address), kPageBits, block->address);
-  }
+  void erase(const Item* item) { erase(entry_of_page(item->*Key), kPageBits, item->*Key); }
 
-  [[nodiscard]] Block* find(const void* address) const noexcept {
-    const std::uintptr_t page = number(address);
-    if (page >> (kRootBits + kBranchBits) != 0) return nullptr;
-    const Branch* const branch = root_[page >> kBranchBits].load(std::memory_order_acquire);
+  [[nodiscard]] Item* find(const void* address) const noexcept {
+    const Branch* const branch = branch_of(number(address));
     if (branch == nullptr) return nullptr;
-    Entry entry = (*branch)[page & kBranchMask].get();
+    Entry entry = (*branch)[number(address) & kBranchMask].get();
     for (unsigned bits = kPageBits; entry.is_node() && bits >= kNodeBits; bits -= kNodeBits) {
       ordering::count_steps(1);
       entry = entry.node()->entries[part(address, bits)].get();
     }
-    if (entry.is_node()) return nullptr;  // changed on the way: nothing live is there
-    Block* const block = entry.block();
-    return block != nullptr && block->address == address ? block : nullptr;
+    if (entry.is_node()) return nullptr;  // changed on the way: no item is there
+    Item* const item = entry.item();
+    return item != nullptr && item->*Key == address ? item : nullptr;
+  }
+
+  /**
+   * @brief Calls `each` with the items from `begin` to `end`, in address order. No other thread
+   *        may change the map meanwhile.
+   */
+  template <typename Each>
+  void visit(const void* begin, const void* end, const Each& each) const {
+    for (std::uintptr_t page = number(begin), last = number(end); page <= last; ++page) {
+      ordering::count_steps(1);
+      const Branch* const branch = branch_of(page);
+      if (branch == nullptr) {
+        page |= kBranchMask;
+        continue;
+      }
+      visit((*branch)[page & kBranchMask].get(), [&](Item* item) {
+        if (item->*Key >= begin && item->*Key < end) each(*item);
+      });
+    }
   }
 
   /** @brief Host bytes that it takes. */
-  [[nodiscard]] std::size_t bytes() const noexcept;
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    const auto branches =
+        std::ranges::count_if(root_, [](const auto& branch) { return branch.load() != nullptr; });
+    return static_cast<std::size_t>(branches) * sizeof(Branch) + nodes_.size() * sizeof(Node) +
+           sizeof(root_);
+  }
 
  private:
   static constexpr unsigned kPageBits = 21, kBranchBits = 14, kRootBits = 13, kNodeBits = 4;
@@ -61,15 +85,15 @@ class PageMap {
 
   struct Node;
 
-  /** Nothing, a block, or a node with several. */
+  /** Nothing, an item, or a node with several. */
   class Entry {
    public:
     Entry() = default;
-    explicit Entry(Block* block) : value_(reinterpret_cast<std::uintptr_t>(block)) {}
+    explicit Entry(Item* item) : value_(reinterpret_cast<std::uintptr_t>(item)) {}
     explicit Entry(Node* node) : value_(reinterpret_cast<std::uintptr_t>(node) | 1) {}
     [[nodiscard]] bool empty() const noexcept { return value_ == 0; }
     [[nodiscard]] bool is_node() const noexcept { return (value_ & 1) != 0; }
-    [[nodiscard]] Block* block() const noexcept { return reinterpret_cast<Block*>(value_); }
+    [[nodiscard]] Item* item() const noexcept { return reinterpret_cast<Item*>(value_); }
     [[nodiscard]] Node* node() const noexcept { return reinterpret_cast<Node*>(value_ - 1); }
 
    private:
@@ -80,7 +104,6 @@ class PageMap {
    public:
     [[nodiscard]] Entry get() const noexcept { return entry_.load(std::memory_order_acquire); }
     void set(Entry entry) noexcept { entry_.store(entry, std::memory_order_release); }
-    [[nodiscard]] bool empty() const noexcept { return get().empty(); }
 
    private:
     std::atomic<Entry> entry_{};
@@ -100,8 +123,30 @@ class PageMap {
            ((std::uintptr_t{1} << kNodeBits) - 1);
   }
 
-  Cell& entry_of_page(const void* address);
-  void insert(Cell& entry, unsigned bits, Block* block);
+  [[nodiscard]] const Branch* branch_of(std::uintptr_t page) const noexcept {
+    if (page >> (kRootBits + kBranchBits) != 0) return nullptr;
+    return root_[page >> kBranchBits].load(std::memory_order_acquire);
+  }
+
+  Cell& entry_of_page(const void* address) {
+    const std::uintptr_t page = number(address);
+    auto& root = root_.at(page >> kBranchBits);
+    Branch* branch = root.load(std::memory_order_relaxed);
+    if (branch == nullptr) root.store(branch = new Branch, std::memory_order_release);
+    return (*branch)[page & kBranchMask];
+  }
+
+  template <typename Each>
+  static void visit(Entry entry, const Each& each) {
+    if (entry.empty()) return;
+    if (!entry.is_node()) return each(entry.item());
+    for (const Cell& below : entry.node()->entries) {
+      ordering::count_steps(1);
+      visit(below.get(), each);
+    }
+  }
+
+  void insert(Cell& entry, unsigned bits, Item* item);
   void erase(Cell& entry, unsigned bits, const void* address);
   Node* make_node();
 
@@ -109,5 +154,67 @@ class PageMap {
   std::deque<Node> nodes_;    // all that were ever made
   std::vector<Node*> spare_;  // of them those that are not in use
 };
+
+// Its entries are empty: those of a node that is given back are.
+template <typename Item, std::byte* Item::*Key>
+auto PageMap<Item, Key>::make_node() -> Node* {
+  if (spare_.empty()) return &nodes_.emplace_back();
+  Node* const node = spare_.back();
+  spare_.pop_back();
+  return node;
+}
+
+template <typename Item, std::byte* Item::*Key>
+void PageMap<Item, Key>::insert(Cell& entry, unsigned bits, Item* item) {
+  Cell* at = &entry;
+  Node* node = nullptr;
+  for (; at->get().is_node(); bits -= kNodeBits) {
+    ordering::count_steps(1);
+    node = at->get().node();
+    at = &node->entries[part(item->*Key, bits)];
+  }
+  const Entry found = at->get();
+  if (found.empty()) {
+    at->set(Entry{item});
+    if (node != nullptr) ++node->used;
+    return;
+  }
+  // One node a level, until they part. It is shown when it holds both.
+  Item* const other = found.item();
+  Node* const top = make_node();
+  node = top;
+  for (; part(other->*Key, bits) == part(item->*Key, bits); bits -= kNodeBits) {
+    ordering::count_steps(1);
+    Node* const below = make_node();
+    node->entries[part(item->*Key, bits)].set(Entry{below});
+    node->used = 1;
+    node = below;
+  }
+  node->entries[part(other->*Key, bits)].set(found);
+  node->entries[part(item->*Key, bits)].set(Entry{item});
+  node->used = 2;
+  at->set(Entry{top});
+}
+
+// A node with one item that is not a node is kept: the next one is likely to come back.
+template <typename Item, std::byte* Item::*Key>
+void PageMap<Item, Key>::erase(Cell& entry, unsigned bits, const void* address) {
+  std::array<Cell*, kPageBits / kNodeBits> nodes;  // that lead there
+  std::size_t depth = 0;
+  Cell* at = &entry;
+  for (; at->get().is_node(); bits -= kNodeBits) {
+    ordering::count_steps(1);
+    nodes[depth++] = at;
+    at = &at->get().node()->entries[part(address, bits)];
+  }
+  at->set({});
+  while (depth > 0) {
+    Cell& above = *nodes[--depth];
+    Node* const node = above.get().node();
+    if (--node->used != 0) return;
+    above.set({});
+    spare_.push_back(node);
+  }
+}
 
 }  // namespace millrace

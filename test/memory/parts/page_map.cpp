@@ -3,19 +3,27 @@
 
 #include <deque>
 #include <random>
+#include <set>
 #include <unordered_map>
+#include <vector>
 
+#include "memory/block.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
 namespace millrace::test {
+namespace {
+
+using Map = PageMap<Block, &Block::address>;
+
+}  // namespace
 
 TEST_CASE("the page map finds the blocks that are in it, and nothing else", "[parts]") {
   for (const std::uintptr_t spread :
        {std::uintptr_t{64} << 10, std::uintptr_t{4} << 20, std::uintptr_t{1} << 46}) {
     std::mt19937_64 random{seed()};
     const std::uintptr_t base = std::uintptr_t{1} << 46;
-    PageMap map;
+    Map map;
     std::deque<Block> blocks;
     std::unordered_map<std::uintptr_t, Block*> model;
     const auto draw = [&] { return base + random() % spread / 256 * 256; };
@@ -44,7 +52,7 @@ TEST_CASE("the page map finds the blocks that are in it, and nothing else", "[pa
 }
 
 TEST_CASE("the page map takes little for many blocks in one page", "[parts]") {
-  PageMap map;
+  Map map;
   const std::size_t empty = map.bytes();
   std::deque<Block> blocks(4096);
   std::size_t at = std::size_t{1} << 40;
@@ -60,8 +68,36 @@ TEST_CASE("the page map takes little for many blocks in one page", "[parts]") {
   CHECK(map.bytes() == made);
 }
 
+TEST_CASE("a visit of the page map meets what lies between two addresses, in their order",
+          "[parts]") {
+  for (const std::uintptr_t spread :
+       {std::uintptr_t{64} << 10, std::uintptr_t{64} << 20, std::uintptr_t{1} << 38}) {
+    std::mt19937_64 random{seed()};
+    const std::uintptr_t base = std::uintptr_t{1} << 45;
+    Map map;
+    std::deque<Block> blocks;
+    std::set<std::uintptr_t> model;
+    const auto draw = [&] { return base + random() % spread / 256 * 256; };
+    for (int i = 0; i < 300; ++i) {
+      const std::uintptr_t address = draw();
+      if (!model.insert(address).second) continue;
+      blocks.emplace_back().address = reinterpret_cast<std::byte*>(address);
+      map.insert(&blocks.back());
+    }
+    for (int i = 0; i < 100; ++i) {
+      const auto [begin, end] = std::minmax({draw(), draw()});
+      std::vector<std::uintptr_t> met;
+      map.visit(reinterpret_cast<void*>(begin), reinterpret_cast<void*>(end),
+                [&](const Block& block) {
+                  met.push_back(reinterpret_cast<std::uintptr_t>(block.address));
+                });
+      REQUIRE(met == std::vector<std::uintptr_t>(model.lower_bound(begin), model.lower_bound(end)));
+    }
+  }
+}
+
 TEST_CASE("an address beyond 48 bits is in no page map", "[parts]") {
-  const PageMap map;
+  const Map map;
   CHECK(map.find(reinterpret_cast<void*>(~std::uintptr_t{0} << 8)) == nullptr);
 }
 

@@ -10,7 +10,10 @@ namespace {
 
 using Action = TorchTraceEntry::Action;
 
-thread_local Book::Cause cause_here;
+const Book::Cause kNoCause;
+thread_local const Book::Cause* cause_here = &kNoCause;
+
+std::byte* bytes_at(void* address) { return static_cast<std::byte*>(address); }
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
@@ -21,15 +24,17 @@ std::int64_t now_us() {
 
 }  // namespace
 
-Book::Book(std::size_t max_split) : max_split_(max_split) {
+Book::Book(std::size_t max_split)
+    : lately_{segments_.end(), segments_.end()}, max_split_(max_split) {
   const bool limited = max_split != std::numeric_limits<std::size_t>::max();
   counted_.max_split_size = limited ? static_cast<std::int64_t>(max_split) : -1;
 }
 
-Book::CauseScope::CauseScope(Cause cause) : outer_(std::exchange(cause_here, std::move(cause))) {}
-Book::CauseScope::~CauseScope() { cause_here = std::move(outer_); }
+Book::CauseScope::CauseScope(Cause cause)
+    : cause_(std::move(cause)), outer_(std::exchange(cause_here, &cause_)) {}
+Book::CauseScope::~CauseScope() { cause_here = outer_; }
 
-bool Book::cause_is_small() noexcept { return cause_here.small; }
+bool Book::cause_is_small() noexcept { return cause_here->small; }
 
 void Book::set_limit(std::size_t bytes) {
   const std::lock_guard lock{mutex_};
@@ -55,25 +60,24 @@ void Book::unclaim(std::size_t bytes) {
 
 void Book::add_segment(void* base, std::size_t bytes, bool mapped, bool small, TorchPoolId pool) {
   const std::lock_guard lock{mutex_};
-  add(number(base), bytes, mapped, small, pool);
+  add(bytes_at(base), bytes, mapped, small, pool);
 }
 
 void Book::remove_segment(void* base, std::size_t bytes) {
   const std::lock_guard lock{mutex_};
-  remove(number(base), bytes);
+  remove(bytes_at(base), bytes);
 }
 
 void Book::move_segment(void* to, void* from, std::size_t bytes, TorchPoolId pool) {
   const std::lock_guard lock{mutex_};
-  remove(number(from), bytes);
+  remove(bytes_at(from), bytes);
   claimed_ += bytes;
-  add(number(to), bytes, true, false, pool);
+  add(bytes_at(to), bytes, true, false, pool);
 }
 
 // A range's pages become one segment with those beside them: PyTorch shows a range as one, too.
-void Book::add(std::uintptr_t address, std::size_t bytes, bool mapped, bool small,
-               TorchPoolId pool) {
-  const Cause& cause = cause_here;
+void Book::add(std::byte* begin, std::size_t bytes, bool mapped, bool small, TorchPoolId pool) {
+  const Cause& cause = *cause_here;
   const auto joins = [&](const Segment& other) {
     return mapped && other.mapped && other.pool == pool;
   };
@@ -83,100 +87,106 @@ void Book::add(std::uintptr_t address, std::size_t bytes, bool mapped, bool smal
                 .pool = pool,
                 .stream = cause.stream,
                 .context = cause.context};
+  lately_.fill(segments_.end());
   Share change;
-  std::uintptr_t begin = address;
-  const auto after = segments_.find(address + bytes);
+  std::byte* first = begin;
+  const auto after = segments_.find(begin + bytes);
   if (after != segments_.end() && joins(after->second)) {
     change.add(after->second, -1);
-    added.bytes += after->second.bytes;
+    join(added, after->second, begin + bytes);
     segments_.erase(after);
   }
-  const auto before = segment_at(address == 0 ? 0 : address - 1);
+  const auto before = begin == nullptr ? segments_.end() : segment_at(begin - 1);
   if (before != segments_.end() && joins(before->second)) {
     change.add(before->second, -1);
-    begin = before->first;
-    const std::size_t both = before->second.bytes + added.bytes;
-    added = before->second;
-    added.bytes = both;
+    first = before->first;
+    const Segment right = std::exchange(added, before->second);
+    join(added, right, begin);
   }
-  const auto segment = segments_.insert_or_assign(begin, added).first;
-  recount(segment);
+  const auto segment = segments_.insert_or_assign(first, added).first;
   change.add(segment->second, 1);
   count(segment->second, change);
   ++counted_.device_allocs;
   if (bytes >= max_split_) counted_.oversize_segments.add(1);
   enter({.action = mapped ? Action::segment_map : Action::segment_alloc,
-         .address = address,
+         .address = number(begin),
          .bytes = bytes,
          .stream = cause.stream,
          .pool = pool,
          .context = cause.context});
 }
 
-void Book::remove(std::uintptr_t address, std::size_t bytes) {
-  const auto found = segment_at(address);
+void Book::remove(std::byte* begin, std::size_t bytes) {
+  const auto found = segment_at(begin);
   if (found == segments_.end()) return;
   const Segment was = found->second;
-  const std::uintptr_t begin = found->first;
+  std::byte* const first = found->first;
+  std::byte* const end = begin + bytes;
   Share change;
   change.add(was, -1);
+  Segment left = was, right = was;
+  left.bytes = static_cast<std::size_t>(begin - first);
+  right.bytes = was.bytes - left.bytes - bytes;
+  const std::size_t gaps = was.gaps - 1 + gaps_beside(found, begin, end);
+  if (left.bytes < right.bytes) {
+    count_blocks(left, first);
+    take_away(right, left, gaps);
+  } else {
+    count_blocks(right, end);
+    take_away(left, right, gaps);
+  }
+  lately_.fill(segments_.end());
   segments_.erase(found);
-  const auto keep = [&](std::uintptr_t from, std::uintptr_t to) {
-    if (from >= to) return;
-    Segment part = was;
-    part.bytes = to - from;
-    const auto segment = segments_.insert_or_assign(from, part).first;
-    recount(segment);
-    change.add(segment->second, 1);
-  };
-  keep(begin, address);
-  keep(address + bytes, begin + was.bytes);
+  for (const auto& [at, part] : {std::pair{first, &left}, std::pair{end, &right}}) {
+    if (part->bytes == 0) continue;
+    change.add(*part, 1);
+    segments_.insert_or_assign(at, *part);
+  }
   count(was, change);
   claimed_ -= bytes;
   ++counted_.device_frees;
   if (bytes >= max_split_) counted_.oversize_segments.add(-1);
   enter({.action = was.mapped ? Action::segment_unmap : Action::segment_free,
-         .address = address,
+         .address = number(begin),
          .bytes = bytes,
          .stream = was.stream,
          .pool = was.pool,
-         .context = cause_here.context});
+         .context = cause_here->context});
+}
+
+std::size_t& Book::live_in(TorchPoolId pool) {
+  return pool == TorchPoolId{} ? live_outside_ : live_by_pool_[pool];
 }
 
 void Book::add_block(void* address, Live live) {
-  const std::uintptr_t begin = number(address);
   const std::lock_guard lock{mutex_};
-  count_block(live, 1);
-  ++live_by_pool_[live.pool];
-  if (is_told()) {
-    enter({.action = Action::alloc,
-           .address = begin,
-           .bytes = live.requested,
-           .stream = live.stream,
-           .pool = live.pool,
-           .context = live.context});
-  }
-  count_in_segment(blocks_.insert_or_assign(begin, std::move(live)).first, true);
+  const LiveBlocks::Block& block = blocks_.add(address, std::move(live));
+  count_block(*block.live, 1);
+  ++live_in(block.live->pool);
+  count_in_segment(block, true);
+  if (!is_told()) return;
+  enter({.action = Action::alloc,
+         .address = number(address),
+         .bytes = block.live->requested,
+         .stream = block.live->stream,
+         .pool = block.live->pool,
+         .context = block.live->context});
 }
 
 std::optional<Book::Live> Book::remove_block(const void* address, std::shared_ptr<void> context) {
   const std::lock_guard lock{mutex_};
-  const auto found = blocks_.find(number(address));
-  if (found == blocks_.end()) return {};
-  count_in_segment(found, false);
-  Live live = std::move(found->second);
-  const std::uintptr_t begin = found->first;
-  blocks_.erase(found);
-  count_block(live, -1);
-  if (const auto left = live_by_pool_.find(live.pool); --left->second == 0) {
-    live_by_pool_.erase(left);
-  }
+  LiveBlocks::Block* const found = blocks_.find(address);
+  if (found == nullptr) return {};
+  count_in_segment(*found, false);
+  std::optional<Live> live = blocks_.remove(*found);
+  count_block(*live, -1);
+  if (--live_in(live->pool) == 0) live_by_pool_.erase(live->pool);
   if (!is_told()) return live;
   TorchTraceEntry entry{.action = Action::free_requested,
-                        .address = begin,
-                        .bytes = live.requested,
-                        .stream = live.stream,
-                        .pool = live.pool,
+                        .address = number(address),
+                        .bytes = live->requested,
+                        .stream = live->stream,
+                        .pool = live->pool,
                         .context = std::move(context)};
   enter(entry);
   entry.action = Action::free_completed;
@@ -186,36 +196,36 @@ std::optional<Book::Live> Book::remove_block(const void* address, std::shared_pt
 
 std::optional<Book::Live> Book::find(const void* address) const {
   const std::lock_guard lock{mutex_};
-  const auto found = blocks_.find(number(address));
-  return found == blocks_.end() ? std::nullopt : std::optional{found->second};
+  const LiveBlocks::Block* const found = blocks_.find(address);
+  return found == nullptr ? std::nullopt : std::optional{*found->live};
 }
 
 bool Book::holds(const void* address) const {
   const std::lock_guard lock{mutex_};
-  return blocks_.contains(number(address));
+  return blocks_.find(address) != nullptr;
 }
 
 std::size_t Book::live_blocks(TorchPoolId pool) const {
   const std::lock_guard lock{mutex_};
+  if (pool == TorchPoolId{}) return live_outside_;
   const auto found = live_by_pool_.find(pool);
   return found == live_by_pool_.end() ? 0 : found->second;
 }
 
 bool Book::live_blocks_are(TorchPoolId pool, const std::unordered_set<void*>& expected) const {
+  if (live_blocks(pool) != expected.size()) return false;
   const std::lock_guard lock{mutex_};
-  const auto live = live_by_pool_.find(pool);
-  if ((live == live_by_pool_.end() ? 0 : live->second) != expected.size()) return false;
   return std::ranges::all_of(expected, [&](const void* address) {
-    const auto found = blocks_.find(number(address));
-    return found != blocks_.end() && found->second.pool == pool;
+    const LiveBlocks::Block* const found = blocks_.find(address);
+    return found != nullptr && found->live->pool == pool;
   });
 }
 
 std::pair<void*, std::size_t> Book::segment_of(const void* address) const {
   const std::lock_guard lock{mutex_};
-  const auto found = const_cast<Book*>(this)->segment_at(number(address));
+  const auto found = const_cast<Book*>(this)->segment_at(static_cast<const std::byte*>(address));
   if (found == segments_.end()) return {nullptr, 0};
-  return {reinterpret_cast<void*>(found->first), found->second.bytes};  // NOLINT: it is an address
+  return {found->first, found->second.bytes};
 }
 
 void Book::count_out_of_memory(std::size_t bytes, std::size_t device_free, const Live& request) {
@@ -231,13 +241,13 @@ void Book::count_out_of_memory(std::size_t bytes, std::size_t device_free, const
 
 bool Book::annotate(const void* address, std::shared_ptr<void> context) {
   const std::lock_guard lock{mutex_};
-  const auto found = blocks_.find(number(address));
-  if (found == blocks_.end()) return false;
+  const LiveBlocks::Block* const found = blocks_.find(address);
+  if (found == nullptr) return false;
   enter({.action = Action::annotate,
-         .address = found->first,
-         .bytes = found->second.requested,
-         .stream = found->second.stream,
-         .pool = found->second.pool,
+         .address = number(address),
+         .bytes = found->live->requested,
+         .stream = found->live->stream,
+         .pool = found->live->pool,
          .context = std::move(context)});
   return true;
 }
@@ -247,11 +257,12 @@ void Book::count_sync() {
   ++counted_.sync_all_streams;
 }
 
-Book::Segments::iterator Book::segment_at(std::uintptr_t address) {
-  auto after = segments_.upper_bound(address);
+Book::Segments::iterator Book::segment_at(const std::byte* address) {
+  auto after = segments_.upper_bound(const_cast<std::byte*>(address));
   if (after == segments_.begin()) return segments_.end();
   --after;
-  return address - after->first < after->second.bytes ? after : segments_.end();
+  const bool inside = static_cast<std::size_t>(address - after->first) < after->second.bytes;
+  return inside ? after : segments_.end();
 }
 
 void Book::set_history(const TorchHistory& history, bool clears) {
@@ -294,27 +305,27 @@ std::vector<TorchSegment> Book::segments(TorchPoolId pool) const {
   std::vector<TorchSegment> all;
   for (const auto& [begin, segment] : segments_) {
     if (pool != TorchPoolId{} && segment.pool != pool) continue;
-    TorchSegment out{.address = begin,
+    TorchSegment out{.address = number(begin),
                      .bytes = segment.bytes,
                      .stream = segment.stream,
                      .small = segment.small,
                      .expandable = segment.mapped,
                      .pool = segment.pool,
                      .context = segment.context};
-    std::uintptr_t at = begin;
-    const std::uintptr_t end = begin + segment.bytes;
-    const auto fill_to = [&](std::uintptr_t to) {
-      if (at < to) out.blocks.push_back({.address = at, .bytes = to - at});
+    const std::byte* at = begin;
+    const std::byte* const end = begin + segment.bytes;
+    const auto fill_to = [&](const std::byte* to) {
+      const auto bytes = static_cast<std::size_t>(to - at);
+      if (bytes > 0) out.blocks.push_back({.address = number(at), .bytes = bytes});
     };
-    for (auto block = blocks_.lower_bound(begin); block != blocks_.end() && block->first < end;
-         ++block) {
-      const Live& live = block->second;
-      fill_to(block->first);
-      out.blocks.push_back({block->first, live.bytes, live.requested, true, live.context});
+    blocks_.visit(begin, end, [&](const LiveBlocks::Block& block) {
+      const Live& live = *block.live;
+      fill_to(block.begin);
+      out.blocks.push_back({number(block.begin), live.bytes, live.requested, true, live.context});
       out.allocated += live.bytes;
       out.requested += live.requested;
-      at = block->first + live.bytes;
-    }
+      at = block.end;
+    });
     fill_to(end);
     all.push_back(std::move(out));
   }

@@ -1,14 +1,15 @@
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_set>
 
+#include "interop/torch/live_blocks.hpp"
 #include "millrace/interop/torch_records.hpp"
 
 namespace millrace::torch {
@@ -24,16 +25,7 @@ class Book {
  public:
   using Tracker = std::function<void(const TorchTraceEntry&)>;
 
-  /** @brief What a free has to know of a block. */
-  struct Live {
-    std::size_t bytes = 0, requested = 0;
-    CUstream_st* stream = nullptr;
-    bool stream_stays = false;  ///< the stream's handle may be named at any time
-    bool small = false;
-    TorchPoolId pool;
-    std::shared_ptr<void> owner;  ///< keeps the pool
-    std::shared_ptr<void> context;
-  };
+  using Live = torch::Live;
 
   explicit Book(std::size_t max_split);
 
@@ -52,7 +44,8 @@ class Book {
     CauseScope& operator=(const CauseScope&) = delete;
 
    private:
-    Cause outer_;
+    const Cause cause_;
+    const Cause* const outer_;
   };
 
   [[nodiscard]] static bool cause_is_small() noexcept;
@@ -109,10 +102,9 @@ class Book {
     CUstream_st* stream = nullptr;
     std::shared_ptr<void> context;
     std::size_t live = 0, live_bytes = 0;
-    std::size_t gaps = 0;  // free pieces, counted while a block is live
+    std::size_t gaps = 1;  // free pieces
   };
-  using Segments = std::map<std::uintptr_t, Segment>;
-  using Blocks = std::pmr::map<std::uintptr_t, Live>;
+  using Segments = std::map<std::byte*, Segment>;
 
   /// What segments contribute to the counts. A change is counted as a whole: what only moves from
   /// one segment to another is neither allocated nor freed.
@@ -124,18 +116,25 @@ class Book {
   void count(const Segment& kind, const Share& change);
   void count_block(const Live& live, std::int64_t sign);
   // With the book locked.
-  void add(std::uintptr_t address, std::size_t bytes, bool mapped, bool small, TorchPoolId pool);
-  void remove(std::uintptr_t address, std::size_t bytes);
-  [[nodiscard]] Segments::iterator segment_at(std::uintptr_t address);
-  void count_in_segment(Blocks::const_iterator block, bool becomes_live);
-  void recount(Segments::iterator segment);
+  void add(std::byte* begin, std::size_t bytes, bool mapped, bool small, TorchPoolId pool);
+  void remove(std::byte* begin, std::size_t bytes);
+  [[nodiscard]] Segments::iterator segment_at(const std::byte* address);
+  [[nodiscard]] Segments::iterator segment_of_block(const LiveBlocks::Block& block);
+  [[nodiscard]] std::size_t gaps_beside(Segments::const_iterator segment, const std::byte* begin,
+                                        const std::byte* end) const;
+  void count_in_segment(const LiveBlocks::Block& block, bool becomes_live);
+  void join(Segment& left, const Segment& right, const std::byte* boundary) const;
+  void count_blocks(Segment& segment, const std::byte* begin) const;
+  static void take_away(Segment& segment, const Segment& other, std::size_t gaps);
+  [[nodiscard]] std::size_t& live_in(TorchPoolId pool);
   [[nodiscard]] bool is_told() const;
   void enter(TorchTraceEntry entry);
 
   mutable std::mutex mutex_;
   Segments segments_;
-  std::pmr::unsynchronized_pool_resource nodes_;  // of the blocks: none is allocated by itself
-  Blocks blocks_{&nodes_};
+  std::array<Segments::iterator, 2> lately_;  // where a large and a small block were counted last
+  LiveBlocks blocks_;
+  std::size_t live_outside_ = 0;  // of pools
   std::map<TorchPoolId, std::size_t> live_by_pool_;
   TorchStatistics counted_;
   std::size_t claimed_ = 0;  // reserved, and about to be

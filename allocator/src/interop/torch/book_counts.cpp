@@ -1,7 +1,6 @@
 // What PyTorch counts of segments and blocks.
 
 #include <algorithm>
-#include <iterator>
 
 #include "interop/torch/book.hpp"
 
@@ -46,53 +45,73 @@ void Book::count_block(const Live& live, std::int64_t sign) {
   if (live.bytes >= max_split_) counted_.oversize_allocations.add(sign);
 }
 
-// A live block has a free piece on either side, or none; where it is free, all of that is one
-// piece.
-void Book::count_in_segment(Blocks::const_iterator block, bool becomes_live) {
-  const std::uintptr_t begin = block->first;
-  const std::uintptr_t end = begin + block->second.bytes;
-  const auto segment = segment_at(begin);
+// The free pieces of a segment that are beside these addresses in it.
+std::size_t Book::gaps_beside(Segments::const_iterator segment, const std::byte* begin,
+                              const std::byte* end) const {
+  const bool before = begin != segment->first && !blocks_.any_ends(begin);
+  const bool after = end != segment->first + segment->second.bytes && !blocks_.any_begins(end);
+  return std::size_t{before} + std::size_t{after};
+}
+
+// The segment of a block; usually that of the last block of its kind.
+Book::Segments::iterator Book::segment_of_block(const LiveBlocks::Block& block) {
+  Segments::iterator& last = lately_[block.live->small ? 1 : 0];
+  const bool inside = last != segments_.end() && last->first <= block.begin &&
+                      block.end <= last->first + last->second.bytes;
+  if (!inside) last = segment_at(block.begin);
+  return last;
+}
+
+// A block that becomes free makes one piece of itself and the pieces beside it.
+void Book::count_in_segment(const LiveBlocks::Block& block, bool becomes_live) {
+  const auto segment = segment_of_block(block);
   if (segment == segments_.end()) return;
+  const std::size_t beside = gaps_beside(segment, block.begin, block.end);
   Segment& in = segment->second;
-  std::uintptr_t left = segment->first;
-  std::uintptr_t right = segment->first + in.bytes;
-  if (block != blocks_.begin()) {
-    const auto before = std::prev(block);
-    left = std::max(left, before->first + before->second.bytes);
-  }
-  if (const auto after = std::next(block); after != blocks_.end()) {
-    right = std::min(right, after->first);
-  }
-  const std::size_t beside = std::size_t{left < begin} + std::size_t{end < right};
-  const std::size_t as_free = left < right ? 1 : 0;
   Share change;
   change.add(in, -1);
   if (becomes_live) {
-    in.gaps = in.live == 0 ? beside : in.gaps - as_free + beside;
+    in.gaps = in.gaps - 1 + beside;
     ++in.live;
-    in.live_bytes += block->second.bytes;
+    in.live_bytes += block.live->bytes;
   } else {
+    in.gaps = in.gaps + 1 - beside;
     --in.live;
-    in.live_bytes -= block->second.bytes;
-    in.gaps = in.live == 0 ? 0 : in.gaps - beside + as_free;
+    in.live_bytes -= block.live->bytes;
   }
   change.add(in, 1);
   count(in, change);
 }
 
-void Book::recount(Segments::iterator segment) {
-  Segment& in = segment->second;
-  in.live = in.live_bytes = in.gaps = 0;
-  std::uintptr_t at = segment->first;
-  const std::uintptr_t end = segment->first + in.bytes;
-  for (auto block = blocks_.lower_bound(at); block != blocks_.end() && block->first < end;
-       ++block) {
-    in.gaps += at < block->first ? 1 : 0;
-    at = block->first + block->second.bytes;
-    ++in.live;
-    in.live_bytes += block->second.bytes;
-  }
-  in.gaps += at < end ? 1 : 0;
+// `right` becomes a part of `left`, which ends at the boundary.
+void Book::join(Segment& left, const Segment& right, const std::byte* boundary) const {
+  const bool both_free = !blocks_.any_ends(boundary) && !blocks_.any_begins(boundary);
+  left.bytes += right.bytes;
+  left.live += right.live;
+  left.live_bytes += right.live_bytes;
+  left.gaps += right.gaps - std::size_t{both_free};
+}
+
+// Counts a segment's blocks anew.
+void Book::count_blocks(Segment& segment, const std::byte* begin) const {
+  segment.live = segment.live_bytes = segment.gaps = 0;
+  if (segment.bytes == 0) return;
+  const std::byte* at = begin;
+  const std::byte* const end = begin + segment.bytes;
+  blocks_.visit(begin, end, [&](const LiveBlocks::Block& block) {
+    segment.gaps += at < block.begin ? 1 : 0;
+    at = block.end;
+    ++segment.live;
+    segment.live_bytes += block.live->bytes;
+  });
+  segment.gaps += at < end ? 1 : 0;
+}
+
+// What is left of a segment that had `gaps` pieces with its other part.
+void Book::take_away(Segment& segment, const Segment& other, std::size_t gaps) {
+  segment.live -= other.live;
+  segment.live_bytes -= other.live_bytes;
+  segment.gaps = gaps - other.gaps;
 }
 
 // A freed block waits for nothing: what is active is what is allocated.
