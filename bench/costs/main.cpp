@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "allocator/measure/draws.hpp"
+#include "allocator/measure/trial.hpp"
 #include "allocator/subjects/subject.hpp"
 #include "millrace/device/ordered_device.hpp"
 #include "millrace/device/stream.hpp"
@@ -136,7 +137,7 @@ int run(std::string_view subject_name, std::string_view entry_name, std::string_
     if (row.name != subject_name || row.make == nullptr) continue;
     for (const Entry& entry : kEntries) {
       if (entry.name != entry_name || (entry.millrace && !row.millrace)) continue;
-      const auto machine = make_null_machine();
+      const auto machine = make_null_machine(Setting{}.page);
       set_current_machine(machine.get());
       {
         const auto subject = row.make(*machine, 32);

@@ -49,13 +49,20 @@ void add_churn(Cases& cases) {
     for (const bool marks : {true, false}) {
       const std::string name = std::to_string(streams) + (streams == 1 ? "-stream" : "-streams") +
                                (marks ? "-marks" : "-no-marks");
-      cases.all.push_back(
-          {.suite = "churn",
-           .name = name,
-           .run = [=](const auto& row,
-                      const auto& setting) { return churn(row, setting, streams, marks); },
-           .live = kLive,
-           .limit_seconds = 6});
+      Case each{.suite = "churn",
+                .name = name,
+                .run = [=](const auto& row,
+                           const auto& setting) { return churn(row, setting, streams, marks); },
+                .live = kLive,
+                .limit_seconds = 6};
+      cases.all.push_back(each);
+      each.name += "-32MiB-pages";
+      each.subjects = Case::For::millrace;
+      each.run = [=](const auto& row, Setting setting) {
+        setting.page = kLargePage;
+        return churn(row, setting, streams, marks);
+      };
+      cases.all.push_back(each);
     }
   }
 }

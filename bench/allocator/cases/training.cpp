@@ -50,7 +50,9 @@ void add_training(Cases& cases, const CaseOptions&) {
         {.suite = "training", .name = name, .run = [=](const auto& row, const auto& setting) {
            const auto [it, added] = recorded->try_emplace(setting.seed);
            if (added) it->second = record_loop(name, setting.seed);
-           return run_script(it->second, row, setting);
+           Setting with = setting;
+           with.page = kLargePage;
+           return run_script(it->second, row, with);
          }});
   }
 }

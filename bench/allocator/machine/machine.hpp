@@ -45,8 +45,8 @@ class Machine {
   Machine() = default;
 };
 
-/// A machine whose calls return at once.
-[[nodiscard]] std::unique_ptr<Machine> make_null_machine();
+/// A machine whose calls return at once. @param page  bytes of a page of growable ranges
+[[nodiscard]] std::unique_ptr<Machine> make_null_machine(std::size_t page);
 /// GPU `ordinal`. @throws DeviceError without CUDA or without that GPU
 [[nodiscard]] std::unique_ptr<Machine> make_cuda_machine(int ordinal);
 /// "NVIDIA H100 80GB HBM3". @throws DeviceError as above

@@ -18,7 +18,7 @@ class NullDevice final : public Device {
   bool modelled() const override { return true; }
   bool has_driver_pool() const override { return false; }
   StreamHandle per_thread_stream() override;
-  std::size_t page_bytes() const override { return NullMemory::kPage; }
+  std::size_t page_bytes() const override { return memory_.page(); }
   bool can_alias() const override { return true; }
 
   /// A handle that was never used before; `blocking` with the legacy stream.

@@ -24,6 +24,8 @@ class NullDriver final : public Driver {
 
 class NullMachine final : public Machine {
  public:
+  explicit NullMachine(std::size_t page) : memory_(page) {}
+
   Device& device() override { return device_; }
   Driver& driver() override { return driver_; }
   bool is_gpu() const override { return false; }
@@ -45,7 +47,9 @@ Machine* current = nullptr;
 
 }  // namespace
 
-std::unique_ptr<Machine> make_null_machine() { return std::make_unique<NullMachine>(); }
+std::unique_ptr<Machine> make_null_machine(std::size_t page) {
+  return std::make_unique<NullMachine>(page);
+}
 
 Machine* current_machine() noexcept { return current; }
 void set_current_machine(Machine* machine) noexcept { current = machine; }

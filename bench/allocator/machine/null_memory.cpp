@@ -22,7 +22,7 @@ bool NullMemory::take(std::size_t bytes) {
 }
 
 void* NullMemory::place(std::size_t bytes) {
-  const std::uintptr_t begin = round_up(next_, bytes < kPage ? kGranule : kPage);
+  const std::uintptr_t begin = round_up(next_, bytes < page_ ? kGranule : page_);
   if (begin + bytes > kEnd) return nullptr;
   next_ = begin + bytes;
   return reinterpret_cast<void*>(begin);
@@ -63,13 +63,13 @@ void NullMemory::free(void* address) {
 
 void* NullMemory::reserve(std::size_t bytes) {
   const std::lock_guard lock{mutex_};
-  return place(round_up(bytes, kPage));
+  return place(round_up(bytes, page_));
 }
 
 bool NullMemory::map(std::size_t bytes) {
   const std::lock_guard lock{mutex_};
   if (!take(bytes)) return false;
-  mapped_pages_ += bytes / kPage;
+  mapped_pages_ += bytes / page_;
   return true;
 }
 
@@ -81,7 +81,7 @@ void NullMemory::unmap(const void* address, std::size_t bytes) {
 void NullMemory::alias(const void* to, const void* from, std::size_t bytes) {
   const std::lock_guard lock{mutex_};
   aliased_.alias(to, from, bytes);
-  mapped_pages_ += bytes / kPage;
+  mapped_pages_ += bytes / page_;
 }
 
 std::size_t NullMemory::held() const {

@@ -16,7 +16,10 @@ namespace millrace::bench {
 class NullMemory {
  public:
   static constexpr std::size_t kTotal = std::size_t{4} << 40;
-  static constexpr std::size_t kPage = std::size_t{2} << 20;
+
+  /// @param page  bytes of a page of growable ranges
+  explicit NullMemory(std::size_t page) : page_(page) {}
+  [[nodiscard]] std::size_t page() const noexcept { return page_; }
 
   /// nullptr: there is no room.
   [[nodiscard]] void* allocate(std::size_t bytes);
@@ -45,13 +48,14 @@ class NullMemory {
   void* place(std::size_t bytes);
   void* reuse(std::size_t bytes);
 
+  const std::size_t page_;
   MappedPages pages_;
   std::pmr::unsynchronized_pool_resource pool_{&pages_};
   mutable std::mutex mutex_;
   std::uintptr_t next_ = std::uintptr_t{1} << 32;
   std::size_t held_ = 0, peak_ = 0;
   std::uint64_t mapped_pages_ = 0;
-  AliasedPages aliased_{kPage, &pool_};
+  AliasedPages aliased_{page_, &pool_};
   std::pmr::vector<Piece> pieces_{&pages_};  // by address: each comes after all before it
   std::pmr::unordered_map<std::size_t, Addresses> freed_{&pool_};
 };

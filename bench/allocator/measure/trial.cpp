@@ -41,7 +41,7 @@ Scale Scale::named(std::string_view name) {
 }
 
 std::unique_ptr<Machine> make_machine(const Setting& setting) {
-  return setting.gpu ? make_cuda_machine(*setting.gpu) : make_null_machine();
+  return setting.gpu ? make_cuda_machine(*setting.gpu) : make_null_machine(setting.page);
 }
 
 Trial::Trial(const SubjectRow& row, const Setting& setting, unsigned streams)

@@ -32,8 +32,12 @@ struct Scale {
 struct Setting {
   Scale scale;
   std::uint64_t seed = 1;
-  std::optional<int> gpu;  ///< nothing: a device whose calls return at once
+  std::optional<int> gpu;                   ///< nothing: a device whose calls return at once
+  std::size_t page = std::size_t{2} << 20;  ///< of that device, in bytes
 };
+
+/// A page of growable ranges on a GPU with 32 GiB or more.
+constexpr std::size_t kLargePage = std::size_t{32} << 20;
 
 /// What a repetition found. What it did not get to is left out.
 struct Measured {
