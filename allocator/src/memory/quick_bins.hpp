@@ -20,7 +20,7 @@ class QuickBins {
  public:
   /** @brief Bytes of a request (rounded), and where their bin is. */
   struct Size : BinSize {
-    Size(std::size_t bytes) noexcept  // NOLINT: in place of bytes
+    [[gnu::always_inline]] Size(std::size_t bytes) noexcept  // NOLINT: in place of bytes
         : BinSize(is_small(bytes) ? ClassBins::size_of(bytes) : ExactBins::size_of(bytes)) {}
     [[nodiscard]] bool small() const noexcept { return is_small(bytes); }
   };
