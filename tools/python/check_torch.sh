@@ -4,7 +4,7 @@
 #   tools/python/check_torch.sh FOLDER
 #   SCHEDULES=gpu tools/python/check_torch.sh FOLDER
 #
-# FOLDER/venv has torch (2.14.1 is put there if nothing is: 5.6 GB). The program and the library are those of BUILD
+# FOLDER/venv has torch (TORCH_VERSION, 2.14.1, is put there if nothing is: 5.6 GB). The program and the library are those of BUILD
 # (build/dev). Not a part of CI. Under each schedule, with the code unchanged: a transformer and a DLRM with a side
 # stream; statistics and history against the snapshot, PyTorch's own tools on it, pools, graphs, out of memory. With
 # Millrace the names of the statistics and the requested bytes have to be those of PyTorch's allocator. Then what a

@@ -26,7 +26,7 @@ if ! "$python" -c 'import importlib.metadata as m; m.version("torch")' 2>/dev/nu
     echo "$TORCH_PYTHON has no PyTorch"
     exit 4
   fi
-  "$python" -m pip install --quiet --no-cache-dir torch==2.14.1 numpy
+  "$python" -m pip install --quiet --no-cache-dir "torch==${TORCH_VERSION:-2.14.1}" numpy
 fi
 
 mkdir -p "$folder/site/millrace-0.dist-info"

@@ -2,7 +2,7 @@
 // Millrace's.
 //
 // Built against the PyTorch that is installed, by millrace.torch at its first use. The base class
-// differs between PyTorch 2.9 and 2.14. Functions without `override` are virtual in some of these
+// differs between PyTorch 2.9 and 2.15. Functions without `override` are virtual in some of these
 // versions only, or have other parameters there: all forms are here, and each version takes its
 // own.
 
@@ -13,6 +13,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <array>
@@ -167,6 +168,7 @@ class Allocator final : public native::CUDAAllocator {
   void resetAccumulatedStats(DeviceIndex gpu) override { memory(gpu).reset_sums(); }
   void resetPeakStats(DeviceIndex gpu) override { memory(gpu).reset_peaks(); }
 
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR > 9  // 2.9 lacks the type
   std::vector<native::StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex gpu) {
     std::vector<native::StreamSegmentSize> sizes;
     for (const millrace::TorchSegment& segment : memory(gpu).segments()) {
@@ -174,6 +176,7 @@ class Allocator final : public native::CUDAAllocator {
     }
     return sizes;
   }
+#endif
 
   native::SnapshotInfo snapshot(MempoolId_t pool, bool with_traces) {
     return snapshot_of(pool, with_traces);

@@ -1,4 +1,4 @@
-// Millrace's records as PyTorch's. PyTorch 2.9 to 2.14 differ in fields: each is filled where it
+// Millrace's records as PyTorch's. PyTorch 2.9 to 2.15 differ in fields: each is filled where it
 // is.
 #pragma once
 
