@@ -12,9 +12,7 @@ CUstream_st* default_stream(Default meaning) { return find_stream(nullptr, meani
 cudaError_t copy_bytes(CUstream_st* stream, const void* to, const void* from, std::size_t bytes,
                        cudaMemcpyKind kind, Host host) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  const Memory& memory = runtime().memory;
-  if (quick() && to != nullptr && from != nullptr &&
-      plainly_allowed(kind, memory.on_device(to), memory.on_device(from))) {
+  if (quick() && to != nullptr && from != nullptr && plainly_allowed(kind, to, from)) {
     perform(CopyWork{plane(to), plane(from), bytes, 1, 1, Direction::on_device, kind, {}});
     return cudaSuccess;
   }
