@@ -42,6 +42,18 @@ cudaMemPool_t make_pool(const Place& place) {
   return pool;
 }
 
+void give_access(cudaMemPool_t pool, const cudaMemLocation& gpu) {
+  const cudaMemAccessDesc access{gpu, cudaMemAccessFlagsProtReadWrite};
+  CUDA_OK(cudaMemPoolSetAccess(pool, &access, 1));
+}
+
+/** A pool that the GPU may use: pinned ones give it no access by themselves. */
+cudaMemPool_t make_usable_pool(const Place& place) {
+  const cudaMemPool_t pool = make_pool(place);
+  if (place.type == cudaMemAllocationTypePinned) give_access(pool, kGpu);
+  return pool;
+}
+
 std::uint64_t attribute(cudaMemPool_t pool, cudaMemPoolAttr which) {
   std::uint64_t value = 0;
   CUDA_OK(cudaMemPoolGetAttribute(pool, which, &value));
@@ -68,7 +80,7 @@ TEST_CASE("the host and a GPU see what the other wrote to memory of a pool of th
   for (const Place& place : kPlaces) {
     CAPTURE(place.type, place.location.type);
     const Stream stream;
-    const cudaMemPool_t pool = make_pool(place);
+    const cudaMemPool_t pool = make_usable_pool(place);
     unsigned char* const block = take(pool, 4096, stream);
     CUDA_OK(cudaMemsetAsync(block, 7, 4096, stream));
     CUDA_OK(cudaStreamSynchronize(stream));
@@ -119,7 +131,7 @@ TEST_CASE("a pool of the host reuses memory in the order of its streams, and giv
     const Stream owner;
     const Stream other;
     const Event event;
-    const cudaMemPool_t pool = make_pool(place);
+    const cudaMemPool_t pool = make_usable_pool(place);
     constexpr std::size_t kBytes = 32 << 20;
     unsigned char* const first = take(pool, kBytes, owner);
     for (int i = 0; i < 4; ++i) CUDA_OK(cudaMemsetAsync(first, i, kBytes, owner));
@@ -210,8 +222,7 @@ TEST_CASE("a pool of the host gives access to the host; GPUs get it if the progr
     CHECK(flags == cudaMemAccessFlagsProtReadWrite);
     CUDA_OK(cudaMemPoolGetAccess(&flags, pool, &gpu));
     CHECK(flags == (managed ? cudaMemAccessFlagsProtReadWrite : cudaMemAccessFlagsProtNone));
-    const cudaMemAccessDesc access{gpu, cudaMemAccessFlagsProtReadWrite};
-    CUDA_OK(cudaMemPoolSetAccess(pool, &access, 1));
+    give_access(pool, gpu);
     CUDA_OK(cudaMemPoolGetAccess(&flags, pool, &gpu));
     CHECK(flags == cudaMemAccessFlagsProtReadWrite);
     CUDA_OK(cudaMemPoolDestroy(pool));
