@@ -298,9 +298,54 @@ TEST_CASE("rows without a pitch lie side by side, and a pitch below the width is
   CHECK(read(block.get(), 12) == std::vector<unsigned char>(source.begin(), source.end()));
   rows.dstPitch = 3;
   CHECK(driver("cuMemcpy2D", static_cast<const CUDA_MEMCPY2D*>(&rows)) == kInvalidValue);
-  rows.dstPitch = 0;
-  rows.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-  CHECK(driver("cuMemcpy2D", static_cast<const CUDA_MEMCPY2D*>(&rows)) == kNotSupported);
+}
+
+TEST_CASE("a copy from or to a CUDA array that is not given is refused") {
+  const Stream stream;
+  const DeviceBlock block{64};
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  DRIVER_OK("cuGraphCreate", &graph, 0U);
+  // Whether every function that copies returns `error` for this box of one row.
+  const auto all_return = [&](const CUDA_MEMCPY3D& box, int error) {
+    CUDA_MEMCPY2D rows{};
+    rows.srcMemoryType = box.srcMemoryType;
+    rows.srcDevice = box.srcDevice;
+    rows.srcArray = box.srcArray;
+    rows.dstMemoryType = box.dstMemoryType;
+    rows.dstDevice = box.dstDevice;
+    rows.dstArray = box.dstArray;
+    rows.WidthInBytes = box.WidthInBytes;
+    rows.Height = box.Height;
+    using Rows = const CUDA_MEMCPY2D*;
+    using Box = const CUDA_MEMCPY3D*;
+    const auto handle = static_cast<CUstream>(stream);
+    return driver("cuMemcpy2D", Rows{&rows}) == error &&
+           driver("cuMemcpy2DUnaligned", Rows{&rows}) == error &&
+           driver("cuMemcpy2DAsync", Rows{&rows}, handle) == error &&
+           driver("cuMemcpy3D", Box{&box}) == error &&
+           driver("cuMemcpy3DAsync", Box{&box}, handle) == error &&
+           driver("cuGraphAddMemcpyNode", &node, graph, static_cast<const CUgraphNode*>(nullptr),
+                  std::size_t{0}, Box{&box}, current()) == error;
+  };
+  CUDA_MEMCPY3D box{};
+  box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  box.srcDevice = address_of(block.get());
+  box.dstDevice = address_of(block.get() + 32);
+  box.WidthInBytes = 4;
+  box.Height = box.Depth = 1;
+  REQUIRE(all_return(box, 0));
+  for (auto* const type : {&box.srcMemoryType, &box.dstMemoryType}) {
+    *type = CU_MEMORYTYPE_ARRAY;
+    CHECK(all_return(box, kInvalidValue));
+    if (is_virtual()) {  // it has no arrays: any address is one that it does not know
+      box.srcArray = box.dstArray = reinterpret_cast<decltype(box.srcArray)>(block.get());
+      CHECK(all_return(box, kNotSupported));
+      box.srcArray = box.dstArray = nullptr;
+    }
+    *type = CU_MEMORYTYPE_DEVICE;
+  }
+  DRIVER_OK("cuGraphDestroy", graph);
 }
 
 TEST_CASE("memory of a pool is in it until the driver frees it in a stream's order") {

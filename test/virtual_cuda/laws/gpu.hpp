@@ -13,6 +13,18 @@
 
 namespace millrace::test {
 
+/// Whether the laws are asked of the virtual runtime, and not of NVIDIA's.
+inline bool is_virtual() {
+  static const bool known = [] {
+    const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
+    const void* table = nullptr;
+    const bool found = cudaGetExportTable(&table, &id) == cudaSuccess;
+    static_cast<void>(cudaGetLastError());
+    return found;
+  }();
+  return known;
+}
+
 /// Whether work takes effect after its call.
 inline bool deferred() {
   const char* const schedule = std::getenv("MILLRACE_VIRTUAL");

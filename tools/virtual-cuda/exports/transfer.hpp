@@ -47,6 +47,10 @@ cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* 
 /** @brief A copy of `cudaMemcpy3DParms`. @return cudaErrorNotSupported for arrays */
 cudaError_t from_parameters(const cudaMemcpy3DParms& parameters, CopyWork& work);
 [[nodiscard]] cudaMemcpy3DParms to_parameters(const CopyWork& work);
+/** @brief Why there is no copy to or from a CUDA array. @param array  null: none was given */
+[[nodiscard]] inline cudaError_t refusal_of_array(const void* array) noexcept {
+  return array == nullptr ? cudaErrorInvalidValue : cudaErrorNotSupported;
+}
 /** @brief Checks the direction of a copy, and sets its engine. */
 cudaError_t set_direction(CopyWork& work);
 
