@@ -145,9 +145,10 @@ TEST_CASE("memory that is freed is free again, and more than there is, is refuse
 }
 
 TEST_CASE("GPUs are told apart, and data go from one to another") {
+  needs_two_gpus();
   int count = 0;
   CUDA_OK(cudaGetDeviceCount(&count));
-  REQUIRE(count == 2);
+  REQUIRE((is_virtual() ? count == 2 : count >= 2));
   int possible = 0;
   CUDA_OK(cudaDeviceCanAccessPeer(&possible, 0, 1));
   CHECK(possible == 1);
@@ -164,7 +165,7 @@ TEST_CASE("GPUs are told apart, and data go from one to another") {
   CUDA_OK(cudaMemcpyPeer(here.get(), 0, there, 1, 64));
   CHECK(read(here) == all(64, 9));
   CUDA_OK(cudaFree(there));
-  CHECK(cudaSetDevice(2) == cudaErrorInvalidDevice);
+  CHECK(cudaSetDevice(count) == cudaErrorInvalidDevice);
   CUDA_OK(cudaDeviceEnablePeerAccess(1, 0));
   CHECK(cudaDeviceEnablePeerAccess(1, 0) == cudaErrorPeerAccessAlreadyEnabled);
   CUDA_OK(cudaDeviceDisablePeerAccess(1));
@@ -173,6 +174,7 @@ TEST_CASE("GPUs are told apart, and data go from one to another") {
 }
 
 TEST_CASE("a GPU's properties and attributes agree, and its bus id finds it") {
+  needs_two_gpus();
   cudaDeviceProp all{};
   CUDA_OK(cudaGetDeviceProperties(&all, 1));
   int value = 0;
