@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <string_view>
@@ -107,6 +108,24 @@ class Block {
 };
 using DeviceBlock = Block<false>;
 using PinnedBlock = Block<true>;
+
+/// A multiple of every unit that NVIDIA's driver counts memory in: cudaMalloc takes 2 MiB, and a
+/// graph 32 MiB.
+inline constexpr std::size_t kUnit = std::size_t{32} << 20;
+
+inline std::size_t free_memory() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  CUDA_OK(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+/// Whether two amounts of free memory are the same. On an H200, 2 MiB were missing once the first
+/// graph had allocated memory, so a GPU may miss up to 4.
+inline bool same_memory(std::size_t one, std::size_t other) {
+  const std::size_t tolerated = is_virtual() ? 0 : std::size_t{4} << 20;
+  return std::max(one, other) - std::min(one, other) <= tolerated;
+}
 
 inline std::vector<unsigned char> read(const void* address, std::size_t bytes) {
   std::vector<unsigned char> data(bytes);

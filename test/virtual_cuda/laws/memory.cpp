@@ -130,10 +130,11 @@ TEST_CASE("memory that is freed is free again, and more than there is, is refuse
   CUDA_OK(cudaMemGetInfo(&before, &total));
   void* half = nullptr;
   void* other = nullptr;
-  CUDA_OK(cudaMalloc(&half, total / 2));
+  const std::size_t bytes = total / 2 / kUnit * kUnit;
+  CUDA_OK(cudaMalloc(&half, bytes));
   CUDA_OK(cudaMemGetInfo(&now, &total));
-  CHECK(before - now == total / 2);
-  CHECK(cudaMalloc(&other, total / 2 + 1) == cudaErrorMemoryAllocation);
+  CHECK(before - now == bytes);
+  CHECK(cudaMalloc(&other, total - bytes + 1) == cudaErrorMemoryAllocation);
   CHECK(other == nullptr);
   CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
   CUDA_OK(cudaFree(half));

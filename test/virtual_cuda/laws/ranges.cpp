@@ -117,13 +117,6 @@ bool out_of_reach(unsigned char* memory, std::size_t bytes, const Stream& stream
   return none;
 }
 
-std::size_t free_memory() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&free, &total));
-  return free;
-}
-
 }  // namespace
 
 TEST_CASE(
