@@ -7,7 +7,8 @@
   interop    programs that use Millrace's C interface, Thrust and cuda::mr
   interpose  programs that know nothing of Millrace, on its allocator by `millrace run`; they have to end as alone
 
-Each case is a process of its own, with a time limit. Prints the cases that failed with the end of their output. The exit
+Each case is a process of its own, with a time limit. Prints the cases that failed with the end of their output, and those
+that were skipped with the reason: laws that only the virtual runtime can be asked for, or that need a second GPU. The exit
 code is 0 if none failed.
 """
 
@@ -44,13 +45,16 @@ def ran(command, **variables):
 def result(name, code, output, wanted=0):
     status = "passed" if code == wanted else "skipped" if code == SKIPPED else "failed"
     how = f"still ran after {SECONDS} s" if code is None else f"exit {code}" + (f", wanted {wanted}" if wanted else "")
+    if status == "skipped":
+        how = next((line.removeprefix("skipped: ") for line in output.splitlines() if line.startswith("skipped: ")), how)
     return {"case": name, "status": status, **({} if status == "passed" else {"how": how, "output": output})}
 
 
 def law(bin_folder, name):
-    # The real runtime does not read this; cases then do not expect work to be done at the call.
+    # The real runtime does not read the schedule; cases then do not expect work to be done at the call.
     escaped = "".join("\\" + c if c in "\\,[]*\"" else c for c in name)
-    return result(name, *ran([bin_folder / "test_virtual_cuda_laws", escaped], MILLRACE_VIRTUAL="lag:5"))
+    return result(name, *ran([bin_folder / "test_virtual_cuda_laws", escaped], MILLRACE_VIRTUAL="lag:5",
+                             MILLRACE_LAWS_OF="nvidia"))
 
 
 def interop(bin_folder, name):
@@ -102,7 +106,9 @@ def main():
     counts = {status: sum(each["status"] == status for each in results) for status in ("passed", "failed", "skipped")}
     for each in results:
         if each["status"] != "passed":
-            print(f"{each['status']}: {each['case']}: {each['how']}\n{each['output']}\n")
+            print(f"{each['status']}: {each['case']}: {each['how']}")
+        if each["status"] == "failed":
+            print(f"{each['output']}\n")
     print(", ".join(f"{count} {status}" for status, count in counts.items()))
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:

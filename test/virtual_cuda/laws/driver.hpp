@@ -39,6 +39,7 @@ enum : int {
   kInvalidContext = 201,
   kContextIsDestroyed = 709,
   kInvalidHandle = 400,
+  kNotFound = 500,
   kNotReady = 600,
   kNotSupported = 801,
 };

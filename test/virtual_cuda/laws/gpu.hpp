@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <string_view>
@@ -13,6 +14,25 @@
 
 namespace millrace::test {
 
+/// Whether the laws are asked of the virtual runtime. Who asks NVIDIA's says so
+/// (tools/gpu-cases.py), so that a mistake in the virtual runtime cannot skip a law.
+inline bool is_virtual() {
+  const char* const asked = std::getenv("MILLRACE_LAWS_OF");
+  return asked == nullptr || asked != std::string_view{"nvidia"};
+}
+
+/// Skips a law that NVIDIA's runtime cannot be asked for.
+inline void only_virtual(const char* reason) {
+  if (!is_virtual()) SKIP(reason);
+}
+
+/// Skips a law on a machine that has one GPU. The virtual one has as many as its tests say.
+inline void needs_two_gpus() {
+  int count = 0;
+  CUDA_OK(cudaGetDeviceCount(&count));
+  if (!is_virtual() && count < 2) SKIP("it needs two GPUs");
+}
+
 /// Whether work takes effect after its call.
 inline bool deferred() {
   const char* const schedule = std::getenv("MILLRACE_VIRTUAL");
@@ -20,6 +40,7 @@ inline bool deferred() {
 }
 
 inline const MillraceVirtualCuda& virtual_cuda() {
+  only_virtual("it uses a table that only the virtual runtime has");
   static const void* const table = [] {  // host functions ask for it, and cannot call CUDA
     const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
     const void* found = nullptr;
@@ -87,6 +108,24 @@ class Block {
 };
 using DeviceBlock = Block<false>;
 using PinnedBlock = Block<true>;
+
+/// A multiple of every unit that NVIDIA's driver counts memory in: cudaMalloc takes 2 MiB, and a
+/// graph 32 MiB.
+inline constexpr std::size_t kUnit = std::size_t{32} << 20;
+
+inline std::size_t free_memory() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  CUDA_OK(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+/// Whether two amounts of free memory are the same. On an H200, 2 MiB were missing once the first
+/// graph had allocated memory, so a GPU may miss up to 4.
+inline bool same_memory(std::size_t one, std::size_t other) {
+  const std::size_t tolerated = is_virtual() ? 0 : std::size_t{4} << 20;
+  return std::max(one, other) - std::min(one, other) <= tolerated;
+}
 
 inline std::vector<unsigned char> read(const void* address, std::size_t bytes) {
   std::vector<unsigned char> data(bytes);

@@ -9,7 +9,7 @@ using namespace millrace::test;
 
 namespace {
 
-constexpr std::size_t kBytes = std::size_t{1} << 20;
+constexpr std::size_t kBytes = kUnit;
 
 /// A graph that allocates memory, fills it and does not free it.
 class Maker {
@@ -54,13 +54,6 @@ std::uint64_t amount(cudaGraphMemAttributeType which) {
   return value;
 }
 
-std::size_t free_memory() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&free, &total));
-  return free;
-}
-
 }  // namespace
 
 TEST_CASE("memory that a graph allocated stays when the graph is destroyed, until it is freed") {
@@ -82,7 +75,7 @@ TEST_CASE("memory that a graph allocated stays when the graph is destroyed, unti
   static_cast<void>(cudaGetLastError());
   CUDA_OK(cudaStreamSynchronize(stream));
   CUDA_OK(cudaDeviceGraphMemTrim(0));
-  CHECK(free_memory() == before - kBytes);
+  CHECK(same_memory(free_memory(), before - kBytes));
 }
 
 TEST_CASE("a graph with memory that is not free cannot be launched again") {

@@ -110,10 +110,8 @@ TEST_CASE("memory that a capture allocates serves every launch") {
   const PinnedBlock seen{64};
   cudaGraph_t graph = nullptr;
   void* address = nullptr;
-  std::size_t before = 0;
-  std::size_t after = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&before, &total));
+  CUDA_OK(cudaDeviceGraphMemTrim(0));
+  const std::size_t before = free_memory();
   CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   CUDA_OK(cudaMallocAsync(&address, 64, stream));
   CUDA_OK(cudaMemsetAsync(address, 6, 64, stream));
@@ -129,8 +127,9 @@ TEST_CASE("memory that a capture allocates serves every launch") {
     CHECK(seen[0] == 6);
   }
   CUDA_OK(cudaGraphExecDestroy(executable));
-  CUDA_OK(cudaMemGetInfo(&after, &total));
-  CHECK(after == before);
+  // On an H200, 34 MiB were missing: its runtime may keep them for graphs until it trims.
+  if (!is_virtual()) CUDA_OK(cudaDeviceGraphMemTrim(0));
+  CHECK(same_memory(free_memory(), before));
 }
 
 TEST_CASE("a user object lives as long as a graph that holds it") {

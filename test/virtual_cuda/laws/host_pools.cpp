@@ -18,6 +18,7 @@ struct Place {
 constexpr cudaMemLocation kNowhere{cudaMemLocationTypeInvalid, 0};
 constexpr cudaMemLocation kHost{cudaMemLocationTypeHost, 0};
 constexpr cudaMemLocation kNode{cudaMemLocationTypeHostNuma, 0};
+constexpr cudaMemLocation kCurrentNode{cudaMemLocationTypeHostNumaCurrent, 0};
 constexpr cudaMemLocation kGpu{cudaMemLocationTypeDevice, 0};
 
 const Place kPlaces[] = {
@@ -39,6 +40,18 @@ cudaMemPool_t make_pool(const Place& place) {
   CUDA_OK(cudaMemPoolCreate(&pool, &properties));
   std::uint64_t keep = ~std::uint64_t{0};
   CUDA_OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+  return pool;
+}
+
+void give_access(cudaMemPool_t pool, const cudaMemLocation& gpu) {
+  const cudaMemAccessDesc access{gpu, cudaMemAccessFlagsProtReadWrite};
+  CUDA_OK(cudaMemPoolSetAccess(pool, &access, 1));
+}
+
+/** A pool that the GPU may use: pinned ones give it no access by themselves. */
+cudaMemPool_t make_usable_pool(const Place& place) {
+  const cudaMemPool_t pool = make_pool(place);
+  if (place.type == cudaMemAllocationTypePinned) give_access(pool, kGpu);
   return pool;
 }
 
@@ -68,7 +81,7 @@ TEST_CASE("the host and a GPU see what the other wrote to memory of a pool of th
   for (const Place& place : kPlaces) {
     CAPTURE(place.type, place.location.type);
     const Stream stream;
-    const cudaMemPool_t pool = make_pool(place);
+    const cudaMemPool_t pool = make_usable_pool(place);
     unsigned char* const block = take(pool, 4096, stream);
     CUDA_OK(cudaMemsetAsync(block, 7, 4096, stream));
     CUDA_OK(cudaStreamSynchronize(stream));
@@ -98,9 +111,14 @@ TEST_CASE("memory of a pool of the host has the type of its pool, and none once 
     CHECK(known.hostPointer == block + 100);
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
-    DRIVER_OK("cuMemGetAddressRange", &base, &bytes, address_of(block + 100));
-    CHECK(base == address_of(block));
-    CHECK(bytes == 4096);
+    const int found_range = driver("cuMemGetAddressRange", &base, &bytes, address_of(block + 100));
+    if (place.type == cudaMemAllocationTypeManaged) {
+      CHECK(found_range == 0);
+      CHECK(base == address_of(block));
+      CHECK(bytes == 4096);
+    } else {
+      CHECK(found_range == kNotFound);
+    }
     cudaMemPool_t found = nullptr;
     DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&found), 17, address_of(block));
     CHECK(found == pool);
@@ -119,7 +137,7 @@ TEST_CASE("a pool of the host reuses memory in the order of its streams, and giv
     const Stream owner;
     const Stream other;
     const Event event;
-    const cudaMemPool_t pool = make_pool(place);
+    const cudaMemPool_t pool = make_usable_pool(place);
     constexpr std::size_t kBytes = 32 << 20;
     unsigned char* const first = take(pool, kBytes, owner);
     for (int i = 0; i < 4; ++i) CUDA_OK(cudaMemsetAsync(first, i, kBytes, owner));
@@ -198,7 +216,8 @@ TEST_CASE("each place has a default pool, which is current until another is set"
   CHECK(set == usual);
 }
 
-TEST_CASE("a pool of the host gives access to the host; GPUs get it if the program says so") {
+TEST_CASE(
+    "a pinned pool tells that the host has access; pools of the host tell what a GPU was given") {
   for (const Place& place : kPlaces) {
     CAPTURE(place.type, place.location.type);
     const bool managed = place.type == cudaMemAllocationTypeManaged;
@@ -207,11 +226,11 @@ TEST_CASE("a pool of the host gives access to the host; GPUs get it if the progr
     cudaMemLocation host = kHost;
     cudaMemAccessFlags flags{};
     CUDA_OK(cudaMemPoolGetAccess(&flags, pool, &host));
-    CHECK(flags == cudaMemAccessFlagsProtReadWrite);
+    // A managed pool tells only what was set, although everybody may use its memory.
+    CHECK(flags == (managed ? cudaMemAccessFlagsProtNone : cudaMemAccessFlagsProtReadWrite));
     CUDA_OK(cudaMemPoolGetAccess(&flags, pool, &gpu));
-    CHECK(flags == (managed ? cudaMemAccessFlagsProtReadWrite : cudaMemAccessFlagsProtNone));
-    const cudaMemAccessDesc access{gpu, cudaMemAccessFlagsProtReadWrite};
-    CUDA_OK(cudaMemPoolSetAccess(pool, &access, 1));
+    CHECK(flags == cudaMemAccessFlagsProtNone);
+    give_access(pool, gpu);
     CUDA_OK(cudaMemPoolGetAccess(&flags, pool, &gpu));
     CHECK(flags == cudaMemAccessFlagsProtReadWrite);
     CUDA_OK(cudaMemPoolDestroy(pool));
@@ -219,17 +238,16 @@ TEST_CASE("a pool of the host gives access to the host; GPUs get it if the progr
 }
 
 TEST_CASE("a pool of a place that does not exist is refused") {
-  for (const cudaMemLocation& nowhere : {cudaMemLocation{cudaMemLocationTypeHostNuma, 7},
-                                         cudaMemLocation{cudaMemLocationTypeHostNumaCurrent, 0}})
-    for (const cudaMemAllocationType type :
-         {cudaMemAllocationTypePinned, cudaMemAllocationTypeManaged}) {
-      CAPTURE(nowhere.type, type);
-      CHECK(create(properties_of({type, nowhere})) == cudaErrorInvalidValue);
-    }
-  CHECK(create(properties_of({cudaMemAllocationTypePinned, kNowhere})) == cudaErrorInvalidValue);
-  CHECK(create(properties_of({cudaMemAllocationTypeInvalid, kHost})) == cudaErrorInvalidValue);
-  CHECK(create(properties_of({cudaMemAllocationTypeManaged, {cudaMemLocationTypeDevice, 99}})) ==
-        cudaErrorInvalidDevice);
+  constexpr cudaMemLocation kNoNode{cudaMemLocationTypeHostNuma, 7};
+  constexpr cudaMemLocation kNoGpu{cudaMemLocationTypeDevice, 99};
+  for (const Place& place :
+       {Place{cudaMemAllocationTypePinned, kNoNode}, Place{cudaMemAllocationTypeManaged, kNoNode},
+        Place{cudaMemAllocationTypePinned, kCurrentNode},
+        Place{cudaMemAllocationTypePinned, kNowhere}, Place{cudaMemAllocationTypeInvalid, kHost},
+        Place{cudaMemAllocationTypeManaged, kNoGpu}}) {
+    CAPTURE(place.type, place.location.type);
+    CHECK(create(properties_of(place)) == cudaErrorInvalidValue);
+  }
 
   cudaMemPoolProps managed = properties_of({cudaMemAllocationTypeManaged, kNowhere});
   managed.maxSize = 1 << 20;  // documented to be 0 for managed memory
@@ -240,6 +258,17 @@ TEST_CASE("a pool of a place that does not exist is refused") {
   cudaMemPoolProps pinned = properties_of({cudaMemAllocationTypePinned, kHost});
   pinned.handleTypes = cudaMemHandleTypePosixFileDescriptor;
   CHECK(create(pinned) == cudaErrorInvalidValue);
+}
+
+TEST_CASE("a managed pool may be at the current NUMA node") {
+  const Stream stream;
+  const cudaMemPool_t pool = make_pool({cudaMemAllocationTypeManaged, kCurrentNode});
+  unsigned char* const block = take(pool, 4096, stream);
+  CUDA_OK(cudaMemsetAsync(block, 7, 4096, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CHECK(block[4095] == 7);
+  CUDA_OK(cudaFreeAsync(block, stream));
+  CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
 TEST_CASE("a pool of the host ends at its limit") {

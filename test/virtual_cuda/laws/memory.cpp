@@ -130,10 +130,11 @@ TEST_CASE("memory that is freed is free again, and more than there is, is refuse
   CUDA_OK(cudaMemGetInfo(&before, &total));
   void* half = nullptr;
   void* other = nullptr;
-  CUDA_OK(cudaMalloc(&half, total / 2));
+  const std::size_t bytes = total / 2 / kUnit * kUnit;
+  CUDA_OK(cudaMalloc(&half, bytes));
   CUDA_OK(cudaMemGetInfo(&now, &total));
-  CHECK(before - now == total / 2);
-  CHECK(cudaMalloc(&other, total / 2 + 1) == cudaErrorMemoryAllocation);
+  CHECK(before - now == bytes);
+  CHECK(cudaMalloc(&other, total - bytes + 1) == cudaErrorMemoryAllocation);
   CHECK(other == nullptr);
   CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);
   CUDA_OK(cudaFree(half));
@@ -145,9 +146,10 @@ TEST_CASE("memory that is freed is free again, and more than there is, is refuse
 }
 
 TEST_CASE("GPUs are told apart, and data go from one to another") {
+  needs_two_gpus();
   int count = 0;
   CUDA_OK(cudaGetDeviceCount(&count));
-  REQUIRE(count == 2);
+  REQUIRE((is_virtual() ? count == 2 : count >= 2));
   int possible = 0;
   CUDA_OK(cudaDeviceCanAccessPeer(&possible, 0, 1));
   CHECK(possible == 1);
@@ -164,7 +166,7 @@ TEST_CASE("GPUs are told apart, and data go from one to another") {
   CUDA_OK(cudaMemcpyPeer(here.get(), 0, there, 1, 64));
   CHECK(read(here) == all(64, 9));
   CUDA_OK(cudaFree(there));
-  CHECK(cudaSetDevice(2) == cudaErrorInvalidDevice);
+  CHECK(cudaSetDevice(count) == cudaErrorInvalidDevice);
   CUDA_OK(cudaDeviceEnablePeerAccess(1, 0));
   CHECK(cudaDeviceEnablePeerAccess(1, 0) == cudaErrorPeerAccessAlreadyEnabled);
   CUDA_OK(cudaDeviceDisablePeerAccess(1));
@@ -173,6 +175,7 @@ TEST_CASE("GPUs are told apart, and data go from one to another") {
 }
 
 TEST_CASE("a GPU's properties and attributes agree, and its bus id finds it") {
+  needs_two_gpus();
   cudaDeviceProp all{};
   CUDA_OK(cudaGetDeviceProperties(&all, 1));
   int value = 0;

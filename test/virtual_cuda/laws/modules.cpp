@@ -96,6 +96,7 @@ TEST_CASE("a function of a module computes in stream order, with its arguments i
 }
 
 TEST_CASE("a name gives the same function again, and none after its module is unloaded") {
+  only_virtual("its module has no code");
   CUfunction function = nullptr;
   {
     const LoadedModule module;
@@ -143,6 +144,7 @@ TEST_CASE("a kernel of a library is launched by the runtime as well") {
 }
 
 TEST_CASE("the block size that the driver proposes fills a multiprocessor") {
+  only_virtual("its module has no code");
   const LoadedModule module;
   const CUfunction function = module.function("sized");
   int grid = 0;

@@ -1,10 +1,13 @@
 #include <cstdint>
 
-#include "test/virtual_cuda/laws/gpu.hpp"
+#include "test/virtual_cuda/laws/driver.hpp"
 
 using namespace millrace::test;
 
 namespace {
+
+constexpr int kReadAndWrite = 3;
+constexpr int kNoAccess = 0;
 
 /** The driver's CUmemAllocationProp and CUmemAccessDesc; the toolkit declares them in cuda.h. */
 struct Properties {
@@ -18,7 +21,7 @@ struct Properties {
 struct Access {
   int location_type = 1;
   int location = 0;
-  int flags = 3;  // read and write
+  int flags = kReadAndWrite;
 };
 
 /** The driver's functions of virtual memory management, as CUDA documents them. */
@@ -54,11 +57,64 @@ struct Driver {
   }
 };
 
-std::size_t free_memory() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&free, &total));
-  return free;
+/** Three pages side by side, to which no GPU has access yet. */
+class Pages {
+ public:
+  Pages() {
+    REQUIRE(driver_.granularity(&page_, &properties_, 0) == 0);
+    REQUIRE(driver_.reserve(&range_, 3 * page_, 0, 0, 0) == 0);
+    for (std::size_t i = 0; i < 3; ++i) {
+      std::uint64_t handle = 0;
+      REQUIRE(driver_.create(&handle, page_, &properties_, 0) == 0);
+      REQUIRE(driver_.map(range_ + i * page_, page_, 0, handle, 0) == 0);
+      REQUIRE(driver_.release(handle) == 0);
+    }
+  }
+  ~Pages() {
+    driver_.unmap(range_, 3 * page_);
+    driver_.free(range_, 3 * page_);
+  }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  void set_access(std::size_t page, int flags) const {
+    const Access access{1, 0, flags};
+    REQUIRE(driver_.set_access(range_ + page * page_, page_, &access, 1) == 0);
+  }
+  [[nodiscard]] unsigned char* at(std::size_t page) const {
+    return reinterpret_cast<unsigned char*>(range_ + page * page_);
+  }
+  [[nodiscard]] std::size_t page_bytes() const { return page_; }
+
+ private:
+  Driver driver_;
+  Properties properties_;
+  std::size_t page_ = 0;
+  std::uintptr_t range_ = 0;
+};
+
+bool refused(cudaError_t error) {
+  static_cast<void>(cudaGetLastError());
+  return error == cudaErrorInvalidValue;
+}
+
+/** Whether every way to fill, write or read these bytes is refused. */
+bool out_of_reach(unsigned char* memory, std::size_t bytes, const Stream& stream) {
+  const DeviceBlock device{bytes};
+  const PinnedBlock pinned{bytes};
+  std::vector<unsigned char> pageable(bytes);
+  bool none = refused(cudaMemsetAsync(memory, 1, bytes, stream)) &&
+              refused(cudaMemset2D(memory, bytes / 2, 1, bytes / 4, 2)) &&
+              refused(cudaMemcpy2D(memory, bytes / 2, device.get(), bytes / 2, bytes / 4, 2,
+                                   cudaMemcpyDefault));
+  none = none &&
+         driver("cuMemsetD8", address_of(memory), static_cast<unsigned char>(1), bytes) ==
+             kInvalidValue &&
+         driver("cuMemcpy", address_of(memory), address_of(device.get()), bytes) == kInvalidValue;
+  for (void* const other : {static_cast<void*>(device.get()), static_cast<void*>(pinned.get()),
+                            static_cast<void*>(pageable.data())})
+    none = none && refused(cudaMemcpyAsync(memory, other, bytes, cudaMemcpyDefault, stream)) &&
+           refused(cudaMemcpy(other, memory, bytes, cudaMemcpyDefault));
+  return none;
 }
 
 }  // namespace
@@ -86,15 +142,16 @@ TEST_CASE(
   for (const std::size_t at : {0, 2})
     REQUIRE(driver.map(range + at * page, page, 0, handle, 0) == 0);
   CHECK(driver.map(range, page, 0, handle, 0) != 0);  // taken
-  for (const std::size_t at : {0, 2})
-    CHECK(driver.set_access(range + at * page, page, &access, 1) == 0);
+  CHECK(driver.set_access(range, page, &access, 1) == 0);
   CHECK(driver.set_access(range, 2 * page, &access, 1) != 0);  // a part is not mapped
   CHECK(driver.release(handle) == 0);
 
-  auto* const first = reinterpret_cast<void*>(range);
-  auto* const second = reinterpret_cast<void*>(range + 2 * page);
+  auto* const first = reinterpret_cast<unsigned char*>(range);
+  auto* const second = reinterpret_cast<unsigned char*>(range + 2 * page);
   CUDA_OK(cudaMemsetAsync(first, 7, page, stream));
   CUDA_OK(cudaStreamSynchronize(stream));
+  CHECK(out_of_reach(second, 64, stream));  // the first address has access, and only it
+  CHECK(driver.set_access(range + 2 * page, page, &access, 1) == 0);
   CHECK(read(second, 64) == all(64, 7));
   cudaPointerAttributes found{};
   CUDA_OK(cudaPointerGetAttributes(&found, second));
@@ -108,4 +165,27 @@ TEST_CASE(
   CHECK(free_memory() == before);
   CHECK(driver.free(range, 4 * page) == 0);
   CHECK(driver.free(range, 4 * page) != 0);
+}
+
+TEST_CASE("a copy or fill that touches a page without access is refused, and moves nothing") {
+  only_virtual("what NVIDIA's runtime does with a part of the memory is not known");
+  const Stream stream;
+  const Pages pages;
+  const std::size_t page = pages.page_bytes();
+  unsigned char* const last = pages.at(1) - 8;  // the last bytes before the second page
+  CHECK(out_of_reach(pages.at(0), 8, stream));
+  pages.set_access(0, kReadAndWrite);
+  CUDA_OK(cudaMemset(pages.at(0), 3, page));
+  CHECK(out_of_reach(last, 16, stream));
+  CHECK(read(last, 8) == all(8, 3));
+
+  // Rows touch the pages that they lie in, and not what lies between.
+  pages.set_access(2, kReadAndWrite);
+  CHECK(refused(cudaMemset2D(last, page, 4, 8, 3)));
+  CUDA_OK(cudaMemset2D(last, 2 * page, 4, 8, 2));
+  CHECK(read(last, 8) == all(8, 4));
+  CHECK(read(pages.at(3) - 8, 8) == all(8, 4));
+
+  pages.set_access(0, kNoAccess);
+  CHECK(out_of_reach(pages.at(0), 8, stream));
 }

@@ -12,9 +12,7 @@ CUstream_st* default_stream(Default meaning) { return find_stream(nullptr, meani
 cudaError_t copy_bytes(CUstream_st* stream, const void* to, const void* from, std::size_t bytes,
                        cudaMemcpyKind kind, Host host) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  const Memory& memory = runtime().memory;
-  if (quick() && to != nullptr && from != nullptr &&
-      plainly_allowed(kind, memory.on_device(to), memory.on_device(from))) {
+  if (quick() && to != nullptr && from != nullptr && plainly_allowed(kind, to, from)) {
     perform(CopyWork{plane(to), plane(from), bytes, 1, 1, Direction::on_device, kind, {}});
     return cudaSuccess;
   }
@@ -26,12 +24,12 @@ struct End {
   CUmemorytype type;
   const void* host;
   CUdeviceptr device;
+  const void* array;
   std::size_t x, y, z, pitch, height;
 };
 
-/** @return cudaErrorNotSupported for arrays */
 cudaError_t plane_of(const End& end, std::size_t width, std::size_t rows, Plane& out) {
-  if (end.type == CU_MEMORYTYPE_ARRAY) return cudaErrorNotSupported;
+  if (end.type == CU_MEMORYTYPE_ARRAY) return refusal_of_array(end.array);
   if (end.type != CU_MEMORYTYPE_HOST && end.type != CU_MEMORYTYPE_DEVICE &&
       end.type != CU_MEMORYTYPE_UNIFIED)
     return cudaErrorInvalidValue;
@@ -61,20 +59,20 @@ cudaError_t copy_ends(CUstream_st* stream, const End& to, const End& from, std::
 cudaError_t copy_rows(CUstream_st* stream, const CUDA_MEMCPY2D* all, Host host) {
   if (all == nullptr) return cudaErrorInvalidValue;
   return copy_ends(stream,
-                   {all->dstMemoryType, all->dstHost, all->dstDevice, all->dstXInBytes, all->dstY,
-                    0, all->dstPitch, 0},
-                   {all->srcMemoryType, all->srcHost, all->srcDevice, all->srcXInBytes, all->srcY,
-                    0, all->srcPitch, 0},
+                   {all->dstMemoryType, all->dstHost, all->dstDevice, all->dstArray,
+                    all->dstXInBytes, all->dstY, 0, all->dstPitch, 0},
+                   {all->srcMemoryType, all->srcHost, all->srcDevice, all->srcArray,
+                    all->srcXInBytes, all->srcY, 0, all->srcPitch, 0},
                    all->WidthInBytes, all->Height, 1, host);
 }
 
 cudaError_t copy_box(CUstream_st* stream, const CUDA_MEMCPY3D* all, Host host) {
   if (all == nullptr) return cudaErrorInvalidValue;
   return copy_ends(stream,
-                   {all->dstMemoryType, all->dstHost, all->dstDevice, all->dstXInBytes, all->dstY,
-                    all->dstZ, all->dstPitch, all->dstHeight},
-                   {all->srcMemoryType, all->srcHost, all->srcDevice, all->srcXInBytes, all->srcY,
-                    all->srcZ, all->srcPitch, all->srcHeight},
+                   {all->dstMemoryType, all->dstHost, all->dstDevice, all->dstArray,
+                    all->dstXInBytes, all->dstY, all->dstZ, all->dstPitch, all->dstHeight},
+                   {all->srcMemoryType, all->srcHost, all->srcDevice, all->srcArray,
+                    all->srcXInBytes, all->srcY, all->srcZ, all->srcPitch, all->srcHeight},
                    all->WidthInBytes, all->Height, all->Depth, host);
 }
 

@@ -63,11 +63,10 @@ cudaError_t set_kernel(CUgraphExec executable, CUgraphNode node, const CUDA_KERN
   return MILLRACE_AS(cudaGraphExecKernelNodeSetParams, executable, node, &parameters);
 }
 
-/** @return cudaErrorNotSupported for arrays */
 cudaError_t copy_parameters(const CUDA_MEMCPY3D* all, cudaMemcpy3DParms& out) {
   if (all == nullptr) return cudaErrorInvalidValue;
-  if (all->srcMemoryType == CU_MEMORYTYPE_ARRAY || all->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-    return cudaErrorNotSupported;
+  if (all->srcMemoryType == CU_MEMORYTYPE_ARRAY) return refusal_of_array(all->srcArray);
+  if (all->dstMemoryType == CU_MEMORYTYPE_ARRAY) return refusal_of_array(all->dstArray);
   const auto end = [&](CUmemorytype type, const void* host, CUdeviceptr device, std::size_t pitch,
                        std::size_t height) {
     const void* const base = type == CU_MEMORYTYPE_HOST ? host : pointer(device);

@@ -130,7 +130,10 @@ cudaError_t pointer_attributes_of(unsigned count, const CUpointer_attribute* whi
 cudaError_t address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
   const Lock lock = lock_engine();
   const Known known = know(pointer(address));
-  if (known.attributes.type == cudaMemoryTypeUnregistered) return cudaErrorSymbolNotFound;
+  // As with the driver of NVIDIA, memory of a pinned pool of the host has no range.
+  const bool pinned_pool = known.pool != nullptr && known.pool->kind() == Memory::Kind::pinned;
+  if (known.attributes.type == cudaMemoryTypeUnregistered || pinned_pool)
+    return cudaErrorSymbolNotFound;
   if (base != nullptr) *base = known.range.begin;
   if (bytes != nullptr) *bytes = known.range.bytes;
   return cudaSuccess;

@@ -9,9 +9,9 @@ namespace {
 
 /** The usual copy under the schedule `instant`: done without describing it to anyone. */
 bool copied_at_once(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (!quick() || to == nullptr || from == nullptr || !plainly_allowed(kind, to, from))
+    return false;
   const Memory& memory = runtime().memory;
-  if (!quick() || to == nullptr || from == nullptr) return false;
-  if (!plainly_allowed(kind, memory.on_device(to), memory.on_device(from))) return false;
   std::memmove(memory.data(to), memory.data(from), bytes);
   return true;
 }
@@ -81,7 +81,7 @@ cudaError_t copy_from_symbol(CUstream_st* stream, void* to, const void* symbol, 
 
 cudaError_t fill_row(CUstream_st* stream, void* to, int value, std::size_t bytes, Host host) {
   const Memory& memory = runtime().memory;
-  if (stream != nullptr && quick() && memory.on_device(to)) {
+  if (stream != nullptr && quick() && memory.in_gpu(to)) {
     std::memset(memory.data(to), value, bytes);
     return cudaSuccess;
   }

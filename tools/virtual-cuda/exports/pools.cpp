@@ -103,12 +103,23 @@ cudaError_t find_place(PoolPlace& place, const cudaMemLocation& location,
   return cudaErrorInvalidValue;
 }
 
+// NVIDIA's runtime makes a managed pool at the current NUMA node, of which the host has one. For a
+// GPU that does not exist it has another error than for other pools.
+cudaError_t find_place_of_managed(PoolPlace& place, cudaMemLocation location) {
+  if (location.type == cudaMemLocationTypeHostNumaCurrent)
+    location = {cudaMemLocationTypeHostNuma, 0};
+  const cudaError_t error = find_place(place, location, cudaMemAllocationTypeManaged);
+  return error == cudaErrorInvalidDevice ? cudaErrorInvalidValue : error;
+}
+
 cudaError_t create(cudaMemPool_t* made, const cudaMemPoolProps* properties) {
   if (made == nullptr || properties == nullptr) return cudaErrorInvalidValue;
   PoolPlace place;
-  const cudaError_t error = find_place(place, properties->location, properties->allocType);
+  const bool managed = properties->allocType == cudaMemAllocationTypeManaged;
+  const cudaError_t error = managed
+                                ? find_place_of_managed(place, properties->location)
+                                : find_place(place, properties->location, properties->allocType);
   if (error != cudaSuccess) return error;
-  const bool managed = place.type == cudaMemAllocationTypeManaged;
   const bool shared = properties->handleTypes != cudaMemHandleTypeNone;
   if (managed && (shared || properties->maxSize != 0)) return cudaErrorInvalidValue;
   if (shared && place.location.type == cudaMemLocationTypeHost) return cudaErrorInvalidValue;
@@ -286,14 +297,13 @@ cudaError_t get_access(cudaMemAccessFlags* flags, cudaMemPool_t pool,
     return cudaErrorInvalidDevice;
   const Lock lock = lock_engine();
   const auto gpu = static_cast<unsigned>(location->id);
-  const bool own = pool->place.on_gpu() && gpu == pool->device;
-  const bool managed = pool->place.type == cudaMemAllocationTypeManaged;
-  *flags = cudaMemAccessFlagsProtNone;
-  if (on_host || own || managed) {
-    *flags = cudaMemAccessFlagsProtReadWrite;
-  } else if (const auto entry = pool->access.find(gpu); entry != pool->access.end()) {
-    *flags = entry->second;
-  }
+  const bool own =
+      on_host ? pool->kind() == Memory::Kind::pinned : pool->place.on_gpu() && gpu == pool->device;
+  // Everybody may use managed memory; its pool tells only what was set.
+  const auto set = on_host ? pool->access.end() : pool->access.find(gpu);
+  *flags = own                         ? cudaMemAccessFlagsProtReadWrite
+           : set != pool->access.end() ? set->second
+                                       : cudaMemAccessFlagsProtNone;
   return cudaSuccess;
 }
 

@@ -1,5 +1,6 @@
 #include "exports/transfer.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "check/checker.hpp"
@@ -44,6 +45,25 @@ void wait_for(Lock& lock, const CUstream_st& stream, const OperationRef& last) {
   if (Checker* const check = checker()) check->synchronized(stream);
 }
 
+bool mapped(const Plane& plane) { return runtime().memory.in_range(plane.base); }
+
+bool lacks_access(const Access& access) {
+  return runtime().memory.in_range(access.address) &&
+         !runtime().ranges.accessible(reinterpret_cast<std::uintptr_t>(access.address),
+                                      access.bytes);
+}
+
+// Whether no GPU has access to some of the mapped memory. Memory of other kinds needs no access.
+template <typename Work>
+bool some_lacks_access(const Work& work) {
+  const std::vector<Access> all = accesses_of(work);
+  return std::any_of(all.begin(), all.end(), [](const Access& one) { return lacks_access(one); });
+}
+bool lacks_access(const CopyWork& work) {
+  return (mapped(work.to) || mapped(work.from)) && some_lacks_access(work);
+}
+bool lacks_access(const FillWork& work) { return mapped(work.to) && some_lacks_access(work); }
+
 bool empty(const CopyWork& work) { return work.bytes() == 0; }
 
 }  // namespace
@@ -78,9 +98,7 @@ cudaError_t copy(CUstream_st* stream, CopyWork work, Host host) {
     return cudaErrorInvalidMemcpyDirection;
   if (empty(work)) return cudaSuccess;
   if (work.to.base == nullptr || work.from.base == nullptr) return cudaErrorInvalidValue;
-  const Memory& memory = runtime().memory;
-  if (quick() && plainly_allowed(work.kind, memory.on_device(work.to.base),
-                                 memory.on_device(work.from.base))) {
+  if (quick() && plainly_allowed(work.kind, work.to.base, work.from.base)) {
     perform(work);
     return cudaSuccess;
   }
@@ -89,6 +107,8 @@ cudaError_t copy(CUstream_st* stream, CopyWork work, Host host) {
   if (const cudaError_t error = set_direction(work); error != cudaSuccess) return error;
   if (stream->capture != nullptr)
     return host == Host::waits ? check_wait(*stream) : submit(lock, *stream, std::move(work));
+  if (lacks_access(work)) return cudaErrorInvalidValue;
+  const Memory& memory = runtime().memory;
   const Kind to = memory.kind_of(work.to.base);
   const Kind from = memory.kind_of(work.from.base);
   const bool to_host = to != Kind::device;
@@ -117,7 +137,7 @@ cudaError_t fill(CUstream_st* stream, FillWork work, Host host) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (work.bytes() == 0) return cudaSuccess;
   if (work.to.base == nullptr) return cudaErrorInvalidValue;
-  if (quick() && runtime().memory.on_device(work.to.base)) {
+  if (quick() && runtime().memory.in_gpu(work.to.base)) {
     perform(work);
     return cudaSuccess;
   }
@@ -127,6 +147,7 @@ cudaError_t fill(CUstream_st* stream, FillWork work, Host host) {
   if (to == Kind::pageable) return cudaErrorInvalidValue;
   const bool wait = host == Host::waits && to != Kind::device;
   if (wait && stream->capture != nullptr) return check_wait(*stream);
+  if (stream->capture == nullptr && lacks_access(work)) return cudaErrorInvalidValue;
   OperationRef made;
   const cudaError_t error = submit(lock, *stream, work, {}, &made);
   if (error == cudaSuccess && wait) wait_for(lock, *stream, made);

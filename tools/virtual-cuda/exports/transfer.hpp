@@ -19,9 +19,14 @@ cudaError_t fill(CUstream_st* stream, FillWork work, Host host);
 cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* from,
                        const std::size_t* bytes, std::size_t count, std::size_t* failed);
 
-/** @brief Whether the addresses alone show that CUDA allows a copy. */
-[[nodiscard]] inline bool plainly_allowed(cudaMemcpyKind kind, bool to_device,
-                                          bool from_device) noexcept {
+/** @brief Whether the addresses alone show that CUDA allows a copy. Those of mapped memory do not:
+ *         it may lack access. */
+[[nodiscard]] inline bool plainly_allowed(cudaMemcpyKind kind, const void* to,
+                                          const void* from) noexcept {
+  const Memory& memory = runtime().memory;
+  if (memory.in_range(to) || memory.in_range(from)) return false;
+  const bool to_device = memory.in_gpu(to);
+  const bool from_device = memory.in_gpu(from);
   switch (kind) {
     case cudaMemcpyHostToHost:
       return !to_device && !from_device;
@@ -42,6 +47,10 @@ cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* 
 /** @brief A copy of `cudaMemcpy3DParms`. @return cudaErrorNotSupported for arrays */
 cudaError_t from_parameters(const cudaMemcpy3DParms& parameters, CopyWork& work);
 [[nodiscard]] cudaMemcpy3DParms to_parameters(const CopyWork& work);
+/** @brief Why there is no copy to or from a CUDA array. @param array  null: none was given */
+[[nodiscard]] inline cudaError_t refusal_of_array(const void* array) noexcept {
+  return array == nullptr ? cudaErrorInvalidValue : cudaErrorNotSupported;
+}
 /** @brief Checks the direction of a copy, and sets its engine. */
 cudaError_t set_direction(CopyWork& work);
 

@@ -56,6 +56,10 @@ class Memory {
   [[nodiscard]] bool in_gpu(const void* address) const noexcept {
     return reinterpret_cast<std::uintptr_t>(address) - base_ < stride_ * spaces_.size();
   }
+  /** @brief Whether `address` lies where programs reserve ranges. */
+  [[nodiscard]] bool in_range(const void* address) const noexcept {
+    return on_device(address) && !in_gpu(address);
+  }
   /** @brief The GPU that `address`, which is `on_device`, belongs to; 0 if nothing is mapped there.
    */
   [[nodiscard]] unsigned gpu_of(const void* address) const;

@@ -1,5 +1,6 @@
 #include "memory/ranges.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 
@@ -99,6 +100,19 @@ std::optional<cudaMemAccessFlags> Ranges::access(std::uintptr_t address, unsigne
   if (mapping == mappings_.end()) return std::nullopt;
   const auto given = mapping->second.access.find(gpu);
   return given == mapping->second.access.end() ? cudaMemAccessFlagsProtNone : given->second;
+}
+
+bool Ranges::accessible(std::uintptr_t address, std::size_t bytes) const {
+  const auto allows = [](const auto& given) { return given.second != cudaMemAccessFlagsProtNone; };
+  const std::uintptr_t end = address + bytes;
+  while (address < end) {
+    const auto entry = find(address);
+    if (entry == mappings_.end()) return false;
+    const Mapping& mapping = entry->second;
+    if (std::none_of(mapping.access.begin(), mapping.access.end(), allows)) return false;
+    address = entry->first + mapping.bytes;
+  }
+  return true;
 }
 
 std::optional<Memory::Range> Ranges::mapping(std::uintptr_t address) const {

@@ -35,6 +35,9 @@ class Ranges {
   [[nodiscard]] std::optional<cudaMemAccessFlags> access(std::uintptr_t address,
                                                          unsigned gpu) const;
 
+  /** @brief Whether something is mapped at each of the bytes, and a GPU has access to it. */
+  [[nodiscard]] bool accessible(std::uintptr_t address, std::size_t bytes) const;
+
   /** @brief The mapping that holds `address`. */
   [[nodiscard]] std::optional<Memory::Range> mapping(std::uintptr_t address) const;
   /** @brief Another reference to the memory that is mapped at `address`. @return its handle */
