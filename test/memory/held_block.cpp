@@ -1,4 +1,4 @@
-// PyTorch's way holds the block that was freed last: nobody sees that.
+// PyTorch's way holds the block that each stream freed last: nobody sees that.
 
 #include <map>
 #include <random>
@@ -25,12 +25,14 @@ struct TorchBench : Bench {
   CachingAllocator allocator;
 };
 
-/// Pairs of one size, other sizes between them, two streams and recorded uses.
+/// Pairs of one size, other sizes between them, several streams in turn and recorded uses.
 /// @param looks  somebody looks at the allocator after each call, so that nothing stays held
 std::vector<Seen> run_held(std::uint64_t seed, const Policy& policy, bool looks) {
   TorchBench bench{policy};
   CachingAllocator& allocator = bench.allocator;
+  if (policy.collect_threshold > 0) allocator.set_limit(1 * GiB);
   std::mt19937_64 random{seed};
+  const std::uint64_t others = seed % 2 == 0 ? 8 : 2;  // one call in so many is for another stream
   constexpr std::size_t kSizes[] = {512,     3 * KiB, 100 * KiB, 900 * KiB,
                                     2 * MiB, 5 * MiB, 11 * MiB,  30 * MiB};
   std::vector<void*> live;
@@ -41,7 +43,7 @@ std::vector<Seen> run_held(std::uint64_t seed, const Policy& policy, bool looks)
     if (looks) allocator.check_invariants();
   };
   for (int step = 0; step < 2000; ++step) {
-    const StreamRef stream = random() % 8 == 0 ? bench.copy.ref() : bench.main.ref();
+    const StreamRef stream = random() % others == 0 ? bench.copy.ref() : bench.main.ref();
     if (random() % 3 == 0) bytes = kSizes[random() % std::size(kSizes)];
     if (live.size() < 3 || (random() % 2 == 0 && live.size() < 12)) {
       live.push_back(allocator.allocate(bytes, stream));
@@ -65,15 +67,33 @@ std::vector<Seen> run_held(std::uint64_t seed, const Policy& policy, bool looks)
 }  // namespace
 
 TEST_CASE("PyTorch's way gives out the same blocks whether or not anybody looks in between") {
-  Policy expandable = Policy::torch(), limited = Policy::torch();
+  Policy expandable = Policy::torch(), limited = Policy::torch(), collecting = Policy::torch();
   expandable.growable_ranges = true;
   limited.max_split = 20 * MiB;
-  for (const Policy& policy : {Policy::torch(), expandable, limited}) {
+  collecting.collect_threshold = 0.25;
+  for (const Policy& policy : {Policy::torch(), expandable, limited, collecting}) {
     for (std::uint64_t round = 0; round < 20; ++round) {
-      CAPTURE(seed(), round, policy.growable_ranges, policy.max_split);
+      CAPTURE(seed(), round, policy.growable_ranges, policy.max_split, policy.collect_threshold);
       REQUIRE(run_held(seed() + round, policy, true) == run_held(seed() + round, policy, false));
     }
   }
+}
+
+TEST_CASE("PyTorch's way: each stream may have back what it freed last, in any order") {
+  TorchBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  void* const on_main = allocator.allocate(4 * KiB, bench.main);
+  void* const on_copy = allocator.allocate(4 * KiB, bench.copy);
+  allocator.deallocate(on_main);
+  allocator.deallocate(on_copy);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(allocator.allocate(4 * KiB, bench.main) == on_main);
+    CHECK(allocator.allocate(4 * KiB, bench.copy) == on_copy);
+    allocator.deallocate(on_main);
+    allocator.deallocate(on_copy);
+  }
+  CHECK(allocator.statistics().bytes.allocated.current == 0);
+  allocator.check_invariants();
 }
 
 TEST_CASE("PyTorch's way: a better fit than the block that was freed last serves the request") {

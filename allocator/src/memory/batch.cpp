@@ -17,26 +17,12 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
   }
   stream = state.device.resolve(stream);
   const Marker marker = require_open("allocate", state.device, stream);
-  Front* const front = state.has_fronts ? state.fronts.find(stream.id()) : nullptr;
-  const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-  std::vector<State::Request> requests;
-  requests.reserve(sizes.size());
-  for (const std::size_t bytes : sizes) {
-    if (bytes == 0) continue;
-    State::Request request{{bytes, bytes, stream, tag, marker}, false, stream, stream.id(), marker};
-    request.front = front;
-    if (bytes > largest - state.policy.segment_multiple) {
-      State::Lock lock = state.enter();
-      state.fail(request, lock);
-    }
-    request.bytes = state.policy.round(bytes);
-    request.small = request.bytes <= state.policy.small_limit;
-    requests.push_back(request);
-  }
+  const State::PlainRequest like{0, 0, stream, tag, marker};
   std::vector<Block*> blocks;
-  blocks.reserve(requests.size());
+  blocks.reserve(sizes.size());
   try {
-    state.serve(requests, blocks);
+    const std::size_t served = state.has_fronts ? state.take_quick(sizes, like, blocks) : 0;
+    if (served < sizes.size()) state.serve(state.requests(sizes.subspan(served), like), blocks);
   } catch (...) {
     state.undo(blocks);
     throw;
@@ -47,12 +33,35 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
   }
 }
 
+// Requests for these sizes that are `like` this one otherwise.
+std::vector<CachingAllocator::State::Request> CachingAllocator::State::requests(
+    std::span<const std::size_t> sizes, const PlainRequest& like) {
+  constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
+  std::vector<Request> all;
+  all.reserve(sizes.size());
+  const StreamId lane = like.owner.id();
+  Front* const front = has_fronts ? fronts.find(lane) : nullptr;
+  for (const std::size_t bytes : sizes) {
+    if (bytes == 0) continue;
+    Request request{like, false, like.owner, lane, like.next};
+    request.requested = request.bytes = bytes;
+    request.front = front;
+    if (bytes > largest - policy.segment_multiple) {
+      Lock lock = enter();
+      fail(request, lock);
+    }
+    request.bytes = round(bytes);
+    request.small = request.bytes <= policy.small_limit;
+    all.push_back(request);
+  }
+  return all;
+}
+
 // Adds to `blocks` one for each request, and what it has got so far if it throws.
-void CachingAllocator::State::serve(std::span<const Request> requests,
+void CachingAllocator::State::serve(const std::vector<Request>& requests,
                                     std::vector<Block*>& blocks) {
-  if (has_fronts && !requests.empty()) take_quick(requests, blocks);
-  auto next = requests.begin() + static_cast<std::ptrdiff_t>(blocks.size());
-  if (next == requests.end()) return;
+  if (requests.empty()) return;
+  auto next = requests.begin();
   Lock lock = enter();
   if (!meter.known(next->tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
@@ -87,6 +96,7 @@ void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const 
   }
   StreamRef given{StreamHandle{}};
   if (stream != nullptr) given = state.device.resolve(*stream);
+  if (state.has_fronts && state.keep_batch(addresses, stream == nullptr ? nullptr : &given)) return;
   State::Lock lock = state.enter();
   std::vector<Block*> blocks = state.claim_live(addresses);
   state.free_on(blocks, stream == nullptr ? nullptr : &given, lock);

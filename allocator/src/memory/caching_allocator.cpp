@@ -42,19 +42,21 @@ Block* CachingAllocator::State::live_block(const char* call, const void* address
   return block;
 }
 
-// What the owner's front did not serve. `ask_front`: it served nothing at that moment.
-void* CachingAllocator::State::serve_elsewhere(PlainRequest plain, StreamRef first_user,
+// What the owner's front did not serve. `next`: the owner's next marker. `ask_front`: it served
+// nothing at that moment. Each argument is a word, so that the fast path builds no request in
+// memory, and this path does not wait for one that was just written.
+void* CachingAllocator::State::serve_elsewhere(std::size_t bytes, StreamRef owner,
+                                               StreamRef first_user, Tag tag, Marker next,
                                                bool ask_front) {
-  const StreamRef owner = plain.owner;
   const bool same = first_user.id() == owner.id();
-  const Marker next_of_user = same ? plain.next : require_open("allocate", device, first_user);
-  Request request{plain, false, first_user, {}, next_of_user};
+  const Marker next_of_user = same ? next : require_open("allocate", device, first_user);
+  Request request{{bytes, bytes, owner, tag, next}, false, first_user, {}, next_of_user};
   constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-  if (plain.requested > largest - policy.segment_multiple) {
+  if (bytes > largest - policy.segment_multiple) {
     Lock lock = enter();
     fail(request, lock);
   }
-  request.bytes = round(plain.requested);
+  request.bytes = round(bytes);
   request.small = request.bytes <= policy.small_limit;
   request.lane = policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
   if (has_fronts) request.front = fronts.find(request.lane);
@@ -155,8 +157,7 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
   block->state = BlockState::live;
   block->spare = spare_of(*block, request.bytes);
   block->tag = request.tag;
-  block->live = {next_id.fetch_add(1, std::memory_order_relaxed), request.requested, request.owner,
-                 request.next, nullptr};
+  block->live = {new_id(), request.requested, request.owner, request.next, nullptr};
   if (user != owner) {
     Company& company = company_of(*block);
     company.user = user;

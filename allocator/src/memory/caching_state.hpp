@@ -119,9 +119,18 @@ struct CachingAllocator::State : GraphMemory {
     return granule_bits != 0 ? (bytes + granule_bits) & ~granule_bits : policy.round(bytes);
   }
 
+  /** @brief Of an allocation that no front serves. Under the lock. */
+  [[nodiscard]] std::uint64_t new_id() noexcept {
+    if (has_fronts) return next_id.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t id = next_id.load(std::memory_order_relaxed);  // nobody else takes any
+    next_id.store(id + 1, std::memory_order_relaxed);
+    return id;
+  }
+
   // caching_allocator.cpp: giving out
   void* serve(const Request& request, bool ask_front);
-  [[nodiscard]] void* serve_elsewhere(PlainRequest plain, StreamRef first_user, bool ask_front);
+  [[nodiscard]] void* serve_elsewhere(std::size_t bytes, StreamRef owner, StreamRef first_user,
+                                      Tag tag, Marker next, bool ask_front);
   void hand_out(const Request& request, Block* block, bool was_own);
   Block* find(const Request& request, Lock& lock, bool& is_own);
   void tell_allocated(const Block& block, StreamId user);
@@ -147,7 +156,9 @@ struct CachingAllocator::State : GraphMemory {
   void merge_former_lanes();
 
   // batch.cpp: many at once
-  void serve(std::span<const Request> requests, std::vector<Block*>& blocks);
+  [[nodiscard]] std::vector<Request> requests(std::span<const std::size_t> sizes,
+                                              const PlainRequest& like);
+  void serve(const std::vector<Request>& requests, std::vector<Block*>& blocks);
   void undo(std::span<Block* const> blocks);
   [[nodiscard]] std::vector<Block*> claim_live(std::span<void* const> addresses);
   void free_on(std::span<Block*> blocks, const StreamRef* stream, Lock& lock);
@@ -174,13 +185,16 @@ struct CachingAllocator::State : GraphMemory {
 
   // front.cpp: blocks that come back as they were given out
   QuickAnswer take_quick(const PlainRequest& request, QuickBins::Size size);
-  void take_quick(std::span<const Request> requests, std::vector<Block*>& blocks);
+  std::size_t take_quick(std::span<const std::size_t> sizes, PlainRequest request,
+                         std::vector<Block*>& blocks);
   Block* pop_quick(Turns::Turn& turn, Front& front, const PlainRequest& request,
                    QuickBins::Size size);
   Block* take_quick_alone(const Request& request);
   Kept keep_quick(void* address, const StreamRef* stream);
   Kept keep_plain(Turns::Turn& turn, Front& front, Block* block, Point point);
   void keep_quick(std::span<Block*> blocks, const StreamRef* stream);
+  bool keep_batch(std::span<void* const> addresses, const StreamRef* stream);
+  bool claim_plain(std::span<void* const> addresses, StreamId owner, std::vector<Block*>& claimed);
   bool keep_quick_alone(Block* block, StreamRef stream);
   bool wait_in_front(Block* block);
   [[nodiscard]] bool may_wait_in_front(const Block& block) const noexcept;
@@ -223,9 +237,23 @@ struct CachingAllocator::State : GraphMemory {
   void give_up(Block* first);
 
   // held_block.cpp: PyTorch's way, where a stream frees a block and asks for its size again
+  struct Held {
+    Block* block = nullptr;
+    bool listed = false;  // in `holders`
+  };
+  [[nodiscard]] Held& held_of(StreamId lane) {
+    if (lane.slot >= held.size()) [[unlikely]]
+      grow_held(lane.slot);
+    return held[lane.slot];
+  }
+  void grow_held(std::uint32_t slot);
   Block* take_held(const Request& request);
   [[nodiscard]] bool hold(Block* block, StreamRef stream);
   [[nodiscard]] bool is_best_fit(const Block& held) const;
+  void let_go(Held& one) {
+    if (one.block != nullptr) put_back(one);
+  }
+  void put_back(Held& one);
   void let_go();
 
   // reuse.cpp: finding a free block. What is returned is claimed.
@@ -379,7 +407,10 @@ struct CachingAllocator::State : GraphMemory {
 
   mutable std::mutex mutex;  // of everything below
   Heap heap;
-  Block* held = nullptr;  // freed, and not yet merged; of Sharing::own_stream only
+  // Blocks that are freed and not yet merged, by the slot of their stream, and the slots that have
+  // one; of Sharing::own_stream only.
+  std::vector<Held> held;
+  std::vector<std::uint32_t> holders;
   Meter meter;
   mutable Turns turns{mutex, meter};
   Shelves shelves;       // the free blocks

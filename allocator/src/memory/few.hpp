@@ -45,7 +45,7 @@ class Few {
     list_ = kEmpty;
   }
   /** @brief Makes it the only element. Memory for several is kept: there will be several again. */
-  void set(const T& value) noexcept {
+  [[gnu::always_inline]] void set(T value) noexcept {
     if (list_ > kOne) {
       more().items()[0] = value;
       more().size = 1;

@@ -11,10 +11,14 @@ namespace millrace {
 // What no front kept. `stream`: nullptr for the owner.
 void CachingAllocator::State::deallocate(void* address, const StreamRef* stream, Kept kept) {
   if (graphs.any() && graphs.deallocate(address, stream)) return;
-  Lock lock = enter();
+  Lock lock = enter_to_serve();
+  if (policy.collect_threshold > 0) let_go();  // it asks which segment has been free for longest
   Block* const block = claim_live("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
-  if (hold(block, on)) return;
+  if (policy.sharing == Sharing::own_stream) {
+    let_go(held_of(block->lane));
+    if (hold(block, on)) return;
+  }
   if (kept == Kept::ask && keep_quick_alone(block, on)) return;
   free_on(block, on, stream != nullptr, lock);
 }

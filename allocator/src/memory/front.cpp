@@ -90,7 +90,7 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
     if (quick.block != nullptr) return quick.block->address;
     ask_front = quick.ask;
   }
-  return state.serve_elsewhere(request, first_user, ask_front);
+  return state.serve_elsewhere(bytes, owner, first_user, tag, request.next, ask_front);
 }
 
 // A block that fits, of those that the stream freed since anybody last looked further.
@@ -109,23 +109,33 @@ CachingAllocator::State::take_quick(const PlainRequest& request, QuickBins::Size
   return {.block = pop_quick(turn, *front, request, size)};
 }
 
-// Serves one stream's requests, in this order, as many as its front can; all in one turn.
-void CachingAllocator::State::take_quick(std::span<const Request> requests,
-                                         std::vector<Block*>& blocks) {
-  const Request& first = requests.front();
-  Front* const front = first.front;
-  if (front == nullptr || (device.capturing() && device.captured(first.lane))) return;
-  const Point passed = passed_wait(*front, first.lane, first.bytes);
-  if (!passed.stream.valid() && !front->quick.may_have(first.bytes)) return;
+// Serves one stream's requests for these sizes, in this order, as many as its front can; all in one
+// turn. `request`: what they have in common. Returns how many of the sizes are served.
+std::size_t CachingAllocator::State::take_quick(std::span<const std::size_t> sizes,
+                                                PlainRequest request, std::vector<Block*>& blocks) {
+  const StreamId lane = request.owner.id();
+  Front* const front = fronts.find(lane);
+  const std::size_t first = std::max<std::size_t>(sizes.front(), 1);
+  if (front == nullptr || first > kMostQuick) return 0;
+  if (device.capturing() && device.captured(lane)) return 0;
+  const Point passed = passed_wait(*front, lane, round(first));
+  if (!passed.stream.valid() && !front->quick.may_have(round(first))) return 0;
   Turns::Turn turn{turns, *front};
-  if (front->stream() != first.lane || shut.load(std::memory_order_relaxed)) return;
+  if (front->stream() != lane || shut.load(std::memory_order_relaxed)) return 0;
   if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
-  for (const Request& request : requests) {
-    if (!turn.has_room(request.bytes, request.tag)) return;
+  std::size_t served = 0;
+  for (; served < sizes.size(); ++served) {
+    const std::size_t bytes = sizes[served];
+    if (bytes == 0) continue;
+    if (bytes > kMostQuick) break;
+    request.requested = bytes;
+    request.bytes = round(bytes);
+    if (!turn.has_room(request.bytes, request.tag)) break;
     Block* const block = pop_quick(turn, *front, request, request.bytes);
-    if (block == nullptr) return;
+    if (block == nullptr) break;
     blocks.push_back(block);
   }
+  return served;
 }
 
 // As `take_quick`, under the lock.
@@ -140,7 +150,7 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
     if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
     block = front->quick.pop(request.bytes, front->demand.live.peak);
     if (block == nullptr) return nullptr;
-    give_again(*front, block, request, next_id.fetch_add(1, std::memory_order_relaxed));
+    give_again(*front, block, request, new_id());
   }
   ++meter.counts().served_own;
   meter.allocated(request.requested, block->bytes, request.lane, block->tag);
@@ -221,6 +231,61 @@ void CachingAllocator::State::keep_quick(std::span<Block*> blocks, const StreamR
     keep(*front, block, size, point);
     block = nullptr;
   }
+}
+
+// Claims live blocks of one stream that no other has used: all, or none. In its front's turn.
+bool CachingAllocator::State::claim_plain(std::span<void* const> addresses, StreamId owner,
+                                          std::vector<Block*>& claimed) {
+  for (void* const address : addresses) {
+    if (address == nullptr) continue;
+    Block* const block = heap.live().find(address);
+    const bool is_plain = block != nullptr && block->state == BlockState::live &&
+                          block->lane == owner && block->live.owner.id() == owner &&
+                          block->live.company == nullptr;
+    if (!is_plain) {
+      for (Block* const other : claimed) other->state = BlockState::live;
+      claimed.clear();
+      return false;
+    }
+    block->state = BlockState::claimed;
+    claimed.push_back(block);
+  }
+  return true;
+}
+
+// Frees a batch of one stream's blocks that no other has used: what its front keeps in one turn,
+// and the others under the lock. False: it is another batch, and nothing has happened. Without the
+// lock; as in `keep_quick`, what is read before the turn is what can be read then.
+bool CachingAllocator::State::keep_batch(std::span<void* const> addresses,
+                                         const StreamRef* stream) {
+  const auto first = std::ranges::find_if(addresses, [](void* each) { return each != nullptr; });
+  if (first == addresses.end()) return true;
+  const Block* const one = heap.live().find(*first);
+  if (one == nullptr || one->state != BlockState::live) return false;
+  const StreamId id = one->lane;
+  if (stream != nullptr && stream->id() != id) return false;
+  Front* const front = fronts.find(id);
+  const Point point{id, front == nullptr ? 0 : open_streams.next(id)};
+  if (point.marker == 0) return false;
+  std::vector<Block*> left;
+  left.reserve(addresses.size());
+  {
+    Turns::Turn turn{turns, *front};
+    if (front->stream() != id || shut.load(std::memory_order_relaxed)) return false;
+    if (!claim_plain(addresses, id, left)) return false;
+    std::erase_if(left, [&](Block* block) {
+      const QuickBins::Size size = block->rounded();
+      if (!keepable(*front, *block, id, size) || !turn.has_room(block->bytes, block->tag))
+        return false;
+      turn.free(block->live.requested, *block);
+      keep(*front, block, size, point);
+      return true;
+    });
+  }
+  if (left.empty()) return true;
+  Lock lock = enter();
+  free_on(left, stream, lock);
+  return true;
 }
 
 // A freed block of which the meter knows, with its points: it serves its stream again once that has

@@ -1,6 +1,7 @@
 // PyTorch's way merges a freed block at once, and splits it again for the next request of its size.
-// The block that was freed last is held instead: as it is, until anybody looks at what is free. A
-// request that would be given just this part of the merged block has it.
+// The block that a stream freed last is held instead: as it is, until anybody looks at what is free
+// for that stream. A request that would be given just this part of the merged block has it. Streams
+// share no free memory there, so that each may have a block held.
 
 #include <utility>
 
@@ -8,42 +9,54 @@
 
 namespace millrace {
 
-// Holds a claimed block that only its lane's stream has used, if no block is held. False: it
-// is not held.
+// A request does this for its stream, so that a free allocates nothing.
+void CachingAllocator::State::grow_held(std::uint32_t slot) {
+  holders.reserve(slot + std::size_t{1});
+  held.resize(slot + std::size_t{1});
+}
+
+// Holds a claimed block that only its lane's stream has used, where none is held for the lane.
+// False: it is not held.
 bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
-  if (policy.sharing != Sharing::own_stream || block->live.company != nullptr) return false;
+  if (block->live.company != nullptr) return false;
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;
   if (block->spare != 0 || mergeable(block->previous, id)) return false;
   const Marker next = device.ledger().next_if_open(id);
   if (next == 0) return false;
+  Held& own = held_of(id);
+  if (!own.listed) {
+    holders.push_back(id.slot);
+    own.listed = true;
+  }
   const Point point{id, next};
   block->points.set(point);
   const WhileLive was = count_in(*block, false);
   if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
   block->state = BlockState::quick;
-  held = block;
+  own.block = block;
   return true;
 }
 
-// The held block, if the best fit for the request is what it would be merged into, less the rest
-// that is split off. Otherwise none is held any more.
+// The block that is held for the lane of the request, if the best fit for the request is what it
+// would be merged into, less the rest that is split off. Otherwise none is held there any more.
 Block* CachingAllocator::State::take_held(const Request& request) {
-  Block* const block = held;
+  if (policy.sharing != Sharing::own_stream) return nullptr;
+  Held& own = held_of(request.lane);
+  Block* const block = own.block;
   if (block == nullptr) return nullptr;
   const bool fits = block->bytes == request.bytes && block->lane == request.lane &&
                     block->segment->small == request.small &&
                     request.user.id() == request.owner.id() && request.bytes < policy.max_split;
   // A poll may show free blocks that fit better.
   if (!fits || !pending.empty() || !is_best_fit(*block)) {
-    let_go();
+    let_go(own);
     return nullptr;
   }
-  held = nullptr;
+  own.block = nullptr;
   block->state = BlockState::live;
   block->tag = request.tag;
-  block->live = {next_id.fetch_add(1, std::memory_order_relaxed), request.requested, request.owner,
-                 request.next, nullptr};
+  block->live = {new_id(), request.requested, request.owner, request.next, nullptr};
   ++meter.counts().served_own;
   meter.allocated(request.requested, block->bytes, request.lane, block->tag);
   tell_allocated(*block, request.lane);
@@ -68,12 +81,19 @@ bool CachingAllocator::State::is_best_fit(const Block& block) const {
 }
 
 // What is held is put where it belongs.
-void CachingAllocator::State::let_go() {
-  Block* const block = std::exchange(held, nullptr);
-  if (block == nullptr) return;
+void CachingAllocator::State::put_back(Held& one) {
+  Block* const block = std::exchange(one.block, nullptr);
   heap.live().erase(block);
   block->state = BlockState::claimed;
   put_free(block, nullptr);
+}
+
+void CachingAllocator::State::let_go() {
+  for (const std::uint32_t slot : holders) {
+    held[slot].listed = false;
+    let_go(held[slot]);
+  }
+  holders.clear();
 }
 
 }  // namespace millrace

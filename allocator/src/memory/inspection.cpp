@@ -208,8 +208,7 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
       if (wanted.allocated) {
         block->state = BlockState::live;
         const Marker next = state.device.ledger().next(stream.id());
-        block->live = {state.next_id.fetch_add(1, std::memory_order_relaxed), wanted.requested,
-                       stream, next, nullptr};
+        block->live = {state.new_id(), wanted.requested, stream, next, nullptr};
         block->spare = 0;
         block->tag = {};
         state.heap.live().insert(block);
