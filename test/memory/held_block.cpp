@@ -1,6 +1,7 @@
 // PyTorch's way holds the block that each stream freed last: nobody sees that.
 
 #include <map>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -93,6 +94,28 @@ TEST_CASE("PyTorch's way: each stream may have back what it freed last, in any o
     allocator.deallocate(on_copy);
   }
   CHECK(allocator.statistics().bytes.allocated.current == 0);
+  allocator.check_invariants();
+}
+
+TEST_CASE("PyTorch's way: a range grows behind what another stream has freed last") {
+  Policy policy = Policy::torch();
+  policy.growable_ranges = true;
+  TorchBench bench{policy};
+  CachingAllocator& allocator = bench.allocator;
+  // As many streams as there may be ranges; the last stream's memory is in the first one's range.
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 17; ++i) streams.push_back(std::make_unique<Stream>(bench.ordered));
+  for (int i = 0; i < 16; ++i) static_cast<void>(allocator.allocate(20 * MiB, *streams[i]));
+  void* const left = allocator.allocate(10 * MiB, *streams[16]);
+  void* const right = allocator.allocate(10 * MiB, *streams[16]);
+  REQUIRE(static_cast<std::byte*>(left) + 10 * MiB == right);
+  allocator.deallocate(right);
+  allocator.deallocate(left);  // is held; `right` is free
+  streams[16]->mark();
+  bench.ordered.synchronize();  // so that the first stream could have what is before its gap
+  static_cast<void>(allocator.allocate(20 * MiB, *streams[0]));
+  // What the last stream freed is large enough, and kept for it: all of the request is new memory.
+  CHECK(allocator.statistics().bytes.reserved.current == 18 * 20 * MiB);
   allocator.check_invariants();
 }
 

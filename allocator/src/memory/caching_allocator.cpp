@@ -108,6 +108,7 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
   if (Block* const block = take_held(request)) return block->address;
+  if (policy.collect_threshold > 0) let_go();  // before what a poll shows to be free
   const bool plain = has_fronts && request.user.id() == request.owner.id();
   if (plain && ask_front) {
     if (Block* const block = take_quick_alone(request)) return block->address;

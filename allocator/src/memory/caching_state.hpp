@@ -44,7 +44,7 @@ namespace millrace {
  * in a hole of it: no more than is missing from the free blocks in front of it. Elsewhere it is a
  * new segment.
  * PyTorch's way is the same with lanes that never mix and frees that a host poll completes. The
- * block that was freed last is held unmerged there, where nobody can tell (held_block.cpp).
+ * block that each stream freed last is held unmerged there, where nobody can tell (held_block.cpp).
  * The lock is never held across a driver call: what such a call is about is claimed first, which
  * takes it out of everybody's sight, and is put back if the call fails.
  *

@@ -16,7 +16,12 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream,
   Block* const block = claim_live("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
   if (policy.sharing == Sharing::own_stream) {
-    let_go(held_of(block->lane));
+    try {
+      let_go(held_of(block->lane));
+    } catch (...) {
+      block->state = BlockState::live;
+      throw;
+    }
     if (hold(block, on)) return;
   }
   if (kept == Kept::ask && keep_quick_alone(block, on)) return;

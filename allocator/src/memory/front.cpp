@@ -115,7 +115,9 @@ std::size_t CachingAllocator::State::take_quick(std::span<const std::size_t> siz
                                                 PlainRequest request, std::vector<Block*>& blocks) {
   const StreamId lane = request.owner.id();
   Front* const front = fronts.find(lane);
-  const std::size_t first = std::max<std::size_t>(sizes.front(), 1);
+  const auto nonzero = std::ranges::find_if(sizes, [](std::size_t each) { return each != 0; });
+  if (nonzero == sizes.end()) return sizes.size();
+  const std::size_t first = *nonzero;
   if (front == nullptr || first > kMostQuick) return 0;
   if (device.capturing() && device.captured(lane)) return 0;
   const Point passed = passed_wait(*front, lane, round(first));
@@ -258,6 +260,8 @@ bool CachingAllocator::State::claim_plain(std::span<void* const> addresses, Stre
 // lock; as in `keep_quick`, what is read before the turn is what can be read then.
 bool CachingAllocator::State::keep_batch(std::span<void* const> addresses,
                                          const StreamRef* stream) {
+  constexpr std::size_t kMostInTurn = 256;  // other threads may wait for the turn's end
+  if (addresses.size() > kMostInTurn) return false;
   const auto first = std::ranges::find_if(addresses, [](void* each) { return each != nullptr; });
   if (first == addresses.end()) return true;
   const Block* const one = heap.live().find(*first);
@@ -283,7 +287,13 @@ bool CachingAllocator::State::keep_batch(std::span<void* const> addresses,
     });
   }
   if (left.empty()) return true;
-  Lock lock = enter();
+  Lock lock;
+  try {
+    lock = enter();
+  } catch (...) {
+    for (Block* const block : left) block->state = BlockState::live;
+    throw;
+  }
   free_on(left, stream, lock);
   return true;
 }

@@ -33,8 +33,8 @@ CachingAllocator::State::Lock CachingAllocator::State::enter() {
   return lock;
 }
 
-// Before a request is served, which looks at the held block first. Threads that meet here go past
-// the lock from now on, where they can.
+// The same for what looks at one stream's held block first. Threads that meet here go past the lock
+// from now on, where they can.
 CachingAllocator::State::Lock CachingAllocator::State::enter_to_serve() {
   Lock lock{mutex, std::try_to_lock};
   if (!lock.owns_lock()) {

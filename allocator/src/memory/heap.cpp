@@ -174,7 +174,8 @@ void Heap::check() const {
       require(block->address == at, "blocks tile their segment");
       require(block->previous == previous, "neighbours are linked both ways");
       require(block->segment == segment.get(), "a block knows its segment");
-      require(block->bytes > 0, "no block is empty");
+      require(block->bytes > 0 && block->bytes <= segment->bytes,
+              "no block is empty, or larger than its segment");
       require((live_.find(block->address) == block) == (block->state == BlockState::live),
               "exactly the live blocks are in the page map");
       if (block->state == BlockState::free) free += block->bytes;

@@ -160,9 +160,10 @@ std::size_t& Book::live_in(TorchPoolId pool) {
 
 void Book::add_block(void* address, Live live) {
   const std::lock_guard lock{mutex_};
+  std::size_t& live_there = live_in(live.pool);  // first: it may throw
   const LiveBlocks::Block& block = blocks_.add(address, std::move(live));
   count_block(*block.live, 1);
-  ++live_in(block.live->pool);
+  ++live_there;
   count_in_segment(block, true);
   if (!is_told()) return;
   enter({.action = Action::alloc,
@@ -205,16 +206,20 @@ bool Book::holds(const void* address) const {
   return blocks_.find(address) != nullptr;
 }
 
-std::size_t Book::live_blocks(TorchPoolId pool) const {
-  const std::lock_guard lock{mutex_};
+std::size_t Book::count_live(TorchPoolId pool) const {
   if (pool == TorchPoolId{}) return live_outside_;
   const auto found = live_by_pool_.find(pool);
   return found == live_by_pool_.end() ? 0 : found->second;
 }
 
-bool Book::live_blocks_are(TorchPoolId pool, const std::unordered_set<void*>& expected) const {
-  if (live_blocks(pool) != expected.size()) return false;
+std::size_t Book::live_blocks(TorchPoolId pool) const {
   const std::lock_guard lock{mutex_};
+  return count_live(pool);
+}
+
+bool Book::live_blocks_are(TorchPoolId pool, const std::unordered_set<void*>& expected) const {
+  const std::lock_guard lock{mutex_};
+  if (count_live(pool) != expected.size()) return false;
   return std::ranges::all_of(expected, [&](const void* address) {
     const LiveBlocks::Block* const found = blocks_.find(address);
     return found != nullptr && found->live->pool == pool;

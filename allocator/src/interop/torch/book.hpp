@@ -127,6 +127,7 @@ class Book {
   void count_blocks(Segment& segment, const std::byte* begin) const;
   static void take_away(Segment& segment, const Segment& other, std::size_t gaps);
   [[nodiscard]] std::size_t& live_in(TorchPoolId pool);
+  [[nodiscard]] std::size_t count_live(TorchPoolId pool) const;
   [[nodiscard]] bool is_told() const;
   void enter(TorchTraceEntry entry);
 
