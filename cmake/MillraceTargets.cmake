@@ -55,7 +55,9 @@ endfunction()
 
 # millrace_unity(TARGET): the sources of a folder are compiled together, if MILLRACE_UNITY is on. A whole build then
 # takes a third of the time. Names in unnamed namespaces have to differ within a folder, in tests too. Large folders
-# make several units; a hash of the name decides, so that a new source moves no other.
+# make several units; a hash of the name decides, so that a new source moves no other. As a part of another build, where
+# nobody edits the sources, folders below src/FOLDER are compiled together with it, and units are larger: that takes two
+# thirds of the time. So names have to differ there as well in the allocator, which the test install/fetch builds.
 function(millrace_unity target)
   if(NOT MILLRACE_UNITY)
     return()
@@ -63,10 +65,17 @@ function(millrace_unity target)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "\\.cpp$")
   set(folders "")
+  set(most 12)
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    set(most 40)
+  endif()
   foreach(source IN LISTS sources)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE folder)
     cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
     cmake_path(GET folder PARENT_PATH folder)
+    if(NOT PROJECT_IS_TOP_LEVEL)
+      string(REGEX REPLACE "^([^/]+/src/[^/]+)/.*" "\\1" folder "${folder}")
+    endif()
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     list(APPEND folders ${folder})
     list(APPEND sources_of_${folder} "${source}")
@@ -74,7 +83,7 @@ function(millrace_unity target)
   list(REMOVE_DUPLICATES folders)
   foreach(folder IN LISTS folders)
     list(LENGTH sources_of_${folder} count)
-    math(EXPR units "(${count} + 11) / 12")
+    math(EXPR units "(${count} + ${most} - 1) / ${most}")
     foreach(source IN LISTS sources_of_${folder})
       cmake_path(GET source STEM name)
       string(SHA1 hash "${name}")
