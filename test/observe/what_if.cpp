@@ -18,13 +18,10 @@
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
+namespace millrace::test {
 namespace {
 
-using namespace millrace;
-using namespace millrace::trace;
-using test::find;
-using test::MiB;
-using test::Script;
+using namespace trace;
 
 constexpr std::array kTensors{3 * MiB, 20 * MiB, 7 * MiB};
 
@@ -288,7 +285,7 @@ TEST_CASE("a move is left out only if the program with it reserves as much") {
 }
 
 TEST_CASE("no strategy reserves less than the most that lives at once") {
-  const std::uint64_t seed = millrace::test::seed();
+  const std::uint64_t seed = test::seed();
   std::size_t moves = 0, of_all = 0;
   for (std::uint64_t i = 0; i < 12; ++i) {
     CAPTURE(seed, i);
@@ -377,3 +374,5 @@ TEST_CASE("a move for which the allocator adds waits is not called free of cost"
                  "with millrace 50.0 MiB: all 68 allocations for copy (1 size), in-place on "
                  "main;\n      68 waits of copy, which delay it by 456 us in all, at most\n"));
 }
+
+}  // namespace millrace::test

@@ -13,13 +13,10 @@
 #include "test/observe/what_if_script.hpp"
 #include "test/support/catch.hpp"
 
+namespace millrace::test {
 namespace {
 
-using namespace millrace;
-using namespace millrace::trace;
-using test::find;
-using test::MiB;
-using test::Script;
+using namespace trace;
 
 /// Two batches of 64 MiB on a side stream, of which main frees the first; then 64 MiB on main.
 AllocationLog two_batches(bool has_times, const std::function<void(Script&)>& before_end) {
@@ -277,3 +274,5 @@ TEST_CASE("memory is handed over where main first waits for the side stream, and
       log, known, {.stream = 1, .to = 0, .stack = {}}, WhatIfStrategy::transfer};
   CHECK(changed.changed() == std::vector<std::uint32_t>{1});
 }
+
+}  // namespace millrace::test
