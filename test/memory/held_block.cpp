@@ -119,6 +119,23 @@ TEST_CASE("PyTorch's way: a range grows behind what another stream has freed las
   allocator.check_invariants();
 }
 
+TEST_CASE("PyTorch's way: garbage collection takes what was free before a poll first") {
+  Policy policy = Policy::torch();
+  policy.collect_threshold = 0.25;
+  TorchBench bench{policy};
+  CachingAllocator& allocator = bench.allocator;
+  allocator.set_limit(256 * MiB);
+  void* const used = allocator.allocate(30 * MiB, bench.main);
+  void* const plain = allocator.allocate(30 * MiB, bench.main);
+  allocator.record_use(used, bench.copy);
+  allocator.deallocate(used);   // free once a poll sees that copy has used it
+  allocator.deallocate(plain);  // free now, and held
+  bench.ordered.synchronize();
+  static_cast<void>(allocator.allocate(20 * MiB, bench.copy));  // more than the threshold
+  CHECK(allocator.statistics().bytes.reserved.current == 50 * MiB);
+  CHECK(allocator.allocate(30 * MiB, bench.main) == used);
+}
+
 TEST_CASE("PyTorch's way: a better fit than the block that was freed last serves the request") {
   TorchBench bench;
   CachingAllocator& allocator = bench.allocator;

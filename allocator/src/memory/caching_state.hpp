@@ -15,6 +15,7 @@
 #include "memory/graph/graph_pools.hpp"
 #include "memory/growths.hpp"
 #include "memory/heap.hpp"
+#include "memory/held_blocks.hpp"
 #include "memory/meter.hpp"
 #include "memory/move_patience.hpp"
 #include "memory/pending_frees.hpp"
@@ -237,24 +238,14 @@ struct CachingAllocator::State : GraphMemory {
   void give_up(Block* first);
 
   // held_block.cpp: PyTorch's way, where a stream frees a block and asks for its size again
-  struct Held {
-    Block* block = nullptr;
-    bool listed = false;  // in `holders`
-  };
-  [[nodiscard]] Held& held_of(StreamId lane) {
-    if (lane.slot >= held.size()) [[unlikely]]
-      grow_held(lane.slot);
-    return held[lane.slot];
-  }
-  void grow_held(std::uint32_t slot);
   Block* take_held(const Request& request);
   [[nodiscard]] bool hold(Block* block, StreamRef stream);
   [[nodiscard]] bool is_best_fit(const Block& held) const;
-  void let_go(Held& one) {
-    if (one.block != nullptr) put_back(one);
+  void let_go(StreamId lane) {
+    if (Block* const block = held.take(lane)) put_back(block);
   }
-  void put_back(Held& one);
   void let_go();
+  void put_back(Block* held);
 
   // reuse.cpp: finding a free block. What is returned is claimed.
   Block* take_for_nothing(const Request& request, Lock& lock);
@@ -407,10 +398,7 @@ struct CachingAllocator::State : GraphMemory {
 
   mutable std::mutex mutex;  // of everything below
   Heap heap;
-  // Blocks that are freed and not yet merged, by the slot of their stream, and the slots that have
-  // one; of Sharing::own_stream only.
-  std::vector<Held> held;
-  std::vector<std::uint32_t> holders;
+  HeldBlocks held;  // freed, and not yet merged; of Sharing::own_stream only
   Meter meter;
   mutable Turns turns{mutex, meter};
   Shelves shelves;       // the free blocks

@@ -17,7 +17,7 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream,
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
   if (policy.sharing == Sharing::own_stream) {
     try {
-      let_go(held_of(block->lane));
+      let_go(block->lane);
     } catch (...) {
       block->state = BlockState::live;
       throw;

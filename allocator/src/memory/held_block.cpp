@@ -3,17 +3,9 @@
 // for that stream. A request that would be given just this part of the merged block has it. Streams
 // share no free memory there, so that each may have a block held.
 
-#include <utility>
-
 #include "memory/caching_state.hpp"
 
 namespace millrace {
-
-// A request does this for its stream, so that a free allocates nothing.
-void CachingAllocator::State::grow_held(std::uint32_t slot) {
-  holders.reserve(slot + std::size_t{1});
-  held.resize(slot + std::size_t{1});
-}
 
 // Holds a claimed block that only its lane's stream has used, where none is held for the lane.
 // False: it is not held.
@@ -24,17 +16,13 @@ bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
   if (block->spare != 0 || mergeable(block->previous, id)) return false;
   const Marker next = device.ledger().next_if_open(id);
   if (next == 0) return false;
-  Held& own = held_of(id);
-  if (!own.listed) {
-    holders.push_back(id.slot);
-    own.listed = true;
-  }
+  held.make_room(id);  // there usually is: a request made it
   const Point point{id, next};
   block->points.set(point);
   const WhileLive was = count_in(*block, false);
   if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
   block->state = BlockState::quick;
-  own.block = block;
+  held.put(id, block);
   return true;
 }
 
@@ -42,18 +30,18 @@ bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
 // would be merged into, less the rest that is split off. Otherwise none is held there any more.
 Block* CachingAllocator::State::take_held(const Request& request) {
   if (policy.sharing != Sharing::own_stream) return nullptr;
-  Held& own = held_of(request.lane);
-  Block* const block = own.block;
+  held.make_room(request.lane);
+  Block* const block = held.find(request.lane);
   if (block == nullptr) return nullptr;
   const bool fits = block->bytes == request.bytes && block->lane == request.lane &&
                     block->segment->small == request.small &&
                     request.user.id() == request.owner.id() && request.bytes < policy.max_split;
   // A poll may show free blocks that fit better.
   if (!fits || !pending.empty() || !is_best_fit(*block)) {
-    let_go(own);
+    let_go(request.lane);
     return nullptr;
   }
-  own.block = nullptr;
+  static_cast<void>(held.take(request.lane));
   block->state = BlockState::live;
   block->tag = request.tag;
   block->live = {new_id(), request.requested, request.owner, request.next, nullptr};
@@ -80,20 +68,15 @@ bool CachingAllocator::State::is_best_fit(const Block& block) const {
   return place_of(&block) < place_of(best);
 }
 
-// What is held is put where it belongs.
-void CachingAllocator::State::put_back(Held& one) {
-  Block* const block = std::exchange(one.block, nullptr);
+// A held block is put where it belongs.
+void CachingAllocator::State::put_back(Block* block) {
   heap.live().erase(block);
   block->state = BlockState::claimed;
   put_free(block, nullptr);
 }
 
 void CachingAllocator::State::let_go() {
-  for (const std::uint32_t slot : holders) {
-    held[slot].listed = false;
-    let_go(held[slot]);
-  }
-  holders.clear();
+  while (Block* const block = held.take_any()) put_back(block);
 }
 
 }  // namespace millrace

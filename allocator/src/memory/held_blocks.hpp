@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "memory/block.hpp"
+
+namespace millrace {
+
+/**
+ * @brief At most one block of each lane, found by the slot of its stream.
+ *
+ * A slot serves one stream after another, so the block of a slot may be of an earlier stream.
+ */
+class HeldBlocks {
+ public:
+  /** @brief The block of the lane's slot, or nullptr. */
+  [[nodiscard]] Block* find(StreamId lane) const noexcept {
+    return lane.slot < slots_.size() ? slots_[lane.slot].block : nullptr;
+  }
+  /** @brief The same, taken out. */
+  [[nodiscard]] Block* take(StreamId lane) noexcept {
+    if (lane.slot >= slots_.size()) return nullptr;
+    return std::exchange(slots_[lane.slot].block, nullptr);
+  }
+  /** @brief Makes room for a lane, so that `put` allocates nothing. */
+  void make_room(StreamId lane) {
+    if (lane.slot < slots_.size()) [[likely]]
+      return;
+    used_.reserve(lane.slot + std::size_t{1});
+    slots_.resize(lane.slot + std::size_t{1});
+  }
+  /** @brief Adds a block of a lane that has room and none. */
+  void put(StreamId lane, Block* block) noexcept {
+    Slot& slot = slots_[lane.slot];
+    if (!std::exchange(slot.used, true)) used_.push_back(lane.slot);
+    slot.block = block;
+  }
+  /** @brief A block, taken out; nullptr if there is none. */
+  [[nodiscard]] Block* take_any() noexcept {
+    while (!used_.empty()) {
+      Slot& slot = slots_[used_.back()];
+      used_.pop_back();
+      slot.used = false;
+      if (Block* const block = std::exchange(slot.block, nullptr)) return block;
+    }
+    return nullptr;
+  }
+
+ private:
+  struct Slot {
+    Block* block = nullptr;
+    bool used = false;  // its number is in `used_`
+  };
+
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> used_;  // slots that may have a block
+};
+
+}  // namespace millrace
