@@ -211,6 +211,50 @@ TEST_CASE("a request costs the same however many streams have free blocks", "[cl
   });
 }
 
+TEST_CASE("a request that a poll serves costs the same however many streams have work in flight",
+          "[cliffs]") {
+  const Workload workload = [](Crowd& crowd, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      crowd.streams.push_back(
+          std::make_unique<Stream>(crowd.ordered, StreamOptions{.name = "busy"}));
+      crowd.keep_busy(*crowd.streams.back());
+      crowd.ordered.mark(*crowd.streams.back());
+    }
+    for (int i = 0; i <= kCalls; ++i) (void)crowd.allocate(crowd.copy, 256 * MiB);
+    return [&crowd] {
+      void* const wanted = crowd.live[crowd.live.size() - kCalls - 1];  // the next one of copy
+      crowd.allocator.deallocate(wanted);
+      crowd.ordered.mark(crowd.copy);
+      crowd.device.synchronize(crowd.copy.handle());  // complete, which only a poll shows
+      CHECK(crowd.allocate(crowd.main, 256 * MiB) == wanted);
+    };
+  };
+  check_cliff(Policy::millrace(), workload, 200, 8'000);
+  check_cliff(ranges(), workload, 200, 8'000);
+}
+
+TEST_CASE("a request does not grow while one of very many streams has what it needs", "[cliffs]") {
+  constexpr std::size_t kStreams = 300;
+  for (std::size_t which = 0; which < kStreams; which += 23) {
+    Crowd crowd{Policy::millrace()};
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      crowd.streams.push_back(
+          std::make_unique<Stream>(crowd.ordered, StreamOptions{.name = "one"}));
+      (void)crowd.allocate(*crowd.streams.back(), i == which ? 256 * MiB : 2 * MiB);
+    }
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      if (i != which) crowd.keep_busy(*crowd.streams[i]);
+      crowd.allocator.deallocate(crowd.live[i]);
+      crowd.ordered.mark(*crowd.streams[i]);
+    }
+    const auto reserved = crowd.allocator.statistics().bytes.reserved.current;
+    void* const given = crowd.allocate(crowd.main, 256 * MiB);
+    INFO("stream " << which);
+    CHECK(given == crowd.live[which]);
+    CHECK(crowd.allocator.statistics().bytes.reserved.current == reserved);
+  }
+}
+
 TEST_CASE("a request that fails costs the same however many fragments are free", "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     crowd.fragment(crowd.main, n);

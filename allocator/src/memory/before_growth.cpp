@@ -19,7 +19,8 @@ constexpr std::size_t kMostLooks = 64;
 // shows what the device has finished with where the program records none.
 Block* CachingAllocator::State::instead_of_growing(const Request& request, Lock& lock) {
   if (!policy.before_growing) return nullptr;
-  if (mark_what_waits(lock)) {
+  const bool marked = mark_what_waits(lock);
+  if (marked || many_in_flight()) {  // else the search has asked about all streams
     poll(lock);
     if (Block* block = take_ready(request)) return block;
     if (Block* block = take_merged(request, carve_limit(request))) return block;

@@ -59,6 +59,8 @@ namespace millrace {
 struct CachingAllocator::State : GraphMemory {
   /** Of segments, which costs more than moving pages: the device may have to wait. */
   static constexpr double kGivenBackBeforeGrowth = 1.0 / 256;
+  // Streams that a request asks the device about. Before it grows it asks about all.
+  static constexpr std::size_t kMostPolled = 64;
 
   using Lock = std::unique_lock<std::mutex>;
 
@@ -262,6 +264,11 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
   void claim(Block* block);
   void poll(Lock& lock);
+  /** Asks at most `kMostPolled` streams. With more in flight: those that free blocks wait for. */
+  void poll_what_waits(Lock& lock);
+  template <typename Poll>
+  void poll(Lock& lock, const Poll& ask);
+  [[nodiscard]] bool many_in_flight() const;
   void settle();
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
 

@@ -45,9 +45,26 @@ void CachingAllocator::State::claim(Block* block) {
 }
 
 void CachingAllocator::State::poll(Lock& lock) {
+  poll(lock, [&] { device.poll(); });
+}
+
+void CachingAllocator::State::poll_what_waits(Lock& lock) {
+  if (!policy.before_growing || !many_in_flight()) return poll(lock);
+  const std::vector<StreamId> streams = shelves.waited_for(kMostPolled);
+  poll(lock, [&] {
+    for (const StreamId stream : streams) device.poll(stream);
+  });
+}
+
+bool CachingAllocator::State::many_in_flight() const {
+  return device.ledger().streams_in_flight() > kMostPolled;
+}
+
+template <typename Poll>
+void CachingAllocator::State::poll(Lock& lock, const Poll& ask) {
   lock.unlock();
   try {
-    device.poll();
+    ask();
   } catch (...) {
     lock.lock();
     throw;
@@ -103,7 +120,7 @@ Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
 // Without a wait.
 Block* CachingAllocator::State::take_for_nothing(const Request& request, Lock& lock) {
   if (Block* block = take_ready(request)) return block;
-  poll(lock);
+  poll_what_waits(lock);
   if (Block* block = take_ready(request)) return block;
   return take_merged(request, carve_limit(request));
 }

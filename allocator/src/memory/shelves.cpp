@@ -295,6 +295,24 @@ PointSet Shelves::newest_points(std::size_t most) const {
   return result;
 }
 
+std::vector<StreamId> Shelves::waited_for(std::size_t most) {
+  const std::size_t all = by_kind_[0].size() + by_kind_[1].size();
+  most = std::min(most, all);
+  std::vector<StreamId> result;
+  result.reserve(most);
+  for (std::size_t i = 0; i < most; ++i) {
+    ordering::count_steps(1);
+    if (next_waited_for_ >= all) next_waited_for_ = 0;
+    const std::size_t at = next_waited_for_++;
+    const std::size_t others = by_kind_[0].size();
+    result.push_back((at < others ? by_kind_[0][at] : by_kind_[1][at - others])->stream());
+  }
+  std::ranges::sort(result);
+  const auto twice = std::ranges::unique(result);
+  result.erase(twice.begin(), twice.end());
+  return result;
+}
+
 std::vector<Lane*> Shelves::waiting(std::size_t most) {
   std::vector<Lane*> result;
   ++visits_;

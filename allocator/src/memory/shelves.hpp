@@ -88,6 +88,8 @@ class Shelves {
   }
   /** @brief The latest that blocks of up to `most` queues wait for: a point a stream. */
   [[nodiscard]] PointSet newest_points(std::size_t most) const;
+  /** @brief The streams that blocks of up to `most` queues wait for; of other queues next time. */
+  [[nodiscard]] std::vector<StreamId> waited_for(std::size_t most);
   /** @brief Lanes with blocks that wait for anything. At most `most`. */
   [[nodiscard]] std::vector<Lane*> waiting(std::size_t most);
 
@@ -142,6 +144,7 @@ class Shelves {
   std::vector<Block*> passed_, drained_;
   std::vector<LaneQueues::node_type> spare_queues_;
   std::uint64_t visits_ = 0;
+  std::size_t next_waited_for_ = 0;  // of the queues of both kinds, one after the other
   std::size_t blocks_ = 0;
 };
 

@@ -275,6 +275,11 @@ std::size_t Ledger::outstanding_markers() const noexcept {
   return state_->outstanding_markers.load(std::memory_order_relaxed);
 }
 
+std::size_t Ledger::streams_in_flight() const noexcept {
+  const std::lock_guard lock{state_->mutex};
+  return state_->with_markers.size();
+}
+
 std::optional<WaitableMarker> Ledger::earliest_covering(Point point) const {
   const std::lock_guard lock{state_->mutex};
   State& state = *state_;

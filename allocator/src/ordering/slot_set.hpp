@@ -21,6 +21,7 @@ class SlotSet {
       words_.resize(word + 1);
       summary_.resize(word / 64 + 1);
     }
+    if ((words_[word] & bit(slot)) == 0) ++size_;
     words_[word] |= bit(slot);
     summary_[word / 64] |= bit(word);
   }
@@ -28,9 +29,12 @@ class SlotSet {
   void erase(std::uint32_t slot) {
     const std::size_t word = slot / 64;
     if (word >= words_.size()) return;
+    if ((words_[word] & bit(slot)) != 0) --size_;
     words_[word] &= ~bit(slot);
     if (words_[word] == 0) summary_[word / 64] &= ~bit(word);
   }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   /** The first slot of the set at or after `slot`; kNone if there is none. */
   [[nodiscard]] std::uint32_t next(std::uint32_t slot) const noexcept {
@@ -60,6 +64,7 @@ class SlotSet {
   }
 
   std::vector<std::uint64_t> words_;
+  std::size_t size_ = 0;
   std::vector<std::uint64_t> summary_;  // which words hold anything
 };
 

@@ -228,6 +228,8 @@ class Ledger {
 
   /** @brief Number of published markers that are neither complete nor withdrawn. */
   [[nodiscard]] std::size_t outstanding_markers() const noexcept;
+  /** @brief Streams that have markers which are published and not complete. */
+  [[nodiscard]] std::size_t streams_in_flight() const noexcept;
 
   /** @brief The earliest published marker of the point's stream that covers it, if any. */
   [[nodiscard]] std::optional<WaitableMarker> earliest_covering(Point point) const;

@@ -42,14 +42,14 @@ Measured one_shot(const SubjectRow& row, const Setting& setting, std::size_t n) 
   return trial.result(kBytes);
 }
 
-/// A poll while n streams have work in flight.
+/// A poll while n streams have work in flight: it asks about each of them. Counted by the stream.
 Measured in_flight(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, static_cast<unsigned>(n)};
   trial.machine().set_busy(true);
   OrderedDevice& device = trial.millrace().device;
   const bool ready =
       trial.set_up(n, [&](std::uint64_t i) { trial.subject().mark(static_cast<unsigned>(i)); });
-  if (ready) trial.measure([&] { device.poll(); });
+  if (ready) trial.measure([&] { device.poll(); }, 1, n);
   return trial.result(0);
 }
 
@@ -70,7 +70,7 @@ void add_stream_cliffs(Cases& cases) {
   add_cliff(cases, "foreign-lanes", {100, 1'000, 10'000}, foreign_lanes, {.unit = "allocation"});
   add_cliff(cases, "one-shot-streams", {1'000, 4'000, 16'000}, one_shot);
   add_cliff(cases, "poll-streams-in-flight", {100, 1'000, 10'000}, in_flight,
-            {.unit = "poll", .subjects = Case::For::millrace, .needs_idle_control = true});
+            {.unit = "stream", .subjects = Case::For::millrace, .needs_idle_control = true});
   add_cliff(cases, "mark-on-legacy", {10, 100, 1'000, 10'000}, legacy_mark,
             {.unit = "mark", .subjects = Case::For::millrace});
 }
