@@ -1,5 +1,9 @@
+#include <cstdint>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/observe/trace/read_trace.hpp"
@@ -103,6 +107,36 @@ TEST_CASE("the snapshot of a footprint run has its bytes and its tags") {
     CHECK(figures.labels.contains("activations"));
     const auto replay = document_of({"replay", trace}).at("files").at(0).at("replays").at(0);
     CHECK(figures.allocations == replay.at("allocations"));
+  }
+}
+
+TEST_CASE("the segments of a snapshot have the streams of their blocks") {
+  const ScratchFolder folder;
+  const std::string file = (folder / "run.pickle").string();
+  REQUIRE(run_program(recorded_run("torch", "side-stream", {"--snapshot", file})).exit_code == 0);
+  const auto snapshot = snapshot_in(file);
+  std::map<std::int64_t, std::size_t> segments;                          // by stream
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::int64_t>> held;  // by address: end, stream
+  using millrace::trace::TorchAction;
+  for (const auto& event : snapshot.traces.at(0)) {
+    CHECK(event.action != TorchAction::segment_map);  // this allocator grows no ranges
+    if (event.action == TorchAction::segment_alloc) {
+      ++segments[event.stream];
+      held[event.address] = {event.address + event.bytes, event.stream};
+    } else if (event.action == TorchAction::segment_free) {
+      held.erase(event.address);
+    } else if (event.action == TorchAction::alloc) {
+      const auto segment = std::prev(held.upper_bound(event.address))->second;
+      REQUIRE(event.address + event.bytes <= segment.first);
+      CHECK(event.stream == segment.second);
+    }
+  }
+  CHECK(segments.size() == 3);
+  CHECK(segments.contains(0));  // main
+  CHECK_FALSE(snapshot.settings.expandable_segments);
+  for (const auto& segment : snapshot.segments) {
+    CHECK(segment.stream == held.at(segment.address).second);
+    CHECK_FALSE(segment.expandable);
   }
 }
 

@@ -225,10 +225,17 @@ trace::TorchSnapshot DeviceMemory::snapshot() {
   static_cast<void>(state_->serving());
   const auto device = static_cast<std::uint32_t>(state_->device_id);
   const std::lock_guard lock{state_->history_mutex};
-  if (state_->history != nullptr) return state_->history->snapshot(device);
+  const SnapshotOptions options{.stream =
+                                    [this](StreamId stream) {
+                                      const bool legacy =
+                                          state_->order.ledger().traits(stream).legacy;
+                                      return legacy ? 0 : std::int64_t{stream.slot} + 1;
+                                    },
+                                .growable_ranges = state_->caching.policy().growable_ranges};
+  if (state_->history != nullptr) return state_->history->snapshot(device, options);
   AllocationTrace present;  // what there is, without the events that led to it
   state_->caching.report_all(present);
-  trace::TorchSnapshot snapshot = torch_snapshot(present, device);
+  trace::TorchSnapshot snapshot = torch_snapshot(present, device, options);
   snapshot.traces.back().clear();
   return snapshot;
 }

@@ -35,11 +35,10 @@ bool History::is_reporting() noexcept { return reports_here; }
 
 // Names of functions are found once threads can allocate again: that reads files, and takes the
 // loader's lock, under which a library that is being loaded may allocate.
-trace::TorchSnapshot History::snapshot(std::uint32_t device) {
-  SnapshotText text;
-  text.stack = [](const TracedBlock& block, trace::StackTable&) { return block.stack; };
+trace::TorchSnapshot History::snapshot(std::uint32_t device, SnapshotOptions options) {
+  options.stack = [](const TracedBlock& block, trace::StackTable&) { return block.stack; };
   trace::TorchSnapshot snapshot;
-  trace_.read([&] { snapshot = torch_snapshot(trace_, device, text); });
+  trace_.read([&] { snapshot = torch_snapshot(trace_, device, options); });
   if (!stacks_) return snapshot;
   std::unordered_map<CallStacks::Id, trace::StackTable::Id> known;
   const auto name = [&](trace::StackTable::Id& stack) {

@@ -10,6 +10,7 @@
 #include "millrace/observe/allocation_trace.hpp"
 #include "millrace/observe/call_stacks.hpp"
 #include "millrace/observe/trace/torch_snapshot.hpp"
+#include "millrace/observe/trace_snapshot.hpp"
 
 namespace millrace::interop {
 
@@ -35,7 +36,8 @@ class History final : public AllocationObserver {
   /** @brief Tells `observer` too from now on; nullptr: nobody. */
   void pass_on_to(AllocationObserver* observer) noexcept { next_ = observer; }
   void annotate(std::string name) { trace_.mark(std::move(name)); }
-  [[nodiscard]] trace::TorchSnapshot snapshot(std::uint32_t device);
+  /** @param options  all but stacks and labels */
+  [[nodiscard]] trace::TorchSnapshot snapshot(std::uint32_t device, SnapshotOptions options);
 
   void allocated(const AllocationEvent& event) override;
   void use_recorded(std::uint64_t id, StreamId stream) override;

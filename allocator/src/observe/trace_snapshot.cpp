@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -19,49 +20,80 @@ using trace::TorchSegment;
 
 constexpr std::size_t kMostSmall = std::size_t{2} << 20;  // PyTorch's segments of small blocks
 
-/** The addresses of segments that ever touched others: growable ranges. */
-class Ranges {
+/** What the blocks of a trace say of its segments. */
+class SegmentFacts {
  public:
-  explicit Ranges(std::span<const TracedSegment> segments) {
-    std::map<std::uintptr_t, std::uintptr_t> ends;  // the furthest, by base
-    for (const TracedSegment& segment : segments) {
-      std::uintptr_t& end = ends[segment.base];
-      end = std::max(end, segment.base + segment.bytes);
-    }
-    std::uintptr_t begin = 0, end = 0;
-    bool several = false;
-    for (const auto& [base, furthest] : ends) {
-      if (base > end || end == 0) {
-        if (several) ranges_[begin] = end;
-        begin = base;
-        several = false;
-      } else {
-        several = true;
-      }
-      end = std::max(end, furthest);
-    }
-    if (several) ranges_[begin] = end;
+  /** @param touching  segments that touch each other are of one range */
+  SegmentFacts(std::span<const TracedSegment> segments, bool touching)
+      : segments_(segments), touching_(touching), facts_(segments.size()) {}
+
+  /** That of its first block. Not valid if it never had one. */
+  [[nodiscard]] StreamId stream(std::size_t segment) const { return facts_[segment].stream; }
+  /** Whether it is a part of a growable range. */
+  [[nodiscard]] bool in_range(std::size_t segment) const { return facts_[segment].in_range; }
+  /** Whether it and the segment before it are of the same range. */
+  [[nodiscard]] bool continues(std::size_t segment) const { return facts_[segment].continues; }
+  [[nodiscard]] bool any_range() const {
+    return std::ranges::any_of(facts_, [](const Fact& fact) { return fact.in_range; });
   }
 
-  [[nodiscard]] bool contain(std::uintptr_t address) const {
-    const auto after = ranges_.upper_bound(address);
-    return after != ranges_.begin() && address < std::prev(after)->second;
+  void acquired(std::size_t segment) {
+    const auto at = present_.insert_or_assign(segments_[segment].base, segment).first;
+    if (!touching_) return;
+    const auto after = std::next(at);
+    if (at != present_.begin() && end_of(std::prev(at)->second) == at->first)
+      join(std::prev(at)->second, segment);
+    if (after != present_.end() && end_of(segment) == after->first) join(segment, after->second);
+  }
+  void released(std::size_t segment) { present_.erase(segments_[segment].base); }
+  void allocated(const TracedBlock& block) {
+    auto at = present_.upper_bound(block.address);
+    if (at != present_.begin()) --at;
+    std::optional<std::size_t> previous;
+    for (; at != present_.end() && at->first < block.address + block.bytes; ++at) {
+      if (end_of(at->second) <= block.address) continue;
+      StreamId& stream = facts_[at->second].stream;
+      if (!stream.valid()) stream = block.owner;
+      if (previous) join(*previous, at->second);
+      previous = at->second;
+    }
   }
 
  private:
-  std::map<std::uintptr_t, std::uintptr_t> ranges_;  // begin and end
+  struct Fact {
+    StreamId stream{};
+    bool in_range = false, continues = false;
+  };
+
+  [[nodiscard]] std::uintptr_t end_of(std::size_t segment) const {
+    return segments_[segment].base + segments_[segment].bytes;
+  }
+  void join(std::size_t segment, std::size_t next) {
+    facts_[segment].in_range = facts_[next].in_range = facts_[next].continues = true;
+  }
+
+  std::span<const TracedSegment> segments_;
+  const bool touching_;
+  std::vector<Fact> facts_;
+  std::map<std::uintptr_t, std::size_t> present_;  // by address
 };
 
 /** Goes through a trace in order, and knows which freed blocks are not complete yet. */
 class Snapshotter {
  public:
-  Snapshotter(const AllocationTrace& trace, std::uint32_t device, const SnapshotText& text)
-      : trace_(trace), device_(device), text_(text), ranges_(trace.segments()) {
+  Snapshotter(const AllocationTrace& trace, std::uint32_t device, const SnapshotOptions& options)
+      : trace_(trace),
+        device_(device),
+        options_(options),
+        facts_(trace.segments(), options.growable_ranges) {
     snapshot_.traces.resize(device + 1);
   }
 
   trace::TorchSnapshot run() {
-    for (const Step& step : steps()) apply(step);
+    const std::vector<Step> all = steps();
+    for (const Step& step : all) learn(step);
+    snapshot_.settings.expandable_segments = facts_.any_range();
+    for (const Step& step : all) apply(step);
     write_segments();
     write_marks();
     return std::move(snapshot_);
@@ -108,17 +140,29 @@ class Snapshotter {
     return from;
   }
 
+  void learn(const Step& step) {
+    if (step.what == What::acquired) facts_.acquired(step.index);
+    if (step.what == What::released) facts_.released(step.index);
+    if (step.what == What::allocated) facts_.allocated(trace_.blocks()[step.index]);
+  }
+
+  [[nodiscard]] std::int64_t number_of(StreamId stream) const {
+    if (!stream.valid()) return 0;
+    return options_.stream ? options_.stream(stream) : std::int64_t{stream.slot} + 1;
+  }
+
   void apply(const Step& step) {
     switch (step.what) {
       case What::acquired:
       case What::released: {
         const TracedSegment& segment = trace_.segments()[step.index];
-        const bool is_range = ranges_.contain(segment.base), got = step.what == What::acquired;
+        const bool is_range = facts_.in_range(step.index), got = step.what == What::acquired;
         if (!got) complete_within(segment.base, segment.base + segment.bytes, step.position);
         add({.action = is_range ? (got ? TorchAction::segment_map : TorchAction::segment_unmap)
                                 : (got ? TorchAction::segment_alloc : TorchAction::segment_free),
              .address = segment.base,
-             .bytes = segment.bytes},
+             .bytes = segment.bytes,
+             .stream = number_of(facts_.stream(step.index))},
             step.position);
         return;
       }
@@ -178,14 +222,14 @@ class Snapshotter {
     add({.action = action,
          .address = block.address,
          .bytes = block.requested,
-         .stream = static_cast<std::int64_t>(block.owner.slot),
+         .stream = number_of(block.owner),
          .stack = stack_of(block),
          .label = label_of(block)},
         position);
   }
 
   trace::StackTable::Id stack_of(const TracedBlock& block) {
-    if (text_.stack) return text_.stack(block, snapshot_.stacks);
+    if (options_.stack) return options_.stack(block, snapshot_.stacks);
     if (block.stack == CallStacks::kNone || trace_.stacks() == nullptr)
       return trace::StackTable::kNone;
     const auto [known, fresh] = stacks_.try_emplace(block.stack, trace::StackTable::kNone);
@@ -194,7 +238,7 @@ class Snapshotter {
   }
 
   trace::LabelTable::Id label_of(const TracedBlock& block) {
-    if (text_.label) return text_.label(block, snapshot_.labels);
+    if (options_.label) return options_.label(block, snapshot_.labels);
     const std::string& tag = trace_.tag_name(block.tag);
     return tag == "untagged" ? trace::LabelTable::kNone : snapshot_.labels.add(tag);
   }
@@ -214,16 +258,25 @@ class Snapshotter {
   }
 
   void write_segments() {
-    std::map<std::uintptr_t, std::uintptr_t> pieces;  // what is held: begin and end
-    for (const TracedSegment& segment : trace_.segments()) {
-      if (segment.released == kNever) pieces[segment.base] = segment.base + segment.bytes;
+    std::map<std::uintptr_t, std::size_t> pieces;  // what is held, by address
+    for (std::size_t i = 0; i < trace_.segments().size(); ++i) {
+      const TracedSegment& segment = trace_.segments()[i];
+      if (segment.released == kNever) pieces[segment.base] = i;
     }
+    const auto end_of = [&](auto piece) {
+      return piece->first + trace_.segments()[piece->second].bytes;
+    };
     for (auto piece = pieces.begin(); piece != pieces.end();) {
-      TorchSegment segment{.device = device_, .address = piece->first};
-      std::uintptr_t end = piece->second;
-      for (++piece; piece != pieces.end() && piece->first == end; ++piece) end = piece->second;
+      TorchSegment segment{.device = device_,
+                           .address = piece->first,
+                           .stream = number_of(facts_.stream(piece->second))};
+      segment.expandable = facts_.in_range(piece->second);
+      std::uintptr_t end = end_of(piece);
+      for (++piece; piece != pieces.end() && piece->first == end; ++piece) {
+        if (!facts_.continues(piece->second)) break;
+        end = end_of(piece);
+      }
       segment.bytes = end - segment.address;
-      segment.expandable = ranges_.contain(segment.address);
       segment.large = segment.bytes > kMostSmall;
       fill(segment, end);
       snapshot_.segments.push_back(std::move(segment));
@@ -232,7 +285,6 @@ class Snapshotter {
 
   void fill(TorchSegment& segment, std::uintptr_t end) {
     std::uintptr_t at = segment.address;
-    std::size_t newest = 0;
     const auto add = [&](std::uintptr_t until, TorchBlock block) {
       block.address = at;
       block.bytes = until - at;
@@ -247,17 +299,14 @@ class Snapshotter {
                                                        .state = held->second.state,
                                                        .stack = stack_of(block),
                                                        .label = label_of(block)});
-      if (held->second.index < newest) continue;
-      newest = held->second.index;
-      segment.stream = static_cast<std::int64_t>(block.owner.slot);
     }
     add(end, {});
   }
 
   const AllocationTrace& trace_;
   const std::uint32_t device_;
-  const SnapshotText& text_;
-  const Ranges ranges_;
+  const SnapshotOptions& options_;
+  SegmentFacts facts_;
   trace::TorchSnapshot snapshot_;
   HeldBlocks held_;
   std::unordered_map<CallStacks::Id, trace::StackTable::Id> stacks_;
@@ -266,8 +315,8 @@ class Snapshotter {
 }  // namespace
 
 trace::TorchSnapshot torch_snapshot(const AllocationTrace& trace, std::uint32_t device,
-                                    const SnapshotText& text) {
-  return Snapshotter{trace, device, text}.run();
+                                    const SnapshotOptions& options) {
+  return Snapshotter{trace, device, options}.run();
 }
 
 }  // namespace millrace

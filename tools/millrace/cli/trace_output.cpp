@@ -28,7 +28,11 @@ std::string render_trace(const AllocationTrace& trace, const RecordedMemory& mem
 }
 
 std::string render_snapshot(const AllocationTrace& trace, const RecordedMemory& memory) {
-  return trace::write_torch_snapshot(torch_snapshot(trace, memory.device));
+  // The main stream of a loop is what PyTorch's programs have as the default stream, number 0.
+  const auto number_of = [&](StreamId stream) {
+    return memory.stream_name(stream) == "main" ? 0 : std::int64_t{stream.slot} + 1;
+  };
+  return trace::write_torch_snapshot(torch_snapshot(trace, memory.device, {.stream = number_of}));
 }
 
 }  // namespace millrace::cli

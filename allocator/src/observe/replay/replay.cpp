@@ -303,7 +303,8 @@ class Replayer {
                const trace::LoggedBlock* const logged = of(block);
                return logged == nullptr ? trace::LabelTable::kNone
                                         : table.add(log_.labels.at(logged->label));
-             }});
+             },
+         .stream = [&](StreamId lane) { return static_cast<std::int64_t>(lanes_.handle(lane)); }});
   }
 
   void note_logged(std::uint32_t block) {

@@ -33,6 +33,8 @@ StreamRef ReplayLanes::of_stream(std::uint32_t index) {
         device_, StreamOptions{.blocking = logged.blocking, .name = name}));
     of_stream_[index] = made_.back()->ref();
   }
+  const bool has_handle = logged.legacy || logged.handle != 0;
+  handles_[of_stream_[index]->id()] = has_handle ? logged.handle : index + 1;
   return *of_stream_[index];
 }
 
@@ -42,6 +44,7 @@ StreamRef ReplayLanes::lane(const Key& key) {
     const std::uint64_t handle = std::get<0>(key);
     stream = std::make_unique<Stream>(device_,
                                       StreamOptions{.name = "stream " + std::to_string(handle)});
+    handles_[stream->id()] = handle;
   }
   return *stream;
 }

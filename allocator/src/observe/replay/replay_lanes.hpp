@@ -31,6 +31,10 @@ class ReplayLanes {
   /** @brief The lane of a stream in a trace of Millrace's, where each stream has one. */
   [[nodiscard]] StreamRef of_stream(std::uint32_t index);
 
+  /** @brief The handle of a lane's stream, as recorded. 0: the default stream; if none was
+   * recorded: its index and 1. */
+  [[nodiscard]] std::uint64_t handle(StreamId lane) const { return handles_.at(lane); }
+
   /** @brief Whether a block is not where a segment is that could be modelled. */
   [[nodiscard]] static bool apart(const trace::LoggedBlock& block) {
     return block.expandable || !block.placed;
@@ -47,6 +51,7 @@ class ReplayLanes {
   std::map<Key, std::unique_ptr<Stream>> lanes_;
   std::vector<std::optional<StreamRef>> of_stream_;
   std::vector<std::unique_ptr<Stream>> made_;
+  std::map<StreamId, std::uint64_t> handles_;
   bool has_legacy_ = false;
 };
 
