@@ -157,6 +157,19 @@ TEST_CASE("the report counts as a person does") {
   CHECK(calls(ran, "cudaMalloc") == 1);
 }
 
+TEST_CASE("the report counts requests that got no memory") {
+  for (const char* const allocator : {"", "MILLRACE_RUN_WHAT_IF=1"}) {
+    CAPTURE(allocator);
+    const Ran ran = run("too_much", "instant", allocator);
+    CHECK(ran.code == 0);
+    CHECK(gpu(ran).at("out_of_memory").at("requests") == 2);
+    CHECK(gpu(ran).at("out_of_memory").at("largest_bytes") == std::size_t{1} << 45);
+    CHECK(calls(ran, "cudaMalloc", "refused") == 1);
+    CHECK(calls(ran, "cudaMallocAsync", "refused") == 1);
+    CHECK(calls(ran, "cudaMallocAsync", "passed") == 0);
+  }
+}
+
 TEST_CASE("each process of a job has a report of its own") {
   namespace fs = std::filesystem;
   const fs::path folder =

@@ -119,6 +119,9 @@ int too_much() {
   void* block = nullptr;
   expect(cudaMalloc(&block, std::size_t{1} << 45), cudaErrorMemoryAllocation, "cudaMalloc");
   expect(cudaGetLastError(), cudaErrorMemoryAllocation, "cudaGetLastError");
+  expect(cudaMallocAsync(&block, std::size_t{1} << 44, make_stream()), cudaErrorMemoryAllocation,
+         "cudaMallocAsync");
+  expect(cudaGetLastError(), cudaErrorMemoryAllocation, "cudaGetLastError");
   allocate(kMiB);
   return 0;
 }

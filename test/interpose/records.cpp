@@ -93,6 +93,15 @@ TEST_CASE("a trace has each request of the program, with its stream and where it
   CHECK(most == (32 + 3) * kMiB);
 }
 
+TEST_CASE("a trace has the requests that got no memory") {
+  const AllocationLog log = Recorded{"too_much"}.log();
+  std::vector<std::uint64_t> failed;
+  for (const LogEvent& event : log.events)
+    if (event.kind == EventKind::out_of_memory) failed.push_back(event.bytes);
+  CHECK(failed == std::vector{std::uint64_t{1} << 45, std::uint64_t{1} << 44});
+  CHECK(sizes(log) == std::vector<std::uint64_t>{kMiB});
+}
+
 TEST_CASE("a trace has the order of the program's streams") {
   const Recorded recorded{"reused_after_an_event", "adversarial:1"};
   const AllocationLog log = recorded.log();

@@ -29,6 +29,9 @@ cudaError_t entry(Function function, Body body) noexcept {
 inline void count_passed(Process& process, Function function) noexcept {
   process.calls[static_cast<std::size_t>(function)].passed.fetch_add(1, std::memory_order_relaxed);
 }
+inline void count_refused(Process& process, Function function) noexcept {
+  process.calls[static_cast<std::size_t>(function)].refused.fetch_add(1, std::memory_order_relaxed);
+}
 
 /** @brief What 0 means in code that was compiled with --default-stream per-thread. */
 [[nodiscard]] inline cudaStream_t per_thread(cudaStream_t stream) noexcept {

@@ -58,6 +58,20 @@ void note_allocated(Gpu& gpu, const void* address, void* block, std::size_t byte
   });
 }
 
+/** What the runtime answered to a request that Millrace did not serve.
+ * @param gpu  on which it might have been served; nullptr: on none
+ * @param stream  nothing: memory for all streams */
+void note_answer(Process& process, Function function, Gpu* gpu, cudaError_t error,
+                 std::size_t bytes, std::optional<cudaStream_t> stream) {
+  if (error == cudaSuccess) return count_passed(process, function);
+  count_refused(process, function);
+  if (gpu == nullptr || error != cudaErrorMemoryAllocation) return;
+  gpu->count_out_of_memory(bytes);
+  note([&] {
+    gpu->log().out_of_memory(bytes, stream ? std::optional{gpu->known(*stream)} : std::nullopt);
+  });
+}
+
 /** The program has its own block; Millrace decides beside it. */
 template <typename Allocate>
 void* decide_beside(const Runtime& runtime, Gpu& gpu, void* address, const Gpu::Beside& beside,
@@ -81,8 +95,8 @@ cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** ad
       return cudaSuccess;
     }
   }
-  count_passed(process, Function::cudaMalloc);
   const cudaError_t error = runtime.cudaMalloc(address, bytes);
+  note_answer(process, Function::cudaMalloc, gpu, error, bytes, std::nullopt);
   if (gpu != nullptr && process.settings.what_if && error == cudaSuccess) {
     decide_beside(runtime, *gpu, *address, {.bytes = bytes, .own_bytes = bytes}, [&] {
       free_later_ones(process, *gpu);  // Millrace would have synchronized the device for them
@@ -108,8 +122,8 @@ cudaError_t allocate(Process& process, Function function, void** address, std::s
       return cudaSuccess;
     }
   }
-  count_passed(process, function);
   const cudaError_t error = pass();
+  note_answer(process, function, gpu, error, bytes, stream);
   if (gpu != nullptr && process.settings.what_if && error == cudaSuccess) {
     void* const block = decide_beside(real(), *gpu, *address, {.bytes = bytes}, take);
     note_allocated(*gpu, *address, block, bytes, stream);

@@ -101,6 +101,17 @@ void Gpu::free(void* address, cudaStream_t stream) {
   }
 }
 
+void Gpu::count_out_of_memory(std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  ++out_of_memory_.requests;
+  out_of_memory_.largest = std::max<std::uint64_t>(out_of_memory_.largest, bytes);
+}
+
+Gpu::OutOfMemory Gpu::out_of_memory() const {
+  const std::lock_guard lock{mutex_};
+  return out_of_memory_;
+}
+
 void Gpu::free_later(void* address) {
   const std::lock_guard lock{mutex_};
   later_.push_back(address);

@@ -51,6 +51,15 @@ class Gpu {
   /** @brief Memory for `stream`. @throws as Allocator::allocate */
   [[nodiscard]] void* allocate(std::size_t bytes, cudaStream_t stream);
 
+  /** @name Requests for which there was no memory
+   * @{ */
+  struct OutOfMemory {
+    std::uint64_t requests = 0, largest = 0;  ///< `largest` in bytes
+  };
+  void count_out_of_memory(std::size_t bytes);
+  [[nodiscard]] OutOfMemory out_of_memory() const;
+  /** @} */
+
   /** @brief Frees a block whose uses are complete, which a call of the program's has shown. */
   void free_completed(void* address);
   /** @brief Frees a block in the order of `stream`. @throws DeviceError */
@@ -104,7 +113,8 @@ class Gpu {
   const StreamRef all_;    // the owner of what cudaMalloc gave
   const StreamRef freed_;  // on which complete blocks are freed
   GpuLog log_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  OutOfMemory out_of_memory_;
   std::atomic<bool> any_later_{false};
   std::vector<void*> later_;
 

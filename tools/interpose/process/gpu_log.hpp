@@ -27,6 +27,9 @@ class GpuLog {
   /** @brief The memory may be used on all streams at once. */
   void allocated_for_all(const void* address, std::size_t bytes);
 
+  /** @brief A request for which there was no memory. @param stream  nothing: for all streams */
+  void out_of_memory(std::size_t bytes, std::optional<StreamRef> stream);
+
   /** @brief Call it before the program's free. @return the number of the block */
   std::optional<std::uint64_t> freed(const void* address, StreamRef stream);
   /** @brief The same where all work of the block is complete. */

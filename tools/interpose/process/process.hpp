@@ -24,7 +24,8 @@ namespace millrace::interpose {
 /** @brief Calls of one function. */
 struct CallCount {
   std::atomic<std::uint64_t> made{0};
-  std::atomic<std::uint64_t> passed{0};  ///< allocations and frees that the runtime served
+  std::atomic<std::uint64_t> passed{0};   ///< allocations and frees that the runtime served
+  std::atomic<std::uint64_t> refused{0};  ///< allocations that failed there too
 };
 
 /**

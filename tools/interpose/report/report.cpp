@@ -26,14 +26,15 @@ using Json = nlohmann::ordered_json;
 
 struct CallLine {
   Function function;
-  std::uint64_t made, passed;
+  std::uint64_t made, passed, refused;
 };
 
 std::vector<CallLine> calls_of(const Process& process) {
   std::vector<CallLine> lines;
   for (std::size_t i = 0; i < kFunctions; ++i) {
     const CallCount& count = process.calls[i];
-    if (count.made != 0) lines.push_back({static_cast<Function>(i), count.made, count.passed});
+    if (count.made == 0) continue;
+    lines.push_back({static_cast<Function>(i), count.made, count.passed, count.refused});
   }
   return lines;
 }
@@ -99,6 +100,9 @@ Json document_of(Gpu& gpu, const EndOfRun& recorded, bool what_if) {
   Json document = nlohmann::json(all);
   document["gpu"] = gpu.ordinal();
   document["stranded_bytes"] = gpu.usable_by_all().stranded;
+  const Gpu::OutOfMemory out_of_memory = gpu.out_of_memory();
+  document["out_of_memory"] = {{"requests", out_of_memory.requests},
+                               {"largest_bytes", out_of_memory.largest}};
   if (what_if) {
     document["own_peak_bytes"] = gpu.own_peak();
     document["what_if"] = nullptr;
@@ -128,8 +132,10 @@ Json document_of(Process& process) {
   for (Gpu* const gpu : process.gpus())
     gpus.push_back(document_of(*gpu, recorded, process.settings.what_if));
   for (const CallLine& line : calls_of(process)) {
-    calls.push_back(
-        {{"name", to_string(line.function)}, {"made", line.made}, {"passed", line.passed}});
+    calls.push_back({{"name", to_string(line.function)},
+                     {"made", line.made},
+                     {"passed", line.passed},
+                     {"refused", line.refused}});
   }
   return {{"schema", "millrace.run/1"},
           {"allocator", process.settings.what_if ? "own" : "millrace"},
@@ -179,6 +185,10 @@ void write_gpu(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool what_if
              "after a wait, {} from new memory\n",
              counts.allocations, counts.served_own, counts.served_ordered, counts.served_waited,
              counts.served_grown);
+  if (const auto failed = gpu.out_of_memory(); failed.requests != 0) {
+    fmt::print(file, "    out of memory: {} request{}, the largest of {}\n", failed.requests,
+               failed.requests == 1 ? "" : "s", size(failed.largest));
+  }
   for (const ShareStatistics& share : all.streams) {
     if (!is_worth_a_line(share)) continue;
     fmt::print(file, "    {}: peak live {}, free at the end {}\n", share.name,
@@ -236,6 +246,7 @@ void write_text(std::FILE* file, Process& process) {
   for (const CallLine& line : calls_of(process)) {
     fmt::print(file, "    {:12} {}", line.made, to_string(line.function));
     if (line.passed != 0) fmt::print(file, ", {} of them served by the runtime", line.passed);
+    if (line.refused != 0) fmt::print(file, ", {} of them failed", line.refused);
     fmt::print(file, "\n");
   }
 }
