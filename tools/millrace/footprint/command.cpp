@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -63,7 +64,15 @@ void write_workload(const FootprintArguments& arguments, const FootprintOptions&
   refuse("--json", arguments.results.json);
   refuse("-o", arguments.results.output);
   const Output output{arguments.init, kInit};
+  if (!output.to_stdout() && std::filesystem::exists(*arguments.init)) {
+    throw UsageError{"this file exists, and may be a workload that you changed", kInit,
+                     "the name of a new file"};
+  }
   output.write(options.workloads.front().to_json() + '\n');
+  if (!output.to_stdout()) {
+    fmt::print("Wrote {0}. Change it, then run it: millrace footprint --workload {0}\n",
+               *arguments.init);
+  }
 }
 
 void run_footprint_command(const FootprintArguments& arguments) {
