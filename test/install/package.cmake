@@ -77,6 +77,17 @@ foreach(library allocator shared)
   set(thrust -DMILLRACE_EXAMPLE_THRUST=OFF)
 endforeach()
 
+# The example in C by pkg-config, too.
+foreach(name millrace millrace-static)
+  execute_process(COMMAND pkg-config --cflags --libs ${name} OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
+                  COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  set(program "${WORK}/c_example_${name}")
+  run("${C_COMPILER}" -std=c99 -Wall -Wextra -Werror "-I${CUDA_ROOT}/include" "${EXAMPLES}/c/main.c" -o "${program}"
+      ${flags} "-L${CUDA_ROOT}/lib64" "-L${CUDA_ROOT}/lib" -lcudart "-Wl,-rpath,${prefix}/${LIBDIR}" ${CUDA_LINK})
+  run_on_virtual_gpu(instant "${program}" "${WORK}/c_example.json")
+endforeach()
+
 # What the page says.
 run_on_virtual_gpu(h200,memory=16GiB "${WORK}/build/training_loop_before")
 set(before "${printed}")

@@ -42,6 +42,15 @@ if "$millrace" run --snapshot model.pt --virtual instant -- "$program" counted_b
 grep "exists, and is not a snapshot" refused.txt
 cmp model.pt model.before
 
+# The report as JSON, in a file of its own.
+for attempt in first replaced; do
+  "$millrace" run --json run.json --virtual adversarial:1,memory=2GiB -- "$program" counted_by_hand 2>"$attempt.txt"
+done
+python3 -c 'import json; gpu = json.load(open("run.json"))["gpus"][0]; assert gpu["bytes"]["reserved"]["peak"] == 10 << 20, gpu'
+if grep "GPU 0: peak" replaced.txt; then exit 1; fi
+if "$millrace" run --json run.txt --virtual instant -- "$program" counted_by_hand 2>refused.txt; then exit 1; fi
+grep "ends with .json" refused.txt
+
 # What waits for work is in the report, by stream: with this schedule nothing is complete before the program waits.
 "$millrace" run --virtual adversarial:3,memory=2GiB -- "$program" streams_side_by_side 2>waiting.txt
 grep "24.0 MiB of stream 2, until work of stream 2" waiting.txt

@@ -72,7 +72,7 @@ void CachingAllocator::State::continue_burst(Point marker) {
 }
 
 // Wholly free segments that are too small for the request, up to `most` bytes of them: what then
-// grows is so much less. Segments can not be moved as pages are, so that this is their way. Returns
+// grows is so much less. Segments cannot be moved as pages are, so that this is their way. Returns
 // whether it tried: the lock may have been dropped then.
 bool CachingAllocator::State::give_back_too_small(const Request& request, std::size_t most,
                                                   Lock& lock) {

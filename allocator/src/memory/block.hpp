@@ -20,7 +20,7 @@ class WaitQueue;
 enum class BlockState : std::uint8_t {
   free,     // on a shelf
   quick,    // free as well, in the quick bins of its stream's front
-  pending,  // freed, kept back until a poll sees its points complete (Return::polled)
+  pending,  // freed, kept back until a poll sees its points complete (FreeWhen::polled)
   claimed,  // being given out or given back by a call that has dropped the lock
   filling,  // addresses of a range that such a call maps memory to
   live,

@@ -410,7 +410,7 @@ struct CachingAllocator::State : GraphMemory {
   mutable Turns turns{mutex, meter};
   Shelves shelves;       // the free blocks
   Runs runs;             // of them those that are neighbours
-  PendingFrees pending;  // Return::polled: freed, their uses not seen complete
+  PendingFrees pending;  // FreeWhen::polled: freed, their uses not seen complete
   struct Callback {
     int turn;
     MemoryCallback ask;

@@ -95,7 +95,7 @@ PointSet CachingAllocator::State::points_of_free(const Block& freed, StreamRef s
     }
   }
   // A host poll needs something to poll.
-  const bool polled = policy.give_back == Return::polled && stream.id() != block->lane;
+  const bool polled = policy.free_when == FreeWhen::polled && stream.id() != block->lane;
   if (polled && (given || device.attached(stream.id())) && ledger.is_open(stream.id())) {
     mark_later(stream);
   }
@@ -162,7 +162,7 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
   heap.live().erase(block);
   const bool used_elsewhere = std::ranges::any_of(
       block->points, [&](const Point point) { return point.stream != block->lane; });
-  if (policy.give_back == Return::polled && used_elsewhere) {
+  if (policy.free_when == FreeWhen::polled && used_elsewhere) {
     block->state = BlockState::pending;
     pending.insert(block);
     turns.current().draining(block->bytes);

@@ -144,8 +144,8 @@ bool CachingAllocator::State::await_all(const Segment& segment, Lock& lock) {
   return points.empty() || await(points, lock);
 }
 
-// As the allocator goes. While a stream is captured the device can not be synchronized as a whole:
-// a segment then stays reserved if the host can not wait for all that used it.
+// As the allocator goes. While a stream is captured the device cannot be synchronized as a whole:
+// a segment then stays reserved if the host cannot wait for all that used it.
 void CachingAllocator::State::release_everything() {
   Lock lock = enter();
   empty_quick();

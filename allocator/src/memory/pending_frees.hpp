@@ -15,7 +15,7 @@ namespace millrace {
 
 /**
  * @brief Freed blocks that are kept back until the device has finished what other streams than
- *        their lane's did with them (Return::polled). Locks nothing.
+ *        their lane's did with them (FreeWhen::polled). Locks nothing.
  */
 class PendingFrees {
  public:

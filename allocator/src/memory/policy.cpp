@@ -21,7 +21,7 @@ Policy Policy::millrace() {
   policy.growable_ranges = true;
   policy.slack = 0.25;
   policy.sharing = Sharing::wait_before_grow;
-  policy.give_back = Return::rule;
+  policy.free_when = FreeWhen::rule;
   policy.before_growing = true;
   return policy;
 }
@@ -32,7 +32,7 @@ Policy Policy::pinned() {
   policy.granule = 4096;
   policy.small_remainder = 4096;
   policy.sharing = Sharing::completed;
-  policy.give_back = Return::rule;
+  policy.free_when = FreeWhen::rule;
   return policy;
 }
 

@@ -17,7 +17,7 @@
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/help.hpp"
-#include "cli/names.hpp"
+#include "cli/suggestions.hpp"
 #include "cli/standard_output.hpp"
 #include "commands.hpp"
 #include "millrace/config.hpp"

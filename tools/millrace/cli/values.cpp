@@ -9,7 +9,7 @@
 #include <set>
 
 #include "cli/error.hpp"
-#include "cli/names.hpp"
+#include "cli/suggestions.hpp"
 #include "millrace/memory/byte_size.hpp"
 
 namespace millrace::cli {

@@ -28,7 +28,7 @@ struct RunOptions {
   bool check = false;
   std::string allocator;  // empty: as the other options and this build need it
   bool what_if = false;
-  std::optional<std::string> record, snapshot;
+  std::optional<std::string> record, snapshot, json;
   bool waits = false;
   bool leaves_malloc = false;
   std::vector<std::string> program;
@@ -103,7 +103,11 @@ void use_millrace(const RunOptions& options) {
   // Before an auditor that does not look at bindings: after it, glibc 2.36 tells of no look-up by
   // hand.
   put_first("LD_AUDIT", {interposer.auditor});
-  if (std::getenv("MILLRACE_RUN_REPORT") == nullptr) set("MILLRACE_RUN_REPORT", "-");
+  if (options.json) {
+    set("MILLRACE_RUN_REPORT", place_for_report(*options.json));
+  } else if (std::getenv("MILLRACE_RUN_REPORT") == nullptr) {
+    set("MILLRACE_RUN_REPORT", "-");
+  }
   set("MILLRACE_RUN_WHAT_IF", options.what_if ? "1" : "");
   set("MILLRACE_RUN_RECORD", options.record ? place_for_trace(*options.record) : "");
   set("MILLRACE_RUN_SNAPSHOT", options.snapshot ? place_for_snapshot(*options.snapshot) : "");
@@ -118,6 +122,7 @@ void refuse_without_millrace(const RunOptions& options) {
                             : options.what_if       ? "--what-if"
                             : options.record        ? "--record"
                             : options.snapshot      ? "--snapshot"
+                            : options.json          ? "--json"
                                                     : nullptr;
   if (given != nullptr)
     throw UsageError{"it has no effect if the program keeps its own allocator", given,
@@ -183,6 +188,9 @@ void add_run(CLI::App& program) {
   command.output("--snapshot", given->snapshot, "FILE",
                  "Write what Millrace's allocator did and holds at the end as a PyTorch snapshot, "
                  "with the stacks of allocations, for its viewer",
+                 Result::further);
+  command.output("--json", given->json, "FILE.json",
+                 "Write the report as JSON to this file, and not to standard error",
                  Result::further);
   command.flag("--check", given->check,
                "Name accesses of memory that nothing orders; a program that ends with 0 then ends "

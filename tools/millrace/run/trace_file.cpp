@@ -63,4 +63,11 @@ std::string place_for_snapshot(const std::string& file) {
                    {"--snapshot", trace::kTorchSnapshotBeginning, "a snapshot of Millrace's"});
 }
 
+std::string place_for_report(const std::string& file) {
+  if (!file.ends_with(".json"))
+    throw UsageError{"the name of '" + file + "' does not say that it is JSON", "--json",
+                     "a name that ends with .json"};
+  return place_for(file, {"--json", "{\n  \"schema\": \"millrace.run/", "a report of Millrace's"});
+}
+
 }  // namespace millrace::cli

@@ -14,4 +14,7 @@ namespace millrace::cli {
 /** @brief The same for a snapshot for PyTorch's viewer. */
 [[nodiscard]] std::string place_for_snapshot(const std::string& file);
 
+/** @brief The same for a report as JSON, whose name ends with .json. */
+[[nodiscard]] std::string place_for_report(const std::string& file);
+
 }  // namespace millrace::cli

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cli/error.hpp"
-#include "cli/names.hpp"
+#include "cli/suggestions.hpp"
 #include "train/data.hpp"
 
 namespace millrace::cli {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/error.hpp"
-#include "cli/names.hpp"
+#include "cli/suggestions.hpp"
 #include "cli/values.hpp"
 #include "millrace/pipeline/collective/mpi_group.hpp"
 #include "millrace/pipeline/collective/nccl_group.hpp"

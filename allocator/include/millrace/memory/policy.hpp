@@ -16,7 +16,7 @@ enum class Sharing {
 };
 
 /** @brief When a block with recorded uses becomes free. */
-enum class Return {
+enum class FreeWhen {
   polled,  ///< when a host poll finds all its markers complete (PyTorch)
   rule,    ///< at once, for any stream that the one rule allows
 };
@@ -58,7 +58,7 @@ struct Policy {
   std::size_t large_remainder = (std::size_t{1} << 20) + 1;  ///< the same for larger requests
 
   Sharing sharing = Sharing::own_stream;
-  Return give_back = Return::polled;
+  FreeWhen free_when = FreeWhen::polled;
 
   /// A block of another stream serves a request only if it is at most this many times larger.
   /// Otherwise a small request would cut up the largest block of another stream.

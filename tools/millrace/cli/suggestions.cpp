@@ -1,4 +1,4 @@
-#include "cli/names.hpp"
+#include "cli/suggestions.hpp"
 
 #include <fmt/format.h>
 
