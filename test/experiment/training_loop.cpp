@@ -308,6 +308,39 @@ TEST_CASE("layers that are gathered are held a few at a time, and all gradients 
   CHECK(all.report.mean_step <= next.report.mean_step);
 }
 
+TEST_CASE("activations that are offloaded leave the device between forward and backward") {
+  Workload workload = plain_loop();
+  workload.layer_ratio = 1;
+  const OwnLoop without{workload};
+  std::size_t before = without.report.whole.requested.peak;
+  for (const std::size_t every : {4, 2, 1}) {
+    CAPTURE(every);
+    workload.offload_every = every;
+    workload.offloads_ahead = 1;
+    const OwnLoop with{workload};
+    for (const char* const name : {"layer", "layer backward", "optimizer"})
+      CHECK(with.names.of.at(name) == without.names.of.at(name));
+    CHECK(with.live_blocks == 0);
+    CHECK(with.report.whole.requested.peak <= before);
+    if (every == 4) CHECK(with.report.whole.requested.peak < before);
+    before = with.report.whole.requested.peak;
+    workload.offloads_ahead = 8;
+    CHECK(OwnLoop{workload}.report.whole.requested.peak >= before);
+  }
+}
+
+TEST_CASE("batches that are copied ahead are on the device for as many steps longer") {
+  Workload workload = plain_loop();
+  const LoopReport without = OwnLoop{workload}.report;
+  workload.copies_ahead = 2;
+  const LoopReport with = OwnLoop{workload}.report;
+  CHECK(with.batches_at_rest == without.batches_at_rest + 2);
+  CHECK(with.batches_at_peak == without.batches_at_peak + 2);
+  CHECK(with.whole.requested.peak >
+        without.whole.requested.peak + 2 * workload.mean_batch_bytes() * 9 / 10);
+  CHECK(with.mean_step <= without.mean_step);
+}
+
 TEST_CASE("a loop with all that a workload can add has no race, whatever the schedule") {
   const auto add = [](Workload& workload) {
     workload.layers = 5;
@@ -319,6 +352,9 @@ TEST_CASE("a loop with all that a workload can add has no race, whatever the sch
     workload.accumulate = 2;
     workload.evaluate_every = 3;
     workload.activations_by_ids = 1;
+    workload.offload_every = workload.world_size;
+    workload.offloads_ahead = 2 - workload.world_size;
+    workload.copies_ahead = workload.world_size;
   };
   for (std::uint64_t schedule = 0; schedule < 24; ++schedule) {
     LoopCase loop;

@@ -216,12 +216,16 @@ TEST_CASE("a workload that is written is read as the same") {
                {"evaluation_batches", 7},
                {"gathered", "1GiB"},
                {"gathers_ahead", 2},
+               {"offload_every", 3},
+               {"offloads_ahead", 0},
+               {"copies_ahead", 2},
                {"host_us", 4.5},
                {"float_feature_bytes", 2}});
   const std::string written = Workload::parse(json.dump(), "mine.json").to_json();
   CHECK(Workload::parse(written, "mine.json").to_json() == written);
   const Json again = Json::parse(written);
-  for (const char* const key : {"activations_by_ids", "accumulate", "gathers_ahead", "host_us"}) {
+  for (const char* const key : {"activations_by_ids", "accumulate", "gathers_ahead", "host_us",
+                                "offload_every", "offloads_ahead", "copies_ahead"}) {
     CHECK(again.at(key) == json.at(key));
   }
   CHECK(again.at("gathered") == std::size_t{1} << 30);

@@ -25,7 +25,9 @@ void* TamperedDevice::do_allocate_async(std::size_t bytes, StreamHandle stream) 
 
 void TamperedDevice::do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
                              StreamHandle stream) {
-  if (kind != CopyKind::host_to_device || stream_name(stream).empty()) {
+  // What the stream `offload` copies to the device it copied to the host before.
+  const std::string name = stream_name(stream);
+  if (kind != CopyKind::host_to_device || name.empty() || name == "offload") {
     if (kind != CopyKind::device_to_host) shadow_.forget(to, bytes);
     return device_.copy(to, from, bytes, kind, stream);
   }

@@ -61,6 +61,7 @@ TEST_CASE("train: options of another pipeline, and such that cannot be together,
       ContainsSubstring("base has no such option") && ContainsSubstring("fused-sparse-dist"));
   CHECK_THAT(train_refusal(quick({"--pipeline", "sparse-dist", "--start-batch", "3"})),
              ContainsSubstring("semi-sync"));
+  CHECK_THAT(train_refusal(quick({"--copies-ahead", "-1"})), ContainsSubstring("--copies-ahead"));
   CHECK_THAT(train_refusal(quick({"--pipeline", "semi-sync", "--start-batch", "soon"})),
              ContainsSubstring("--start-batch"));
   CHECK_THAT(

@@ -312,7 +312,8 @@ bool CachingAllocator::State::wait_in_front(Block* block) {
 }
 
 bool CachingAllocator::State::may_wait_in_front(const Block& block) const noexcept {
-  if (!has_fronts || policy.free_when != FreeWhen::rule || block.spare == Block::kMuch) return false;
+  if (!has_fronts || policy.free_when != FreeWhen::rule || block.spare == Block::kMuch)
+    return false;
   const QuickBins::Size size = block.rounded();
   return size.small() && in_its_pool(block, size);
 }

@@ -197,6 +197,27 @@ TEST_CASE("memory savers change no bit and leave no edge out") {
   }
 }
 
+TEST_CASE("copies ahead change no bit and leave no edge out") {
+  const std::vector<float> expected = plainly_trained(kExactBatches);
+  std::size_t cell = 0;
+  for (PipelineCase what : all_cases()) {
+    what.copies_ahead = 1 + cell++ % 4;
+    const PipelineTraits known = traits(what.kind);
+    for (std::uint64_t number = 0; number <= 2; ++number) {
+      what.schedule = schedule(number);
+      PipelineRig rig{what};
+      auto pipeline = rig.make();
+      RigSource source{rig, 0, kExactBatches};
+      REQUIRE(pipeline->progress(source));
+      CHECK(pipeline->held() == known.at_rest + what.copies_ahead);
+      while (pipeline->progress(source)) {
+      }
+      CHECK(pipeline->most_held() == known.at_peak + what.copies_ahead);
+      check_outcome(rig, std::move(pipeline), what, expected);
+    }
+  }
+}
+
 TEST_CASE("the batches given up by a reset leave no race, and what is trained keeps its bits") {
   const std::size_t steps = GENERATE(1, 4);
   for (PipelineCase what : all_cases()) {

@@ -59,6 +59,7 @@ std::string PipelineCase::name() const {
   if (savers.batch) name += ", batch freed early";
   if (savers.exchanged_inputs) name += ", exchanged inputs cleared";
   if (savers.features) name += ", features freed early";
+  if (copies_ahead > 0) name += fmt::format(", {} copies ahead", copies_ahead);
   if (!left_out.empty()) name += ", without: " + left_out;
   return name;
 }
@@ -173,6 +174,7 @@ std::unique_ptr<TrainPipeline> PipelineRig::make(const PipelineCase& what, Train
                              {.copy = what.copy,
                               .waits = what.waits,
                               .execute_all_batches = execute_all_batches,
+                              .copies_ahead = what.copies_ahead,
                               .lookup = what.lookup,
                               .stale = what.stale,
                               .savers = what.savers});

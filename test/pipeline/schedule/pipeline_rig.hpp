@@ -41,6 +41,7 @@ struct PipelineCase {
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
+  std::size_t copies_ahead = 0;
   std::string left_out{};  ///< one of PipelineRig::edges
 
   [[nodiscard]] std::string name() const;

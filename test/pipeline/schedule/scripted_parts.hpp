@@ -175,6 +175,7 @@ struct ScriptedPipeline final : private CopyObserver {
                                      {.copy = what.copy,
                                       .waits = what.waits,
                                       .execute_all_batches = execute_all_batches,
+                                      .copies_ahead = what.copies_ahead,
                                       .lookup = what.lookup,
                                       .stale = what.stale,
                                       .savers = what.savers})) {}

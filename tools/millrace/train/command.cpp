@@ -185,6 +185,9 @@ void add_train(CLI::App& program) {
   command.add("--copy", given->copy, "STRATEGY",
               fmt::format("How batches get to the device: {} (default: side-stream)",
                           copy_strategy_names()));
+  command.add("--copies-ahead", given->copies_ahead, "N",
+              "Copy N more batches to the device ahead of those that the pipeline needs there "
+              "(default 0)");
   command.add("--waits", given->waits, "KIND",
               "What streams wait for: coarse (default): all work enqueued on the other stream; "
               "precise: only the work that is needed");

@@ -68,6 +68,8 @@ TrainingOptions read_training(const TrainArguments& given, const RankOptions& ra
   options.lookup = read_lookup(given, options.pipeline);
   options.stale = read_staleness(given, options.pipeline);
   options.savers = {given.free_batch_early, given.clear_exchanged, given.free_features_early};
+  if (given.copies_ahead)
+    options.copies_ahead = read_whole("--copies-ahead", *given.copies_ahead, 0, 1000);
   options.allocator = read_name("--allocator", "allocator", given.allocator,
                                 {kAllocatorNames.begin(), kAllocatorNames.end()});
   options.check_races = given.check_races;

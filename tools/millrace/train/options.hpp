@@ -17,7 +17,7 @@ struct TrainArguments {
   std::string pipeline = "base", copy = "side-stream", waits = "coarse";
   std::string allocator = "millrace";
   std::optional<std::string> device, ranks, group, sharding, rendezvous;
-  std::optional<std::string> lookup_position, lookup_stream, start_batch;
+  std::optional<std::string> lookup_position, lookup_stream, start_batch, copies_ahead;
   std::optional<std::string> cache_load_factor, cache_policy;
   StreamArguments stream;
   std::optional<std::string> data, test, format, model;

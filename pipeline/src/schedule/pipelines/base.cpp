@@ -12,7 +12,8 @@ namespace {
 class BasePipeline final : public PipelineCore {
  public:
   BasePipeline(const PipelineSetting& setting, const PipelineOptions& options, bool keeps_batch)
-      : PipelineCore(setting, options, keeps_batch ? 2 : 1, setting.streams.main),
+      : PipelineCore(setting, options, {.between_steps = 1, .most = keeps_batch ? 2U : 1U},
+                     setting.streams.main),
         keeps_batch_(keeps_batch) {}
 
  private:

@@ -28,7 +28,7 @@ Stream& lookup_stream(const PipelineSetting& setting, const LookupOptions& optio
 class FusedSparseDistPipeline final : public PipelineCore {
  public:
   FusedSparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, 3, setting.streams.data_dist),
+      : PipelineCore(setting, options, {.between_steps = 2, .most = 3}, setting.streams.data_dist),
         lookup_(options.lookup),
         look_up_on_(lookup_stream(setting, lookup_)) {
     if (lookup_.order_after_dense && lookup_.position == LookupPosition::before_optimizer) {

@@ -7,10 +7,10 @@
 namespace millrace {
 
 PipelineCore::PipelineCore(const PipelineSetting& setting, const PipelineOptions& options,
-                           std::size_t depth, Stream& exchange_on)
+                           Depth depth, Stream& exchange_on)
     : setting_(setting),
       options_(options),
-      depth_(depth),
+      depth_{depth.between_steps + options.copies_ahead, depth.most + options.copies_ahead},
       exchange_on_(exchange_on),
       model_(&setting.model),
       last_model_(&setting.model),
@@ -18,7 +18,7 @@ PipelineCore::PipelineCore(const PipelineSetting& setting, const PipelineOptions
       strategy_(CopyStrategy::make(options.copy, {.allocator = setting.batches,
                                                   .main = setting.streams.main,
                                                   .copy = setting.streams.copy,
-                                                  .depth = depth,
+                                                  .depth = depth_.most,
                                                   .waits = options.waits,
                                                   .observer = setting.observer,
                                                   .tag = setting.batches.tag("batch")})) {}
@@ -38,8 +38,19 @@ bool PipelineCore::advance(BatchSource* source) {
   return stepped;
 }
 
+// A step copies one batch and ends one, so this has to be done once for each source.
+void PipelineCore::copy_ahead() {
+  defer_errors([&] {
+    for (std::size_t held = 0; held != held_.size() && held_.size() < depth_.between_steps;) {
+      held = held_.size();
+      copy_next();
+    }
+  });
+}
+
 bool PipelineCore::step_once() {
   fill();
+  if (options_.copies_ahead > 0) copy_ahead();
   if (held_.empty()) {
     if (source_ != nullptr) setting_.exchange.exhausted();
     return false;
@@ -91,7 +102,7 @@ void PipelineCore::draw() {
 }
 
 void PipelineCore::copy_next() {
-  if (on_device() == depth_) return;  // a step that failed before forward is done again
+  if (on_device() == depth_.most) return;  // a step that failed before forward is done again
   draw();
   if (!drawn_) return;
   DeviceModelInput input = drawn_->to(*strategy_, setting_.streams.copy);

@@ -46,11 +46,15 @@ class PipelineCore : public TrainPipeline {
   }
 
  protected:
+  /** @brief How many batches a pipeline holds, without PipelineOptions::copies_ahead. */
+  struct Depth {
+    std::size_t between_steps = 1, most = 1;
+  };
+
   /**
-   * @param depth        batches that are held at once at most
    * @param exchange_on  the stream of the exchange
    */
-  PipelineCore(const PipelineSetting& setting, const PipelineOptions& options, std::size_t depth,
+  PipelineCore(const PipelineSetting& setting, const PipelineOptions& options, Depth depth,
                Stream& exchange_on);
 
   /** @brief Brings the pipeline to where it is between steps, as far as there are batches. */
@@ -146,11 +150,12 @@ class PipelineCore : public TrainPipeline {
  private:
   bool advance(BatchSource* source);
   bool step_once();
+  void copy_ahead();
   [[nodiscard]] std::size_t on_device() const;
 
   const PipelineSetting setting_;
   const PipelineOptions options_;
-  const std::size_t depth_;
+  const Depth depth_;  ///< with `copies_ahead`
   Stream& exchange_on_;
   TrainModel* model_;
   TrainModel* last_model_;

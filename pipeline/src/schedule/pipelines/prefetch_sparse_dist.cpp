@@ -16,7 +16,7 @@ namespace {
 class PrefetchSparseDistPipeline final : public PipelineCore {
  public:
   PrefetchSparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, 3, setting.streams.data_dist),
+      : PipelineCore(setting, options, {.between_steps = 2, .most = 3}, setting.streams.data_dist),
         prefetch_(setting.streams.named("prefetch")) {}
 
  private:

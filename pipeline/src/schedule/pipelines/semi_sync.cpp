@@ -17,7 +17,8 @@ namespace {
 class SemiSyncPipeline final : public PipelineCore {
  public:
   SemiSyncPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, 3, setting.streams.data_dist), stale_(options.stale) {}
+      : PipelineCore(setting, options, {.between_steps = 3, .most = 3}, setting.streams.data_dist),
+        stale_(options.stale) {}
 
  private:
   void fill() override {

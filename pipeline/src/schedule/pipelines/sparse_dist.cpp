@@ -7,7 +7,7 @@ namespace {
 class SparseDistPipeline final : public PipelineCore {
  public:
   SparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, 3, setting.streams.data_dist),
+      : PipelineCore(setting, options, {.between_steps = 2, .most = 3}, setting.streams.data_dist),
         data_dist_(setting.streams.data_dist) {}
 
  private:

@@ -144,6 +144,7 @@ struct Trainer::Parts {
                                       .exchange = *exchange},
                                      {.copy = device.options().copy,
                                       .waits = device.options().waits,
+                                      .copies_ahead = device.options().copies_ahead,
                                       .lookup = device.options().lookup,
                                       .stale = device.options().stale,
                                       .savers = device.options().savers})),
@@ -184,6 +185,7 @@ struct Trainer::Parts {
              .exchange = *exchange},
             {.copy = options.copy,
              .waits = options.waits,
+             .copies_ahead = options.copies_ahead,
              .lookup = options.lookup,
              .savers = options.savers}};
   }

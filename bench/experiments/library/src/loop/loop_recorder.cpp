@@ -65,8 +65,8 @@ LoopReport LoopRecorder::report(std::size_t at_peak) {
        {&work_.streams.main, &work_.streams.copy, &work_.streams.data_dist}) {
     report.streams[stream->id()] = setting.device.name(stream->id());
   }
-  if (work_.collective) {
-    report.streams[work_.collective->id()] = setting.device.name(work_.collective->id());
+  for (const auto& further : {&work_.collective, &work_.offload}) {
+    if (*further) report.streams[(*further)->id()] = setting.device.name((*further)->id());
   }
   return report;
 }

@@ -12,6 +12,7 @@ LoopWork::LoopWork(const LoopSetting& setting, const Workload& workload)
       host_time_(static_cast<Nanoseconds::rep>(workload.host_us * 1e3)) {
   if (workload.gathered > 0)
     collective.emplace(setting.device, StreamOptions{.name = "collective"});
+  if (workload.offload_every > 0) offload.emplace(setting.device, StreamOptions{.name = "offload"});
 }
 
 void LoopWork::launch(const Stream& stream, std::string name, const Cost& cost,

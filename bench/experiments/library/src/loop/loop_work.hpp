@@ -36,6 +36,7 @@ class LoopWork final : public CopyObserver {
 
   PipelineStreams streams;
   std::optional<Stream> collective;  ///< of gathers and reductions, if the workload has some
+  std::optional<Stream> offload;     ///< of activations that are copied to the host, likewise
 
   [[nodiscard]] const LoopSetting& setting() const noexcept { return setting_; }
   [[nodiscard]] PeakMeter& meter() noexcept { return meter_; }

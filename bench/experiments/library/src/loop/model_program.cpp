@@ -62,6 +62,7 @@ ModelProgram::ModelProgram(LoopWork& work, const Workload& workload, Nanoseconds
     : work_(work),
       workload_(workload),
       gathers_(work, workload, workload.layers),
+      offloads_(work, workload, workload.layers),
       activations_tag_(work.setting().allocator.tag("activations")),
       step_(step),
       pooled_bytes_(part(workload.activations, kPooled)),
@@ -162,9 +163,25 @@ void ModelProgram::forward_layers() {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     compute_layer(i, "layer");
     gathers_.used(parameters_);
-    if (!is_kept(i)) layers_[i].mask.reset();
-    if (i > 0 && !is_kept(i - 1)) layers_[i - 1].output.reset();
+    if (is_kept(i)) {
+      offload(i);
+    } else {
+      layers_[i].mask.reset();
+    }
+    if (i > 0 && (!is_kept(i - 1) || offloads_.offloads(i - 1))) layers_[i - 1].output.reset();
   }
+}
+
+void ModelProgram::offload(std::size_t layer) {
+  if (!offloads_.offloads(layer)) return;
+  offloads_.store(layer, layers_[layer]);
+  layers_[layer].mask.reset();
+}
+
+void ModelProgram::bring_back(std::size_t layer) {
+  KeptLayer back = offloads_.take(layer);
+  if (back.output) layers_[layer].output = std::move(back.output);
+  if (back.mask) layers_[layer].mask = std::move(back.mask);
 }
 
 void ModelProgram::forward(const InputTensors& input, TableLookup& of) {
@@ -188,6 +205,7 @@ void ModelProgram::forward(const InputTensors& input, TableLookup& of) {
 void ModelProgram::restore_layers(std::size_t last) {
   std::size_t first = last;
   while (first > 0 && !is_kept(first - 1)) --first;
+  if (first > 0) bring_back(first - 1);
   for (std::size_t i = first; i <= last; ++i) {
     if (!is_kept(i) && !layers_[i].output) compute_layer(i, "layer again");
   }
@@ -199,6 +217,8 @@ Buffer ModelProgram::backward_layers() {
                {reads(loss_), writes(gradient)});
   gathers_.begin(parameters_);
   for (std::size_t i = layers_.size(); i-- > 0;) {
+    offloads_.fetch_for(i);
+    bring_back(i);
     restore_layers(i);
     Layer& layer = layers_[i];
     const Buffer& gathered = gathers_.next();
@@ -306,6 +326,7 @@ void ModelProgram::swap_gradients(Buffer& other) {
 
 void ModelProgram::abandon() noexcept {
   gathers_.abandon();
+  offloads_.abandon();
   for (Buffer* const kept : {&interaction_, &dense_, &loss_}) kept->reset();
   for (Layer& layer : layers_) {
     layer.output.reset();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "loop/layer_gathers.hpp"
+#include "loop/layer_offloads.hpp"
 #include "loop/loop_work.hpp"
 #include "millrace/pipeline/model/train_model.hpp"
 
@@ -33,9 +34,8 @@ class ModelProgram final : public TrainModel {
 
  private:
   struct Lookup;
-  struct Layer {
+  struct Layer : KeptLayer {
     std::size_t output_bytes = 0, mask_bytes = 0;
-    Buffer output, mask;
   };
 
   [[nodiscard]] Buffer allocate(std::size_t bytes) { return allocate(bytes, work_.streams.main); }
@@ -53,6 +53,11 @@ class ModelProgram final : public TrainModel {
   void plan_layers(const Workload& workload);
   void compute_layer(std::size_t layer, const char* name);
   void forward_layers();
+  /** Copies a layer to the host that main has computed, and whose output only the next one reads.
+   */
+  void offload(std::size_t layer);
+  /** Makes main wait for an offloaded layer. */
+  void bring_back(std::size_t layer);
   /** Computes again the layers up to this one from the output that forward kept. */
   void restore_layers(std::size_t last);
   [[nodiscard]] Buffer backward_layers();
@@ -61,6 +66,7 @@ class ModelProgram final : public TrainModel {
   LoopWork& work_;
   const Workload& workload_;
   LayerGathers gathers_;
+  LayerOffloads offloads_;
   const Tag activations_tag_;
   const Nanoseconds step_;
   const std::size_t pooled_bytes_, interaction_bytes_, dense_bytes_;

@@ -43,6 +43,7 @@ LoopReport run_training_loop(const Workload& workload, std::span<const InputShap
                                              .observer = &work},
                                             {.copy = options.method,
                                              .waits = options.waits,
+                                             .copies_ahead = workload.copies_ahead,
                                              .lookup = options.lookup,
                                              .stale = options.stale,
                                              .savers = options.savers});

@@ -28,11 +28,13 @@ class Sampler final : public CopyObserver {
 /** The cell's pipeline, for training or for evaluation. */
 class Pipeline {
  public:
-  Pipeline(const PipelineCell& cell, const PipelineSetting& setting) {
+  Pipeline(const PipelineCell& cell, const PipelineSetting& setting, std::size_t copies_ahead) {
+    PipelineOptions options = cell.options;
+    options.copies_ahead = copies_ahead;
     if (cell.forward_only) {
-      evaluation_.emplace(cell.pipeline, setting, cell.options);
+      evaluation_.emplace(cell.pipeline, setting, options);
     } else {
-      training_ = TrainPipeline::make(cell.pipeline, setting, cell.options);
+      training_ = TrainPipeline::make(cell.pipeline, setting, options);
     }
   }
   bool progress(BatchSource& source) {
@@ -80,7 +82,8 @@ RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device
                      .batches = memory.batches(),
                      .model = model,
                      .exchange = *exchange,
-                     .observer = &sampler}};
+                     .observer = &sampler},
+                    run.workload.copies_ahead};
   warm_pinned_memory(memory.pinned(), batches, streams.copy);
   WorkloadSource source{memory.pinned(), streams.copy, batches};
   ordered.synchronize();

@@ -80,6 +80,7 @@ void read_compute(JsonObject& reader, Workload& workload) {
   std::size_t run_ahead = workload.run_ahead;
   reader.integer("run_ahead", run_ahead, 0, 1'000'000);
   workload.run_ahead = static_cast<unsigned>(run_ahead);
+  reader.integer("copies_ahead", workload.copies_ahead, 0, 1000);
   if (reader.find("exchange_gb_per_s", false) != nullptr) {
     reader.number("exchange_gb_per_s", workload.exchange_gb_per_s.emplace(), 0.001, 1e6);
   }
@@ -103,6 +104,8 @@ void read_loop(JsonObject& reader, Workload& workload) {
   reader.integer("evaluation_batches", workload.evaluation_batches, 1, 1000);
   reader.bytes("gathered", workload.gathered);
   reader.integer("gathers_ahead", workload.gathers_ahead, 0, 1000);
+  reader.integer("offload_every", workload.offload_every, 0, 1000);
+  reader.integer("offloads_ahead", workload.offloads_ahead, 0, 1000);
 }
 
 void read_model(JsonObject& reader, Workload& workload) {
@@ -193,6 +196,7 @@ std::string Workload::to_json() const {
                                   {"layers", layers},
                                   {"compute_to_copy", compute_to_copy},
                                   {"run_ahead", run_ahead},
+                                  {"copies_ahead", copies_ahead},
                                   {"exchange_latency_us", exchange_latency_us},
                                   {"host_us", host_us},
                                   {"optimizer_state", optimizer_state},
@@ -203,7 +207,9 @@ std::string Workload::to_json() const {
                                   {"evaluate_every", evaluate_every},
                                   {"evaluation_batches", evaluation_batches},
                                   {"gathered", gathered},
-                                  {"gathers_ahead", gathers_ahead}};
+                                  {"gathers_ahead", gathers_ahead},
+                                  {"offload_every", offload_every},
+                                  {"offloads_ahead", offloads_ahead}};
   if (parameters) document["parameters"] = *parameters;
   if (gradients) document["gradients"] = *gradients;
   if (compute_ms) document["compute_ms"] = *compute_ms;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -72,6 +73,9 @@ struct PipelineOptions {
   /// Whether to train the batches in flight when a source ends; otherwise they wait for the next
   /// source.
   bool execute_all_batches = true;
+  /// Batches that are copied to the device ahead of those that the pipeline needs there. Each takes
+  /// the memory of a batch for as many steps longer. The results do not change.
+  std::size_t copies_ahead = 0;
   LookupOptions lookup;
   StaleOptions stale;
   MemorySavers savers;

@@ -27,7 +27,8 @@ struct TrainingOptions {
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
-  bool check_races = false;  ///< checks for races; virtual devices only; slow
+  std::size_t copies_ahead = 0;  ///< as PipelineOptions::copies_ahead
+  bool check_races = false;      ///< checks for races; virtual devices only; slow
   /// Records all operations on the device; its notes name the device, the allocator and the copy
   /// strategy. Recording stops before the device is destroyed.
   Timeline* timeline = nullptr;

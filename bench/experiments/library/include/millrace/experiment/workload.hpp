@@ -59,7 +59,9 @@ struct Workload {
   double compute_to_copy = 1;   ///< compute time of a step divided by the time of its batch's copy
   std::optional<double> compute_ms{};  ///< compute time of a step; replaces compute_to_copy
   unsigned run_ahead = 0;  ///< maximum queued device operations; 0: a host sync in each step
-  double host_us = 0;      ///< time of the host for each operation that it enqueues
+  /// Batches that are copied to the device ahead of those that the shape's loop needs there.
+  std::size_t copies_ahead = 0;
+  double host_us = 0;  ///< time of the host for each operation that it enqueues
 
   /// @name What the loop of `millrace footprint` does beyond a plain step
   /// @{
@@ -78,6 +80,10 @@ struct Workload {
   /// stream of their own; backward reduces as many bytes of gradients there. 0: none.
   std::size_t gathered = 0;
   std::size_t gathers_ahead = 1;  ///< layers that are gathered before the one that main computes
+  /// Of every n-th layer, forward copies what it keeps to pinned host memory, and backward copies
+  /// it back, both on a stream of their own; 0: none. The last layer stays.
+  std::size_t offload_every = 0;
+  std::size_t offloads_ahead = 1;  ///< layers that are copied back before the one main needs
   /// @}
 
   /// Rate at which this rank sends and receives, in 10^9 bytes/s. Default: kExchangeGbPerS for
