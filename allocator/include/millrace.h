@@ -40,7 +40,7 @@ extern "C" {
 struct CUstream_st;
 struct CUevent_st;
 
-/** @brief What a call came to. */
+/** @brief The result of a call. */
 typedef enum millrace_status {
   MILLRACE_OK = 0,
   MILLRACE_OUT_OF_MEMORY = 1,    /**< the GPU and every cached block cannot serve the request */
@@ -79,7 +79,8 @@ MILLRACE_EXPORT void* millrace_malloc(ssize_t size, int device, struct CUstream_
  * @brief Frees memory in the order of `stream`: the next user comes after all work that is enqueued
  *        there, and after all recorded uses.
  *
- * Foreign pointers, and pointers that were freed, are refused: millrace_last_status() tells.
+ * If Millrace did not allocate the address, or it was freed already, nothing happens, and
+ * millrace_last_status() is MILLRACE_INVALID_ARGUMENT.
  * @param address  NULL is ignored
  * @param size     not used; pluggable allocators pass it
  * @param device   ordinal of the GPU that the memory is of
@@ -89,8 +90,8 @@ MILLRACE_EXPORT void millrace_free(void* address, ssize_t size, int device,
                                    struct CUstream_st* stream);
 
 /**
- * @brief Frees memory in the order of its owner. Makes no driver call: right where the stream may
- *        be gone, as in a finalizer.
+ * @brief Frees memory in the order of its owner. Makes no driver call, so the owner's stream may
+ *        already be destroyed; use it in finalizers.
  */
 MILLRACE_EXPORT millrace_status millrace_free_owned(void* address, int device);
 
@@ -109,9 +110,9 @@ MILLRACE_EXPORT millrace_status millrace_transfer(void* address, int device,
                                                   struct CUstream_st* stream);
 
 /*
- * Hooks of PyTorch's CUDAPluggableAllocator: docs/c-interface.md. Those for pools have types of C++
- * (millrace/interop/torch_hooks.hpp). They report no status; millrace_last_status() tells whether
- * they worked.
+ * Hooks of PyTorch's CUDAPluggableAllocator: docs/c-interface.md. The hooks for pools have C++
+ * types and are in millrace/interop/torch_hooks.hpp. Hooks return no status; millrace_last_status()
+ * has that of the thread's last failed call.
  */
 
 /** @brief set_init_fn: makes the memory of `count` GPUs. */
@@ -119,7 +120,7 @@ MILLRACE_EXPORT void millrace_torch_init(int count);
 
 /**
  * @brief Gives the hooks for pools a function that returns the calling thread's current stream of a
- *        GPU. Without it, a stream that is captured has to have allocated before.
+ *        GPU. Without it, a stream must allocate once before it is captured.
  * @param current  NULL: none
  */
 MILLRACE_EXPORT void millrace_torch_set_current_stream(struct CUstream_st* (*current)(int device));
@@ -146,7 +147,7 @@ MILLRACE_EXPORT void millrace_torch_reset(void);
 /** @brief set_memory_fraction_fn: limits the GPU's reserved bytes to this part of its memory. */
 MILLRACE_EXPORT void millrace_torch_memory_fraction(double fraction, int device);
 
-/* Order: optional. What is told saves waiting for completion. */
+/* Order: optional. If an order is reported, reuse does not have to wait for completion. */
 
 /** @brief A stream that lives long: its calls then cost no look-up. */
 enum { MILLRACE_ATTACH_DEFAULT = 0, MILLRACE_ATTACH_INDEPENDENT = 1 };
@@ -163,21 +164,24 @@ MILLRACE_EXPORT millrace_status millrace_attach(int device, struct CUstream_st* 
 /** @brief Removes an attached stream, before it is destroyed. */
 MILLRACE_EXPORT millrace_status millrace_detach(int device, struct CUstream_st* stream);
 
-/** @brief Ends a phase of the stream: others can wait for what precedes it, and nothing later. */
+/** @brief Ends a phase: other streams can then wait for the work before it, and no later work. */
 MILLRACE_EXPORT millrace_status millrace_mark(int device, struct CUstream_st* stream);
 
-/** @brief cudaEventRecord, told. Record the event only so from then on, or forget it. */
+/**
+ * @brief Calls cudaEventRecord, and notes the order. From then on the event must always be recorded
+ *        through this function, until it is forgotten.
+ */
 MILLRACE_EXPORT millrace_status millrace_record_event(int device, struct CUevent_st* event,
                                                       struct CUstream_st* stream);
 
-/** @brief cudaStreamWaitEvent, told. */
+/** @brief Calls cudaStreamWaitEvent, and notes the order. */
 MILLRACE_EXPORT millrace_status millrace_wait_event(int device, struct CUstream_st* stream,
                                                     struct CUevent_st* event);
 
-/** @brief Call it before a told event is destroyed. */
+/** @brief Forgets an event. Call it before an event that was recorded here is destroyed. */
 MILLRACE_EXPORT millrace_status millrace_forget_event(int device, struct CUevent_st* event);
 
-/** @brief cudaStreamSynchronize, told. */
+/** @brief Calls cudaStreamSynchronize, and notes what is complete. */
 MILLRACE_EXPORT millrace_status millrace_synchronize(int device, struct CUstream_st* stream);
 
 /* Limits. */
@@ -217,7 +221,7 @@ typedef struct millrace_statistics {
   uint64_t out_of_memory; /**< requests that failed */
 } millrace_statistics;
 
-/** @param statistics  receives what fits in `statistics->struct_bytes` */
+/** @param statistics  receives as many fields as fit in `statistics->struct_bytes` */
 MILLRACE_EXPORT millrace_status millrace_get_statistics(int device,
                                                         millrace_statistics* statistics);
 

@@ -40,7 +40,7 @@ VirtualDevice& VirtualMachine::add_device(const VirtualDevice::Options& options)
 }
 
 std::shared_ptr<Meeting> VirtualMachine::make_meeting(unsigned parties, Meeting::Effect effect) {
-  if (parties == 0) throw std::invalid_argument{"a meeting of nobody"};
+  if (parties == 0) throw std::invalid_argument{"a meeting needs at least one party"};
   auto state = std::make_shared<simulation::MeetingState>(*machine_, parties, std::move(effect));
   return std::make_shared<Meeting>(std::move(state));
 }

@@ -29,35 +29,55 @@
 namespace millrace {
 
 /*
- * How it works. A free block carries points: what must happen before its next use. It is kept in
- * the lane of the stream that used it first. A request looks, in this order, for
- *   1. the best fit that the one rule gives its stream for nothing: own lane, then other lanes up
- *      to the carve limit, then memory that nobody used yet; once more after one poll;
- *   2. free neighbours that together are large enough, all of them ready;
- *   3. a block that the stream can be made to wait for and whose last use is long ago: the one
- * whose marker was recorded earliest, then the best fit; else the first run of such neighbours;
- *   4. new memory, as long as the stream has less than its fair share; before that it marks what is
- *      in use, and asks once more, and what it maps are first of all pages that lie unused
- * elsewhere;
- *   5. any other block that the stream can be made to wait for, or new memory;
- *   6. anything that waiting, merging, callbacks and giving segments back can make.
- * New memory for large requests is mapped behind what a growable range of the stream's own has, or
- * in a hole of it: no more than is missing from the free blocks in front of it. Elsewhere it is a
- * new segment.
- * PyTorch's way is the same with lanes that never mix and frees that a host poll completes. The
- * block that each stream freed last is held unmerged there, where nobody can tell (held_block.cpp).
- * The lock is never held across a driver call: what such a call is about is claimed first, which
- * takes it out of everybody's sight, and is put back if the call fails.
+ * The map of CachingAllocator. Its state is this one class, and each file implements one decision;
+ * the declarations below are grouped by file. docs/ordering.md explains the one rule, and
+ * docs/allocator.md each decision.
  *
- * Before all that, a request is served with a block of its size that its stream freed just now,
- * from the stream's front: under the front's lock only (front.cpp), and with a tally in place of
- * the meter (turns.hpp). What it counts is added before anything else changes.
+ * PARTS. Heap, Shelves and Runs hold data: they decide nothing and lock nothing.
+ *   Heap        segments, the blocks that tile them, and the map from addresses to live blocks
+ *   Shelves     free blocks by lane, by size, and by the marker that they wait for
+ *   Runs        free neighbors that together could serve a larger request
+ *   Front       one for each stream: blocks that the stream freed and will probably take again
+ *   Meter       statistics. Fronts count in a Tally, which Turns adds before the meter is used
+ *   GraphPools  pools of CUDA graphs. Their segments are live blocks of this allocator
  *
- * A stream that is captured into a graph has no front, and its requests are the business of a pool
- * (graph/), whose segments are live blocks here.
+ * A BLOCK. A free block carries points: what must happen before its next use. Its lane is the
+ * stream that used it first. Its states (BlockState) follow each other:
+ *
+ *   claimed -> live -> quick (in a front)  -> live, or claimed -> free, when a front is emptied
+ *                   -> free (on a shelf)   -> claimed
+ *
+ * A claimed block is on no list, so no other thread finds it.
+ *
+ * A REQUEST takes the first of these that serves:
+ *   0. a block of its size class from its stream's front: take_quick (front.cpp). Only the front's
+ * lock
+ *   1. the best fit that needs no wait: own lane, other lanes up to the carve limit, memory that no
+ *      stream has used; once more after one poll (reuse.cpp). Then free neighbors (merging.cpp)
+ *   2. a block that was last used long ago, for which the stream can wait: the earliest marker
+ *      first, then the best fit; then a run of such neighbors (waiting.cpp, merging.cpp)
+ *   3. if the stream has its share (should_grow): any other block for which it can wait
+ *   4. what costs less than growth: markers on streams that have none, blocks of streams that have
+ *      nothing live (before_growth.cpp)
+ *   5. new memory: in the stream's growable range, where pages that are free elsewhere are mapped
+ *      first (ranges.cpp, moved_pages.cpp), or in a new segment (growth.cpp)
+ *   6. what waiting, merging, callbacks and giving back can free: reclaim (growth.cpp,
+ *      giving_back.cpp). Then the request fails, with the picture of memory (picture.cpp)
+ * `find` (caching_allocator.cpp) is this order in code, and `search` (reuse.cpp) steps 1 to 3.
+ *
+ * A FREE goes to the front (keep_quick), or computes its points, merges the block with neighbors
+ * and puts it on a shelf (freeing.cpp).
+ *
+ * LOCKS. `mutex` guards everything from `heap` on. It is never held across a driver call: the
+ * call's memory is claimed first, so that no other thread uses it, and put back if the call fails.
+ * A front's lock is taken alone, or after `mutex`.
+ *
+ * The preset `torch` (Sharing::own_stream) makes PyTorch's decisions with the same parts: lanes
+ * never mix, a poll completes frees (pending_frees.cpp), and the block that a stream freed last
+ * stays unmerged until a call looks at the stream's free blocks (held_block.cpp).
  */
 struct CachingAllocator::State : GraphMemory {
-  /** Of segments, which costs more than moving pages: the device may have to wait. */
+  /** As Policy::moved_before_growth, for segments: giving one back may make the device wait. */
   static constexpr double kGivenBackBeforeGrowth = 1.0 / 256;
   // Streams that a request asks the device about. Before it grows it asks about all.
   static constexpr std::size_t kMostPolled = 64;

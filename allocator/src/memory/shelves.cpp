@@ -156,6 +156,10 @@ WaitQueue& Shelves::queue_of(Lane& lane, StreamId stream, BlockWaits kind) {
   return *lane.queues.insert(std::move(node)).position->second;
 }
 
+// A block is in one queue at a time, although it may have several points. It cannot be used before
+// all of them have passed, so it is enough to wait for one, and to look for the next one then. A
+// free so costs one insertion for any number of points, and the block needs the links of one list
+// only.
 void Shelves::enqueue(Lane& lane, Block* block, Point point, BlockWaits kind) {
   WaitQueue* const queue = &queue_of(lane, point.stream, kind);
   if (queue->empty()) {
@@ -182,6 +186,8 @@ void Shelves::dequeue(Block* block) {
   take_out(on_stream_[queue.stream().slot], &WaitQueue::place_on_stream, queue);
   Lane& lane = *queue.lane();
   if (&queue == lane.own.get()) return;
+  // A loop whose blocks other streams use empties and makes a queue at nearly every free. The map's
+  // node and the queue in it are kept, so that this allocates no host memory.
   auto node = lane.queues.extract({queue.stream(), queue.kind()});
   if (spare_queues_.size() < kSpareQueues) spare_queues_.push_back(std::move(node));
 }
@@ -219,6 +225,9 @@ const std::vector<Block*>& Shelves::drained() {
   return drained_;
 }
 
+// Only queues of streams that made progress can have something new, so a look costs as much as has
+// happened, for any number of queues. Where the ledger's list of these streams has been
+// overwritten, the front of each queue is asked.
 void Shelves::settle() {
   progressed_.clear();
   if (!ledger_.completed_since(settled_, progressed_)) {

@@ -71,6 +71,11 @@ void Ledger::close(StreamId stream, Marker last) {
     throw std::invalid_argument{"Ledger: no such marker on the stream"};
   }
   state.group.leave(stream.slot);
+  // No marker will be recorded any more. A number beyond the last one would never be covered, and
+  // memory that is freed there would wait for ever. So the count goes back to the newest marker
+  // that can be waited for: later frees carry it, and `within` reads larger numbers, which earlier
+  // frees got, as this one. Without `last` there may be work that no marker covers: the count
+  // stays.
   if (last != 0) slot.count.set(std::max(last, state.newest_waitable(slot)));
   slot.phase = Phase::closed;
   slot.frontier = {};
@@ -135,6 +140,12 @@ std::uint64_t Ledger::publish_record(PendingRecord&& record, MarkerToken token) 
   return published.serial;
 }
 
+// The event is used for another record, so nobody new may wait for it: the marker leaves `markers`,
+// which `earliest_covering` and polls read. But a stream may have been made to wait for the event
+// before, on a thread that has not called `join` yet. That wait orders, so the marker's snapshot is
+// kept for `join`, and for `complete`. Only the newest few are kept, to bound the memory: such a
+// thread is between its wait and its `join`. If its marker is gone, an order is not noted, which
+// only makes reuse rarer.
 std::optional<MarkerToken> Ledger::withdraw(Point marker) {
   const std::lock_guard lock{state_->mutex};
   State& state = *state_;

@@ -78,6 +78,14 @@ void RaceChecker::State::check_lifetime(const CurrentOp& now, const Cell& cell) 
          [&] { return use_before_allocate_message(allocation, *now.op); });
 }
 
+// Which past accesses of the bytes are kept. `now` dominates `past` if every later operation that
+// is not ordered with `past` is not ordered with `now` either. Whatever conflicts with `past` then
+// conflicts with `now`, if `now` conflicts with as much:
+//   - a write conflicts with reads and writes, so it replaces dominated reads and writes;
+//   - a read conflicts with writes only, so it replaces dominated reads. Writes stay: a later read
+//     may race with them, and does not with `now`.
+// So no racy program goes unnoticed, although the message may name a later access of the pair. An
+// access that this operation has made already, or made as a write, adds nothing.
 void RaceChecker::State::touch(const CurrentOp& now, Cell& cell, bool write) {
   check_lifetime(now, cell);
   bool known = false;
@@ -148,7 +156,9 @@ RaceChecker::OpIndex RaceChecker::State::allocate(Address begin, std::size_t byt
   return op->index;
 }
 
-// Drops what everything that is still to come will follow.
+// Drops accesses that every host thread and running callback knows of: what they enqueue from now
+// on comes after those accesses. A sweep looks at the whole history. It runs when the history is
+// twice as large as the last sweep left it, so each access pays for a constant number of looks.
 void RaceChecker::State::sweep() {
   const Clock known = actors.known_to_all();
   history.drop_if(

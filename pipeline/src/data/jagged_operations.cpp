@@ -59,6 +59,15 @@ Tensors make_room(const JaggedScope& scope, const JaggedLayout& layout) {
           .weights = room(layout.weight_bytes())};
 }
 
+/*
+ * Bags are key-major: the lengths of one key are neighbors, and so are its values and weights. The
+ * sizes of keys are in the layout, on the host. So `permute` and `concat` copy a few runs of bytes,
+ * and `split` makes slices; none of them waits for the device or looks at an id. Ids are never
+ * reordered within a key. A bag's rows are therefore added up in the same order as before, and
+ * results are equal bit for bit. Offsets count from the tensor's first value, so they are computed
+ * again from the lengths.
+ */
+
 /** Gathers runs of keys of several tensors into a new one. */
 class KeyGatherer {
  public:

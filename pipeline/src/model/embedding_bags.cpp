@@ -225,6 +225,15 @@ UpdatedTables<float> EmbeddingBags::rows_at(const Array<std::int32_t>& slots) co
   return tables;
 }
 
+/*
+ * Where the cost figures come from. They are what a virtual device needs to time a kernel, and
+ * follow from sizes that the host knows. It does not know the ids. So
+ *   - a lookup reads one row for each id, also where ids repeat: `row_bytes`;
+ *   - an update reads a gradient for each id, and reads and writes the row and its optimizer state:
+ *     1 + 2 + 2 x state, in units of `row_bytes`. The indexes of an id take 12 bytes more;
+ *   - with a cache, rows that are expected to have no slot (ExpectedRows) are read and written over
+ *     the link in place of device memory.
+ */
 double EmbeddingBags::row_bytes(const KeyedJaggedTensor& batch) const {
   double scalars = 0;
   for (std::size_t f = 0; f < features_.size(); ++f) {
@@ -337,6 +346,8 @@ void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradi
     const ExpectedRows rows = expected(bags.batch);
     at_home = rows.unique_bytes() * rows.unplaced_share();
   }
+  // Before the kernel is enqueued: an observer that still reads rows on another stream makes
+  // `stream` wait for that here. After the launch it would be too late.
   rows_will_move(stream);
   const double state = 2 + 2 * static_cast<double>(state_of_parameter(options_.optimizer.kind));
   enqueue<host::update_rows<float, Key, Offset>, cuda::update_rows<Key, Offset>>(
@@ -386,7 +397,10 @@ void EmbeddingBags::update(const KeyedJaggedTensor& batch, const float* factors,
                            const PooledMatrix& gradient, StreamRef stream) {
   const BatchBags bags = bags_of(batch, factors);
   if (options_.optimizer.kind == OptimizerKind::none) return;
-  ++steps_;  // also without ids, so that ranks count alike, and observers see each step
+  // Before the rule and the observers read it: steps count from 1, as Adam's bias correction needs,
+  // and an observer's rows carry the step that made them. Also without ids, so that all ranks count
+  // alike and observers see every step.
+  ++steps_;
   if (bags.ids_count() == 0) {
     const RowUpdate nothing{
         .row_type = row_type(), .step = steps_, .stream = stream, .tables = views_};

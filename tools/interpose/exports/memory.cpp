@@ -72,7 +72,7 @@ void note_answer(Process& process, Function function, Gpu* gpu, cudaError_t erro
   });
 }
 
-/** The program has its own block; Millrace decides beside it. */
+/** For a block of the program's own allocator: Millrace's serves the same request as well. */
 template <typename Allocate>
 void* decide_beside(const Runtime& runtime, Gpu& gpu, void* address, const Gpu::Beside& beside,
                     Allocate allocate) {
@@ -184,7 +184,7 @@ cudaError_t error_of(const Runtime& runtime, cudaStream_t stream) {
   return error == cudaSuccess ? cudaErrorInvalidValue : error;
 }
 
-/** How the program frees a block of its own, and what follows for Millrace's beside it. */
+/** How the program frees its own block, and how Millrace's block for the request is then freed. */
 struct OwnFree {
   std::optional<StreamRef> stream;  ///< in whose order; nothing: its work is complete
   std::function<cudaError_t()> call;

@@ -14,8 +14,8 @@ struct Settings {
   /// MILLRACE_RUN_POLICY=millrace: a stream may be made to wait before memory grows.
   bool waits = false;
 
-  /// MILLRACE_RUN_WHAT_IF=1: the program keeps its own allocator, and Millrace's decides beside it,
-  /// over addresses without memory.
+  /// MILLRACE_RUN_WHAT_IF=1: the program keeps its own allocator. Millrace's gets the same
+  /// requests, and gives out addresses without memory.
   bool what_if = false;
 
   /// MILLRACE_RUN_RECORD: a file for a trace of what the program does. Implies `what_if`.

@@ -10,7 +10,7 @@ namespace millrace::cli {
 void add_result_options(Command& command, ResultArguments& given, const std::string& text_format) {
   given.format = text_format;
   command.add("--format", given.format, "KIND",
-              fmt::format("Output format: {} (default), json", text_format));
+              fmt::format("Write the results as {} (default) or json", text_format));
   command.output("--json", given.json, "FILE",
                  "Write the results as JSON as well; - for standard output, instead of the text",
                  Result::in_place);

@@ -11,7 +11,7 @@
 namespace millrace::cli {
 
 std::string device_help(std::string_view profile, bool gpus) {
-  std::string help = fmt::format("virtual:{} (default)", profile);
+  std::string help = fmt::format("Run on this device: virtual:{} (default)", profile);
   for (const std::string& other : DeviceProfile::names()) {
     if (other != profile) help += ", virtual:" + other;
   }

@@ -34,8 +34,8 @@ void add_doctor(CLI::App& program) {
   const auto given = std::make_shared<DoctorArguments>();
   command.flag(
       "--runtime", given->runtime,
-      "Shows what the virtual CUDA runtime (millrace run) does with each function of CUDA, "
-      "in place of the machine");
+      "Show what the virtual CUDA runtime (millrace run) does with each function of CUDA, instead "
+      "of the machine");
   add_result_options(command, *given, "text");
   command.examples({{"millrace doctor", "Shows what works here, and how to get what does not."},
                     {"millrace doctor --runtime",

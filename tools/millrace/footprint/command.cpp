@@ -121,36 +121,38 @@ void add_footprint(CLI::App& program) {
   const auto given = std::make_shared<FootprintArguments>();
   command.add("--device", given->device, "NAME", device_help("h200", true));
   command.add("--allocator", given->allocators, "A,B|all",
-              "Allocators: torch, millrace, driver (default all)");
-  command.add("--copy", given->copies, "A,B|all",
-              fmt::format("Copy strategies: {} (default all)", copy_strategy_names()));
+              "Compare these allocators: torch, millrace, driver (default all)");
+  command.add(
+      "--copy", given->copies, "A,B|all",
+      fmt::format("Compare these copy strategies: {} (default all)", copy_strategy_names()));
   command.former("--strategy", given->copies);
   command.input("--workload", given->workload, "NAME|FILE",
-                fmt::format("Workload: {}, or a JSON file (default: sparse_data_dist_base and "
-                            "train_pipeline_base)",
+                fmt::format("Run this workload: {}, or a JSON file (default: sparse_data_dist_base "
+                            "and train_pipeline_base)",
                             fmt::join(experiment::Workload::names(), ", ")),
                 Command::unless(experiment::Workload::names()));
   command.add("--waits", given->waits, "KIND",
-              "What streams wait for: coarse (default): all work enqueued on the other stream; "
-              "precise: only the work that is needed");
+              "Make streams wait for all work enqueued on the other stream (coarse, default), or "
+              "only for the work that is needed (precise)");
   command.add("--activations", given->activations, "SIZE",
-              "Bytes that forward keeps for backward, for instance 4GiB");
+              "Keep this many bytes from forward for backward, for instance 4GiB");
   command.add("--compute-to-copy", given->compute_to_copy, "RATIO",
-              "Compute time of a step divided by the time of its batch's copy");
+              "Set the compute time of a step, as a multiple of its batch's copy time");
   command.add("--run-ahead", given->run_ahead, "N",
-              "Maximum number of operations that the host is ahead; 0: it waits for each step");
+              "Let the host be at most N operations ahead; with 0 it waits for each step");
   command.add("--batch-bytes", given->batch_bytes, "SIZE",
-              "Mean size of a batch (default: 1GiB for built-in workloads)");
+              "Set the mean size of a batch (default: 1GiB for built-in workloads)");
   command.add("--steps", given->steps, "N",
-              "Number of steps, of which the first 4 are the warm-up (default: workload's "
+              "Run N steps, of which the first 4 are the warm-up (default: workload's "
               "num_batches)");
   command.former("--iterations", given->steps);
-  command.add("--seed", given->seed, "S", "First seed for the sizes of batches (default 1)");
+  command.add("--seed", given->seed, "S",
+              "Draw the sizes of batches with this seed first (default 1)");
   command.add("--seeds", given->seeds, "N",
-              "Number of seeds S, S+1, ...; figures are the medians (default 16, on a GPU 1)");
+              "Run with N seeds S, S+1, ..., and show medians (default 16, on a GPU 1)");
   add_wide_option(command, given->wide);
   command.output(kInit, given->init, "FILE",
-                 "Write the workload as a JSON file to begin your own with, and do not run it",
+                 "Write the workload as a JSON file to begin your own with; run nothing",
                  Result::further);
   command.output("--timeline", given->timeline, "FILE",
                  "Write a timeline of the only row's run with the first seed, for Perfetto and "

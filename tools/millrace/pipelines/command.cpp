@@ -97,44 +97,49 @@ void add_pipelines(CLI::App& program) {
       "model at full size on all ranks, on virtual devices"};
   const auto given = std::make_shared<PipelinesArguments>();
   command.input("--workload", given->workload, "NAME|FILE",
-                fmt::format("Workload: {}, or a JSON file with a model (default "
+                fmt::format("Run this workload: {}, or a JSON file with a model (default "
                             "sparse_data_dist_base)",
                             fmt::join(workloads_with_models(), ", ")),
                 Command::unless(workloads_with_models()));
   command.add("--device", given->device, "NAME", device_help("h100", false));
-  command.add("--pipeline", given->pipelines, "A,B|all", "Training pipelines (default all)");
+  command.add("--pipeline", given->pipelines, "A,B|all",
+              "Compare these training pipelines (default all)");
   command.add("--copy", given->copies, "A,B|all",
-              fmt::format("Copy strategies: {} (default: the first three)", copy_strategy_names()));
-  command.add("--waits", given->waits, "A,B|all", "Wait modes: coarse (default), precise");
+              fmt::format("Compare these copy strategies: {} (default: the first three)",
+                          copy_strategy_names()));
+  command.add("--waits", given->waits, "A,B|all",
+              "Compare these wait modes: coarse (default), precise");
   command.add("--allocator", given->allocators, "A,B|all",
-              "Allocators: torch, millrace, driver (default: the first two)");
+              "Compare these allocators: torch, millrace, driver (default: the first two)");
   command.add("--lookup-position", given->lookup_positions, "A,B|all",
-              "When fused-sparse-dist enqueues lookups: after-optimizer (default), "
+              "Enqueue fused-sparse-dist's lookups here: after-optimizer (default), "
               "before-optimizer, after-data-dist");
   command.add("--lookup-stream", given->lookup_streams, "A,B|all",
-              "Stream of fused-sparse-dist's lookups: data-dist (default), own, main");
+              "Run fused-sparse-dist's lookups on this stream: data-dist (default), own, main");
   command.add("--optimizer-work", given->optimizer_work, "X,Y",
-              "Factors by which the dense optimizer takes longer than its own work (default 1)");
+              "Multiply the time of the dense optimizer by each of these factors (default 1)");
   command.flag("--forward-only", given->forward_only,
                "Evaluate instead of training; not with semi-sync");
-  command.add("--ranks", given->ranks, "N", "Number of ranks (default: workload's world_size)");
+  command.add("--ranks", given->ranks, "N", "Run N ranks (default: workload's world_size)");
   command.add("--steps", given->steps, "N",
-              "Number of steps, one batch each (default: workload's num_batches)");
+              "Run N steps, one batch each (default: workload's num_batches)");
   command.former("--batches", given->steps);
   command.add("--batch-size", given->batch_size, "N",
-              "Examples per batch on each rank (default: workload's batch_size)");
+              "Put N examples into a batch on each rank (default: workload's batch_size)");
   command.add("--run-ahead", given->run_ahead, "N",
-              "Maximum number of operations that the host is ahead; 0: it waits for each step");
+              "Let the host be at most N operations ahead; with 0 it waits for each step");
   command.add("--link-gb-per-s", given->link_gb_per_s, "X",
-              "Rate at which a rank sends and receives, in 10^9 bytes/s (default: the workload's "
-              "exchange_gb_per_s, otherwise the device's)");
+              "Set the rate at which a rank sends and receives, in 10^9 bytes/s (default: the "
+              "workload's exchange_gb_per_s, otherwise the device's)");
   command.add("--cache-load-factor", given->cache_load_factor, "F",
               "Keep tables in host memory and this fraction of their rows in a cache on the "
               "device");
   command.add("--cache-policy", given->cache_policy, "NAME",
-              "Policy of that cache: lru (default), lfu");
-  command.add("--seed", given->seed, "S", "First seed for the sizes of batches (default 1)");
-  command.add("--seeds", given->seeds, "N", "Number of seeds S, S+1, ... (default 3)");
+              "Use this policy in that cache: lru (default), lfu");
+  command.add("--seed", given->seed, "S",
+              "Draw the sizes of batches with this seed first (default 1)");
+  command.add("--seeds", given->seeds, "N",
+              "Run with N seeds S, S+1, ..., and show medians (default 3)");
   add_wide_option(command, given->wide);
   command.output("--svg", given->picture, "FILE", "Draw runtime against peak reserved memory",
                  Result::further);

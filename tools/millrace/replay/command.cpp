@@ -138,19 +138,20 @@ void run_replay_command(const ReplayArguments& arguments) {
 void add_replay(CLI::App& program) {
   Command command{program, "replay",
                   "Replays allocation traces on each allocator, and compares what it reserves with "
-                  "the recorded run and with the least that is possible"};
+                  "the recorded run and with the theoretical minimum"};
   const auto given = std::make_shared<ReplayArguments>();
   command.input("FILE", given->files, "", "Traces: " + trace::trace_formats()).required();
   command.add("--allocator", given->allocators, "A,B|all",
-              "Allocators: torch, millrace (default all)");
+              "Compare these allocators: torch, millrace (default all)");
   command.add("--device-bytes", given->device_bytes, "SIZE",
-              "Memory of the device, for every row (default: from the trace, otherwise unlimited)");
-  command.flag("--what-if", given->what_if,
-               "Say what is free on which stream and no other can have, and what moving "
-               "allocations to another stream would save; for traces of millrace run --record");
+              "Set the memory of the device for every row (default: from the trace, otherwise "
+              "unlimited)");
+  command.flag(
+      "--what-if", given->what_if,
+      "Show the free memory of each stream that no other stream could use, and what moving "
+      "allocations to another stream would save; for traces of millrace run --record");
   command.output(kSnapshot, given->snapshot, "FILE",
-                 "Write what the one allocator did and holds at the end as a PyTorch snapshot, for "
-                 "its viewer",
+                 "Write the replay on one allocator as a PyTorch snapshot, for PyTorch's viewer",
                  Result::further);
   add_page_option(command, given->html);
   add_wide_option(command, given->wide);

@@ -129,7 +129,7 @@ void refuse_without_millrace(const RunOptions& options) {
                      "--allocator millrace, and no --check"};
 }
 
-/** Whether the program keeps its allocator, and nothing is put into it. */
+/** Whether the program keeps its allocator, and Millrace's library is not loaded into it. */
 bool keeps_own(const RunOptions& options) {
   if (options.check && (options.what_if || options.record))
     throw UsageError{"it cannot be used with --check", options.what_if ? "--what-if" : "--record",
@@ -171,19 +171,18 @@ void add_run(CLI::App& program) {
       "runtime"};
   const auto given = std::make_shared<RunOptions>();
   command.add("--virtual", given->schedule, "SCHEDULE",
-              "When work takes effect: instant, lag:N, adversarial:SEED, or a device profile for "
-              "virtual time; ',profile=NAME', ',gpus=N' and ',memory=SIZE' may follow. Without it: "
-              "on this machine's GPUs");
+              "Run on virtual GPUs (default: this machine's GPUs). SCHEDULE says when work takes "
+              "effect: instant, lag:N, adversarial:SEED, or a device profile for virtual time; "
+              "',profile=NAME', ',gpus=N' and ',memory=SIZE' may follow");
   command.add("--allocator", given->allocator, "NAME",
-              "millrace: the program's requests to the shared CUDA runtime are served by Millrace; "
-              "own: the program keeps its allocator (default millrace; own with --check, and in "
-              "builds that lack the library for it)");
+              "Use this allocator: millrace serves the program's requests to the shared CUDA "
+              "runtime; own keeps the program's allocator (default millrace; own with --check, and "
+              "in builds without the library for it)");
   command.flag("--what-if", given->what_if,
-               "The program keeps its allocator, and the report says what Millrace would have "
-               "reserved: it decides beside it, without memory");
+               "Keep the program's allocator, and report what Millrace would have reserved");
   command.output("--record", given->record, "FILE",
-                 "The program keeps its allocator, and what it does is recorded: a trace for "
-                 "millrace replay",
+                 "Keep the program's allocator, and write a trace of the program for millrace "
+                 "replay",
                  Result::further);
   command.output("--snapshot", given->snapshot, "FILE",
                  "Write what Millrace's allocator did and holds at the end as a PyTorch snapshot, "
@@ -192,14 +191,15 @@ void add_run(CLI::App& program) {
   command.output("--json", given->json, "FILE.json",
                  "Write the report as JSON to this file, and not to standard error",
                  Result::further);
-  command.flag("--check", given->check,
-               "Name accesses of memory that nothing orders; a program that ends with 0 then ends "
-               "with 4 if there were any");
+  command.flag(
+      "--check", given->check,
+      "Name accesses of memory that are not ordered. If there are any, a program that would "
+      "end with 0 ends with 4");
   command.flag("--wait", given->waits,
-               "Lets Millrace make a stream wait before it reserves memory: not for programs whose "
-               "kernels wait for each other across streams");
+               "Make a stream wait before Millrace reserves memory; not for programs whose kernels "
+               "wait for each other across streams");
   command.flag("--leave-malloc", given->leaves_malloc,
-               "Leaves cudaMalloc to the runtime: for programs that share such memory with other "
+               "Leave cudaMalloc to the runtime, for programs that share such memory with other "
                "processes");
   command.add("program", given->program, "COMMAND", "The program and its arguments, after --")
       .required();

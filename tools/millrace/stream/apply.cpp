@@ -182,8 +182,14 @@ void add_stream_apply(CLI::App& stream) {
       "row. Continues where it stopped. The exit code is 0 if the copy has all of the log, and 3 "
       "if it lags or lacks rows"};
   const auto given = std::make_shared<ApplyArguments>();
-  command.input("--from", given->from, "SOURCE", source_addresses(), sink_files).required();
-  command.output("--to", given->to, "SINK", sink_addresses(), Result::further, sink_files)
+  command
+      .input("--from", given->from, "SOURCE",
+             fmt::format("Read changed rows from this log: {}", source_addresses()), sink_files)
+      .required();
+  command
+      .output("--to", given->to, "SINK",
+              fmt::format("Write the rows to this sink: {}", sink_addresses()), Result::further,
+              sink_files)
       .required();
   command.add("--until-idle", given->until_idle, "SECONDS",
               "Stop at the end of the log if no rows were added for this long (default: run until "

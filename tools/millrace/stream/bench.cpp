@@ -239,23 +239,25 @@ void add_stream_bench(CLI::App& stream) {
   const auto given = std::make_shared<BenchArguments>();
   command.add("--device", given->device, "NAME", device_help("h200", true));
   command.add("--capture", given->capture, "NAMES",
-              fmt::format("Ways of capture: all (default), {}", fmt::join(way_names(), ", ")));
+              fmt::format("Compare these ways of capture: all (default), {}",
+                          fmt::join(way_names(), ", ")));
   command
       .add("--rows", given->rows, "N",
-           "Rows changed per step; repeatable (default 20000, 100000 and 400000)")
+           "Change N rows per step; repeatable (default 20000, 100000 and 400000)")
       .allow_extra_args();
-  command.add("--width", given->width, "N", "Floats per row (default 64)");
-  command.add("--tables", given->tables, "N", "Number of tables (default 4)");
-  command.add("--table-rows", given->table_rows, "N", "Rows per table (default 4000000)");
-  command.add("--compute", given->compute, "MS", "Other work per step in ms (default 5)");
-  command.add("--steps", given->steps, "N", "Measured steps, after 32 warm-up steps (default 32)");
+  command.add("--width", given->width, "N", "Use rows of N floats (default 64)");
+  command.add("--tables", given->tables, "N", "Use N tables (default 4)");
+  command.add("--table-rows", given->table_rows, "N", "Use tables of N rows (default 4000000)");
+  command.add("--compute", given->compute, "MS",
+              "Add this much other work to a step, in ms (default 5)");
+  command.add("--steps", given->steps, "N", "Measure N steps, after 32 warm-up steps (default 32)");
   command.add("--run-ahead", given->run_ahead, "N",
-              "Maximum number of steps that the host is ahead (default 4)");
-  command.add("--slots", given->slots, "N", "Maximum number of slots of a ring (default 8)");
+              "Let the host be at most N steps ahead (default 4)");
+  command.add("--slots", given->slots, "N", "Use at most N slots for a ring (default 8)");
   command.add("--slot-bytes", given->slot_bytes, "SIZE",
-              "Size of each slot (default: the bytes that a step changes)");
+              "Set the size of each slot (default: the bytes that a step changes)");
   command.add("--allocator", given->allocator, "NAME",
-              "Allocator of device memory: millrace (default), torch, driver");
+              "Use this allocator for device memory: millrace (default), torch, driver");
   add_wide_option(command, given->wide);
   add_page_option(command, given->html);
   command.output("--json", given->json, "FILE", "Write the results; - for standard output",

@@ -210,7 +210,7 @@ void add_stream_status(CLI::App& stream) {
   const auto given = std::make_shared<StatusArguments>();
   command.input("SINK", given->sink, "", sink_addresses(), sink_files).required();
   command.input("--from", given->from, "SOURCE",
-                "The log that `stream apply` makes this copy from; shows how far the copy lags",
+                "Show how far the copy lags behind this log, which `stream apply` reads",
                 sink_files);
   command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);

@@ -107,23 +107,23 @@ void add_stream_options(Command& command, StreamArguments& given) {
   command.add("--stream-skip", given.skipped_tables, "TABLE",
               "Do not stream this table (checkpoint name, e.g. table.user); repeatable");
   command.add("--stream-capture", given.capture, "WAY",
-              "How rows get to the host: ring (default), ring-kernel, mapped, sync, sync-pageable");
+              "Bring rows to the host in this way: ring (default), ring-kernel, mapped, sync, "
+              "sync-pageable");
   command.add("--stream-content", given.content, "WHAT",
-              "What to send of a row: weights (default), weights-and-state, ids");
-  command.add("--stream-slots", given.slots, "N", "Maximum number of slots of ring (default 8)");
+              "Send this part of a row: weights (default), weights-and-state, ids");
+  command.add("--stream-slots", given.slots, "N", "Use at most N slots for ring (default 8)");
   command.add("--stream-slot-bytes", given.slot_bytes, "SIZE",
-              "Size of a slot, on the device and in pinned memory (default 64MiB)");
+              "Set the size of a slot, on the device and in pinned memory (default 64MiB)");
   command.add("--stream-when-full", given.when_full, "POLICY",
-              "What to do with a step that finds no free slot: block (default, at most 20 ms), "
-              "mark-dirty");
+              "Do this if a step finds no free slot: block (default, at most 20 ms), mark-dirty");
   command.add("--stream-gather", given.gather, "WHERE",
-              "Stream that gathers changed rows: update (default, the update's stream), own");
+              "Gather changed rows on this stream: update (default, the update's stream), own");
   command.add("--stream-queue-bytes", given.queue_bytes, "SIZE",
-              "Maximum size of the rows that wait for a sink (default 256MiB)");
+              "Let at most this many bytes of rows wait for a sink (default 256MiB)");
   command.add("--stream-queue-policy", given.queue_policy, "POLICY",
-              "What to do when that queue is full: coalesce (default), recapture, block");
+              "Do this if that queue is full: coalesce (default), recapture, block");
   command.add("--stream-deadline", given.deadline, "SECONDS",
-              "Time to deliver the remaining rows at the end of the run (default 30)");
+              "Deliver remaining rows for at most this long at the end of the run (default 30)");
 }
 
 }  // namespace
@@ -135,45 +135,48 @@ void add_train(CLI::App& program) {
       "predicts, how fast training was, and where its memory went"};
   const auto given = std::make_shared<TrainArguments>();
   command.input("--data", given->data, "WHAT",
-                "Training data: synthetic, adult, adult:FOLDER, or a file in the format of Criteo "
-                "or UCI Adult, plain or gzip",
+                "Train on this data: synthetic, adult, adult:FOLDER, or a file in the format of "
+                "Criteo or UCI Adult, plain or gzip",
                 data_files);
   command.input("--test", given->test, "FILE",
-                "Test data in the same format (default: the training data)");
+                "Test on this data, in the same format (default: the training data)");
   command.former("--format", given->format);
-  command.add("--data-format", given->format, "KIND",
-              "Format of the file: criteo, adult (default: detected from the first lines)");
-  command.add("--malformed", given->malformed, "N",
-              "Maximum number of malformed lines to skip (default 100)");
-  command.add("--examples", given->examples, "N", "Synthetic examples per epoch (default 32768)");
-  command.input("--model", given->model, "NAME|FILE",
-                "Model: adult, criteo, synthetic, or a JSON file (default: the model of the data)",
-                Command::unless(ModelDescription::names()));
+  command.add(
+      "--data-format", given->format, "KIND",
+      "Read the file in this format: criteo, adult (default: detected from the first lines)");
+  command.add("--malformed", given->malformed, "N", "Skip at most N malformed lines (default 100)");
+  command.add("--examples", given->examples, "N",
+              "Make N synthetic examples per epoch (default 32768)");
+  command.input(
+      "--model", given->model, "NAME|FILE",
+      "Train this model: adult, criteo, synthetic, or a JSON file (default: the model of the "
+      "data)",
+      Command::unless(ModelDescription::names()));
   command.flag("--freeze-tables", given->freeze_tables, "Do not train the embedding tables");
   command.add("--epochs", given->epochs, "N",
-              "Total number of epochs, including those of a loaded checkpoint (default 3)");
-  command.add("--steps", given->steps, "N", "Stop after this total number of steps");
+              "Train N epochs in total, including those of a loaded checkpoint (default 3)");
+  command.add("--steps", given->steps, "N", "Stop after N steps in total");
   command.add("--batch-size", given->batch_size, "N",
-              "Examples per batch (default 256; Criteo 2048)");
+              "Put N examples into a batch (default 256; Criteo 2048)");
   command.add("--seed", given->seed, "S",
-              "Seed of the weights, the order of examples and synthetic data (default 1)");
+              "Draw weights, the order of examples and synthetic data with this seed (default 1)");
   command.add("--pipeline", given->pipeline, "NAME",
-              "Training pipeline. " + pipeline_help(PipelineKind::base));
+              "Use this training pipeline. " + pipeline_help(PipelineKind::base));
   command.add("--cache-load-factor", given->cache_load_factor, "F",
               "Keep tables in host memory and this fraction of their rows in a cache on the device "
               "(default: tables on the device; prefetch-sparse-dist 0.2)");
   command.add("--cache-policy", given->cache_policy, "NAME",
-              "Policy of that cache: lru (default), lfu");
+              "Use this policy in that cache: lru (default), lfu");
   command.add("--lookup-position", given->lookup_position, "WHERE",
-              "When fused-sparse-dist enqueues lookups: after-optimizer (default), "
+              "Enqueue fused-sparse-dist's lookups here: after-optimizer (default), "
               "before-optimizer, after-data-dist");
   command.add("--lookup-stream", given->lookup_stream, "NAME",
-              "Stream of fused-sparse-dist's lookups: data-dist (default), own, main");
+              "Run fused-sparse-dist's lookups on this stream: data-dist (default), own, main");
   command.flag("--order-lookup-after-dense", given->order_lookup_after_dense,
                "Order fused-sparse-dist's lookups after the dense optimizer, for models with "
                "position weights");
   command.add("--start-batch", given->start_batch, "N",
-              "Steps of semi-sync before lookups are one update stale (default 900)");
+              "Run the first N steps of semi-sync without staleness (default 900)");
   command.flag("--stash-gradients", given->stash_gradients,
                "Let semi-sync use dense gradients that are one step stale too");
   command.flag("--free-batch-early", given->free_batch_early,
@@ -182,38 +185,41 @@ void add_train(CLI::App& program) {
                "Free the exchange's send buffers once data has been received");
   command.flag("--free-features-early", given->free_features_early,
                "Free a batch's sparse features once their exchange has been received");
-  command.add("--copy", given->copy, "STRATEGY",
-              fmt::format("How batches get to the device: {} (default: side-stream)",
-                          copy_strategy_names()));
+  command.add(
+      "--copy", given->copy, "STRATEGY",
+      fmt::format("Copy batches to the device with this strategy: {} (default: side-stream)",
+                  copy_strategy_names()));
   command.add("--copies-ahead", given->copies_ahead, "N",
               "Copy N more batches to the device ahead of those that the pipeline needs there "
               "(default 0)");
   command.add("--waits", given->waits, "KIND",
-              "What streams wait for: coarse (default): all work enqueued on the other stream; "
-              "precise: only the work that is needed");
+              "Make streams wait for all work enqueued on the other stream (coarse, default), or "
+              "only for the work that is needed (precise)");
   command.add("--allocator", given->allocator, "NAME",
-              "Allocator of device memory: millrace (default), torch, driver");
+              "Use this allocator for device memory: millrace (default), torch, driver");
   command.add("--device", given->device, "NAME", device_help("h200", true) + ", cuda:local");
-  command.add("--ranks", given->ranks, "N",
-              "Number of ranks that train together, as threads with virtual devices");
+  command.add("--ranks", given->ranks, "N", "Train with N ranks, as threads with virtual devices");
   command.add("--group", given->group, "KIND",
-              "What the ranks are: threads (default), or processes that use mpi (under mpirun) or "
+              "Run the ranks as threads (default), or as processes that use mpi (under mpirun) or "
               "nccl (torchrun's environment)");
   command.input(
       "--sharding", given->sharding, "HOW",
-      "How tables are sharded: auto (default), table-wise, row-wise, data-parallel, or a JSON file",
+      "Shard tables in this way: auto (default), table-wise, row-wise, data-parallel, or a JSON "
+      "file",
       Command::unless(sharding_names()));
-  command.output("--rendezvous", given->rendezvous, "FILE",
-                 "New file that all nccl ranks see, instead of MASTER_ADDR and MASTER_PORT",
-                 Result::further);
+  command.output(
+      "--rendezvous", given->rendezvous, "FILE",
+      "Let nccl ranks meet at this new file, which all of them see, instead of MASTER_ADDR and "
+      "MASTER_PORT",
+      Result::further);
   add_stream_options(command, given->stream);
   command.output("--save", given->save, "FILE",
                  "Write a checkpoint at the end and when interrupted", Result::resumed);
   command.add("--save-every", given->save_every, "N", "Write a checkpoint every N steps too");
   command.input("--load", given->load, "FILE", "Continue from a checkpoint");
-  command.flag("--eval", given->evaluate_only, "Only test, without training");
+  command.flag("--eval", given->evaluate_only, "Test only, without training");
   command.flag("--check-races", given->check_races,
-               "Check every access on virtual devices; exit code 4 if there is a race");
+               "Check every access on virtual devices; end with exit code 4 if there is a race");
   command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
   command.output("--timeline", given->timeline, "FILE",
@@ -221,7 +227,7 @@ void add_train(CLI::App& program) {
                  Result::further);
   command.output("--record", given->record, "FILE",
                  "Write a trace of the first rank's newest 20,000 allocations, for millrace replay "
-                 "and millrace explain; also if the run ends without memory",
+                 "and millrace explain, also if the run ends out of memory",
                  Result::further);
   command.output("--snapshot", given->snapshot, "FILE",
                  "Write the same as a PyTorch snapshot, for its viewer", Result::further);

@@ -117,7 +117,9 @@ class OrderedDevice {
    * @throws std::invalid_argument if the stream is the legacy or the per-thread stream, or detached
    */
   [[nodiscard]] StreamRef begin_capture(StreamRef stream);
-  /** @brief Ends it, after the driver's capture has ended. Records the mark that is owed, if any.
+  /**
+   * @brief Ends the capture of the stream, after the driver's capture has ended. Records the marker
+   *        that is owed, if any.
    */
   void end_capture(StreamRef stream);
   [[nodiscard]] bool captured(StreamId stream) const noexcept;
@@ -131,8 +133,9 @@ class OrderedDevice {
   [[nodiscard]] StreamRef open_nominal(std::string name);
   /**
    * @brief Closes a nominal stream.
-   * @param idle  true: no work stands behind it. false: unreported work may; its point
-   *              `ledger().next(id)` is complete after the device has been synchronized
+   * @param idle  true: it stands for no work. false: it may stand for work that was not reported;
+   *              then its point `ledger().next(id)` is complete after the next synchronization of
+   *              the device
    */
   void close_nominal(StreamRef stream, bool idle);
 

@@ -125,33 +125,33 @@ class DeviceMemory final : public Allocator {
   }
 
   /**
-   * @name Telling the order
-   * What OrderedDevice does, with CUDA's handles. An event that was told once must be recorded
-   * through this object from then on, or forgotten.
+   * @name Reporting the order
+   * The functions of OrderedDevice, with CUDA's handles. An event that was recorded through this
+   * object must always be recorded through it, until `forget` is called.
    * @{
    */
   /**
-   * @brief Adds a stream that lives long: its calls no longer ask the driver, also by the plain
-   *        handle, and Millrace may record on it at any time. Detach it before it is destroyed.
+   * @brief Adds a stream that lives long. Calls with it, also with its plain handle, no longer ask
+   *        the driver, and Millrace may record on it at any time. Detach it before it is destroyed.
    * @throws std::invalid_argument as OrderedDevice::attach
    */
   [[gnu::always_inline]] StreamRef attach(CUstream_st* stream, AttachOptions options = {}) {
     return attach(plain_stream(stream), std::move(options));
   }
   [[gnu::always_inline]] void detach(CUstream_st* stream) { detach(ref(stream)); }
-  /** @brief Ends a phase of the stream: others can wait for what precedes it, and nothing later. */
+  /** @brief Ends a phase: other streams can then wait for the work before it, and no later work. */
   [[gnu::always_inline]] Point mark(CUstream_st* stream) { return mark(ref(stream)); }
-  /** @brief cudaEventRecord, told. */
+  /** @brief Calls cudaEventRecord, and notes the order. */
   [[gnu::always_inline]] void record(CUevent_st* event, CUstream_st* stream) {
     record(plain_event(event), ref(stream));
   }
-  /** @brief cudaStreamWaitEvent, told. */
+  /** @brief Calls cudaStreamWaitEvent, and notes the order. */
   [[gnu::always_inline]] void wait(CUstream_st* stream, CUevent_st* event) {
     wait(ref(stream), plain_event(event));
   }
-  /** @brief Call it before a told event is destroyed. */
+  /** @brief Forgets an event. Call it before an event that was recorded here is destroyed. */
   void forget(CUevent_st* event) { forget(plain_event(event)); }
-  /** @brief cudaStreamSynchronize, told. */
+  /** @brief Calls cudaStreamSynchronize, and notes what is complete. */
   [[gnu::always_inline]] void synchronize(CUstream_st* stream) { synchronize(ref(stream)); }
 
   // The same, with Millrace's handles.
@@ -183,15 +183,16 @@ class DeviceMemory final : public Allocator {
 
   /**
    * @name Snapshots
-   * In the form of PyTorch's snapshots: `trace::write_torch_snapshot` makes a file of one.
+   * In the form of PyTorch's snapshots. `trace::write_torch_snapshot` writes one as a file.
    * @{
    */
   /** @brief What is recorded for snapshots. */
   struct History {
-    /// How many of the newest allocations are kept, at least and about a quarter more at most; live
-    /// ones, and ones that another stream may still use, are kept as well. 0: nothing is recorded.
+    /// Least number of the newest allocations that are kept; up to a quarter more may be. Live
+    /// allocations, and those that another stream may still use, are always kept. 0 records
+    /// nothing.
     std::size_t allocations = 0;
-    /// The innermost frames of the stack of each allocation, at most 64; 0: no stacks.
+    /// Innermost frames that are kept of each allocation's stack, at most 64. 0: no stacks.
     std::size_t stack_frames = 0;
   };
   /**

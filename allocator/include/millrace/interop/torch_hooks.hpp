@@ -6,9 +6,10 @@
 #include "millrace/interop/torch_records.hpp"
 
 /// @file
-/// The hooks of PyTorch's CUDAPluggableAllocator for pools. Their types are C++'s, so that they are
-/// not in millrace.h: PyTorch calls them by address. They return nothing, and throw nothing;
-/// millrace_last_status() tells whether they worked. docs/c-interface.md lists all nine hooks.
+/// The hooks of PyTorch's CUDAPluggableAllocator for pools. They have C++ types, so they are not in
+/// millrace.h; PyTorch calls them by address. They return nothing and throw nothing.
+/// millrace_last_status() has the status of the thread's last failed call. docs/c-interface.md
+/// lists all nine hooks.
 
 // NOLINTBEGIN(readability-identifier-naming): names of a C interface
 

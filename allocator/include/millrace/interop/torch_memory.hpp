@@ -54,13 +54,13 @@ class TorchMemory {
    *         TorchSettings::from_environment
    */
   [[nodiscard]] static TorchMemory& of(int device_id);
-  /** @brief The object whose live allocation `address` is; nullptr if it is none's. Makes none. */
+  /** @brief The object with the live allocation `address`, or nullptr. Makes no object. */
   [[nodiscard]] static TorchMemory* holding(const void* address);
-  /** @brief The objects that are there. */
+  /** @brief The objects that exist by now. */
   [[nodiscard]] static std::vector<TorchMemory*> all();
 
   [[nodiscard]] int device_id() const noexcept;
-  [[nodiscard]] DeviceMemory& memory() const noexcept;  ///< of everybody, outside of pools
+  [[nodiscard]] DeviceMemory& memory() const noexcept;  ///< the memory outside of all pools
   [[nodiscard]] const TorchSettings& settings() const noexcept;
 
   /**
@@ -76,9 +76,9 @@ class TorchMemory {
   void deallocate(void* address, std::shared_ptr<void> context);
   /** @brief As DeviceMemory::record_use. */
   void record_use(void* address, CUstream_st* stream);
-  /** @brief What was given with the allocation; nullptr if nothing is live there. */
+  /** @brief The `context` of the live allocation at `address`; nullptr if there is none. */
   [[nodiscard]] std::shared_ptr<void> context(const void* address) const;
-  /** @brief Enters a note on a live allocation into the history. @return false: none is live */
+  /** @brief Adds a note on a live allocation to the history. @return false if it is not live */
   bool annotate(const void* address, std::shared_ptr<void> context);
   /** @brief The segment that `address` lies in; {nullptr, 0} if it lies in none. */
   [[nodiscard]] std::pair<void*, std::size_t> segment_of(const void* address) const;
@@ -92,25 +92,25 @@ class TorchMemory {
   /** @brief Limits the bytes of all pools together to a part of the GPU's memory. */
   void set_fraction(double fraction);
   [[nodiscard]] double fraction() const;
-  /** @brief Gives free memory back: of one pool, or with {0, 0} all. @return bytes given back */
+  /** @brief Gives back the free memory of one pool, or with {0, 0} of all. @return its bytes */
   std::size_t trim(TorchPoolId pool = {});
 
   /** @name Pools
-   * A pool lives while it is used; after that, its memory goes back when it is trimmed, or when
-   * a request would fail otherwise.
-   * @throws std::invalid_argument for a pool that is not there
+   * A pool exists while it is used. After that, its memory is given back by `trim`, or by a request
+   * that would otherwise fail.
+   * @throws std::invalid_argument if the pool does not exist
    * @{ */
   /** @param source  where its segments come from; nullptr: the device */
   void use_pool(TorchPoolId pool, std::shared_ptr<SegmentSource> source = nullptr);
   void release_pool(TorchPoolId pool);
   [[nodiscard]] int pool_uses(TorchPoolId pool) const;
-  /** @brief A block of the pool is never a part of another. Before its first allocation. */
+  /** @brief Never splits a block of the pool. Call it before the pool's first allocation. */
   void set_no_split(TorchPoolId pool);
   /** @brief Whether the pool's live allocations are exactly these. */
   [[nodiscard]] bool pool_holds_only(TorchPoolId pool,
                                      const std::unordered_set<void*>& addresses) const;
   /**
-   * @brief Uses the pool, and routes requests to it whose stream the filter accepts.
+   * @brief Uses the pool, and routes to it each request whose stream the filter accepts.
    * @param origin  the stream that may be captured next; Millrace must know it before
    */
   void begin_route(TorchPoolId pool, CUstream_st* origin, Filter filter);
@@ -122,7 +122,7 @@ class TorchMemory {
   void reset_peaks();
   void reset_sums();
 
-  /** @param clears  forgets the entries that are there */
+  /** @param clears  true: forgets all entries so far */
   void set_history(const TorchHistory& history, bool clears);
   [[nodiscard]] bool history_enabled() const;
   /** @brief `tracker` is called for each entry from now on, under a lock. It must not call back. */

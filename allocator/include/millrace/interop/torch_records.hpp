@@ -8,14 +8,14 @@
 #include <vector>
 
 /// @file
-/// What PyTorch reports of an allocator, without PyTorch's types. docs/python.md says what each
-/// quantity means for Millrace.
+/// The quantities that PyTorch reports of an allocator, without PyTorch's types. docs/python.md
+/// says what each of them means for Millrace.
 
 struct CUstream_st;
 
 namespace millrace {
 
-/** @brief A pool of PyTorch's (c10::MempoolId_t). {0, 0} is no pool: the memory of everybody. */
+/** @brief A pool of PyTorch's (c10::MempoolId_t). {0, 0} means the memory outside of all pools. */
 using TorchPoolId = std::pair<unsigned long long, unsigned long long>;
 
 /** @brief A quantity as torch.cuda.memory_stats() has it. */

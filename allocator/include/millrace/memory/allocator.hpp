@@ -45,7 +45,8 @@ class Allocator {
    * @param tag     label under which the bytes are counted
    * @throws out_of_memory if the device and every cached block together cannot serve the request;
    *         caches may have shrunk, nothing else has changed
-   * @throws DeviceError if a driver call failed for another reason; likewise
+   * @throws DeviceError if a driver call failed for another reason; nothing else has changed then,
+   *         either
    * @throws std::invalid_argument if `stream` refers to a stream that was destroyed or detached
    */
   [[nodiscard]] void* allocate(std::size_t bytes, StreamRef stream, Tag tag = {}) {

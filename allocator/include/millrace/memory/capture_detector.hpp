@@ -22,8 +22,9 @@ namespace millrace {
  * capture ends when one of its streams is found not to be captured. The detector does not see the
  * edges within a capture, so the capture's streams do not reuse each other's memory.
  *
- * Of a raw handle that was captured before any call named it, the driver is asked for no id. What
- * such a stream frees during the capture is complete after the next synchronization of the device.
+ * If a stream is captured before any call named its raw handle, the detector does not ask for its
+ * id. Other streams can use general memory that such a stream frees only after the next device
+ * synchronization.
  */
 class CaptureDetector final : public ForwardingAllocator {
  public:

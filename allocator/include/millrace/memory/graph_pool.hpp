@@ -19,12 +19,12 @@
 namespace millrace {
 
 /**
- * @brief Memory that belongs to graphs, from their first capture until nobody holds it.
+ * @brief Memory that belongs to graphs, from their first capture until the pool has no holder.
  *
- * A handle. Each copy is one holder: keep one with each graph and each executable. While a holder
- * exists, later captures of the pool reuse its addresses, and nobody else is given them. When the
- * last holder is gone, the next call of the allocator that takes its lock makes the pool's free
- * memory general again; the memory of live blocks follows when they are freed.
+ * This is a handle. Each copy is one holder: keep one with each graph and each executable. While a
+ * holder exists, later captures of the pool reuse its addresses, and no other request gets them.
+ * When the last holder is gone, the next call of the allocator that takes its lock makes the pool's
+ * free memory general again; the memory of live blocks follows when they are freed.
  *
  * Thread-safe. Any thread may drop a holder, also in a host callback. Holders may outlive the
  * allocator and the device.
@@ -99,7 +99,7 @@ class GraphPool {
  *   - A free of other memory on a stream of the capture makes no driver call. A mark on that stream
  *     is made when the capture ends.
  *   - `record_use(p, stream of the capture)` of other memory tells that the graph uses the block.
- *     The block can be freed at any time; it is kept until nobody holds the pool.
+ *     The block can be freed at any time; the allocator keeps it until the pool has no holder.
  *   - Millrace does not synchronize the device, and refuses to (ErrorCode::capture).
  * One thread at a time may call a GraphCapture. Any thread may allocate meanwhile.
  */

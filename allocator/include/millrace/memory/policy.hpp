@@ -25,7 +25,7 @@ enum class FreeWhen {
  * @brief The decisions of a CachingAllocator. Sizes are in bytes.
  *
  * The sizes of the preset `torch` are those of PyTorch 2.10 (c10/cuda/CUDACachingAllocator).
- * docs/allocator.md describes the experiments behind the values of the preset `millrace`.
+ * docs/allocator-experiments.md has the experiments that chose the values of the preset `millrace`.
  */
 struct Policy {
   std::string name;

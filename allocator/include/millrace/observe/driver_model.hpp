@@ -12,14 +12,13 @@ namespace millrace {
  *        peaks, in bytes.
  *
  * The pool gives freed memory to another stream when an event orders the two, or when it finds the
- * free complete. How soon that is depends on the GPU: the two figures hold if all work is complete
- * at once, and if none is before a call of the program waits for it. Where the log has uses on
- * other streams (`record_stream`), the stream of the free waits for them first, since the pool does
- * not know of them.
+ * free complete. How soon it does depends on the GPU, so there are two figures. If the log has uses
+ * on other streams (`record_stream`), the stream of the free first waits for them in the model,
+ * since the pool does not know of them.
  */
 struct DriverModel {
-  std::size_t least = 0;
-  std::size_t most = 0;
+  std::size_t least = 0;  ///< if work completes at once
+  std::size_t most = 0;   ///< if work completes only when the program waits for it
 };
 
 /**

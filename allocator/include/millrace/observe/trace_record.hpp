@@ -20,10 +20,10 @@ struct RecordedMemory {
 /**
  * @brief Writes what an allocator did, in Millrace's own trace format.
  *
- * Times are positions in the trace. Of the order of streams it has what a reuse of memory depends
- * on: from where on each stream was ordered after each free, and from where on the free was known
- * to be complete. Such a mark is written where the first stream waits for it, which is at or after
- * the place where it was made.
+ * Times are positions in the trace. It has only the part of the order of streams that a reuse of
+ * memory depends on: for each free, the event from which on each other stream was ordered after
+ * it, and the event from which on it was known to be complete. A marker is written immediately
+ * before the first wait for it, which may be later than the place where it was recorded.
  */
 void write_trace(const AllocationTrace& trace, const RecordedMemory& memory,
                  trace::TraceSink& sink);

@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-/** @brief How a side stream's allocations could be made instead, beside the main stream. */
+/** @brief In which other way a side stream's allocations could be made. */
 enum class WhatIfStrategy : std::uint8_t {
   /// For the main stream; before each the side stream waits for all that main has enqueued.
   in_place,
@@ -62,22 +62,23 @@ struct WhatIfCost {
   /// where one is needed: WhatIfReserved has how many.
   std::size_t waits = 0;
   bool waits_are_known = true;
-  /// How much later the side stream's work begins in all, at most, in microseconds: the time from
-  /// each wait until the trace knows that the awaited work is complete; overlapping times count
-  /// once. Waits of the allocator are not in it. Nothing: not known.
+  /// Upper bound, in microseconds, of the delay of the side stream's work: the time from each wait
+  /// until the trace knows that the awaited work is complete. Overlapping times count once. Waits
+  /// of the allocator are not included. nullopt if it is not known.
   std::optional<std::int64_t> most_delay_us = 0;
-  /// What the host needs for the additional calls, by the profile; nothing: not known.
+  /// Host time of the additional calls, by the profile; nullopt if it is not known.
   std::optional<double> host_us;
 };
 
 /** @brief Allocations of one stream that could be made in another way. */
 struct WhatIfMove {
   WhatIfStrategy strategy = WhatIfStrategy::in_place;
-  std::string stream, to;            ///< "all side streams": all but `to`
+  std::string stream, to;            ///< "all side streams": every stream except `to`
   std::string site;                  ///< "" stands for all allocations of the stream
-  std::vector<std::uint64_t> sizes;  ///< of `blocks`: the different requests, the largest first
-  std::size_t blocks = 0;            ///< that are made in another way
-  /// Of the stream and site. `transfer` leaves blocks as they are for which main never waits.
+  std::vector<std::uint64_t> sizes;  ///< the different sizes of these blocks, the largest first
+  std::size_t blocks = 0;            ///< number of allocations that are made in another way
+  /// Number of all allocations of the stream and site. `transfer` does not change the blocks for
+  /// which main never waits, so `blocks` can be smaller.
   std::size_t group_blocks = 0;
   WhatIfReserved reserved;
   WhatIfCost cost;
@@ -88,16 +89,17 @@ struct WhatIf {
   std::optional<std::size_t> recorded;  ///< peak of what the recorded allocators reserved
   std::size_t load = 0;                 ///< most requested bytes at once: nothing needs less
   WhatIfReserved reserved;
-  /// Of torch's decisions, where free memory stays with its stream; by bytes.
+  /// With torch's decisions, where free memory stays with its stream; the most bytes first.
   std::vector<WhatIfStranded> stranded;
-  /// By what torch's decisions would have reserved; only those that save something on an allocator.
+  /// The moves that save memory on at least one allocator, in the order of what torch's decisions
+  /// would have reserved.
   std::vector<WhatIfMove> moves;
 };
 
 struct WhatIfOptions {
   std::string profile = "h200";  ///< whose host times the additional calls take
-  /// With more events, sites of a stream are tried with `in_place` only; of streams as a whole all
-  /// strategies are.
+  /// With more events, the sites of a stream are tried with `in_place` only. A stream as a whole is
+  /// tried with all strategies.
   std::size_t most_events_of_sites = 5'000;
 };
 
@@ -105,10 +107,10 @@ struct WhatIfOptions {
  * @brief Replays one device of a trace of Millrace's on each allocator, as it was and with
  *        allocations of side streams made in each other way.
  *
- * The main stream is the one that holds most. All bytes come from replays of the changed requests,
- * in the recorded order. Tried are all side streams together, the six that allocate most bytes, and
- * of each of these its six largest sites, but at most twelve sites in all. Up to 390 replays are
- * made, half of them of the driver's pool.
+ * The main stream is the one that holds most memory. All bytes come from replays of the changed
+ * requests, in the recorded order. It tries all side streams together, each of the six that
+ * allocate most bytes, and the six largest sites of each of these, at most twelve sites in all. It
+ * makes up to 390 replays, half of them of the driver's pool.
  * @throws std::invalid_argument if there is no such profile
  */
 [[nodiscard]] WhatIf what_if(const trace::AllocationLog& log, std::uint32_t device,

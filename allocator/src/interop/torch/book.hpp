@@ -29,7 +29,13 @@ class Book {
 
   explicit Book(std::size_t max_split);
 
-  /** @brief The part of the request that the calling thread makes, for the segments it causes. */
+  /**
+   * @brief The part of a request that a segment's entry shows.
+   *
+   * A segment is added deep inside the allocator, whose interfaces (SegmentSource) do not know of
+   * PyTorch. The request is made by the same thread, so it is passed on in a variable of the
+   * thread.
+   */
   struct Cause {
     CUstream_st* stream = nullptr;
     bool small = false;
@@ -102,12 +108,16 @@ class Book {
     CUstream_st* stream = nullptr;
     std::shared_ptr<void> context;
     std::size_t live = 0, live_bytes = 0;
-    std::size_t gaps = 1;  // free pieces
+    // Free pieces: what lies between two live blocks, or between one and an end. Kept up to date
+    // from the neighbors of the block that changes, so that an allocation or a free looks at no
+    // other block.
+    std::size_t gaps = 1;
   };
   using Segments = std::map<std::byte*, Segment>;
 
-  /// What segments contribute to the counts. A change is counted as a whole: what only moves from
-  /// one segment to another is neither allocated nor freed.
+  /// What segments contribute to the counts. A change subtracts the segments that it replaces, adds
+  /// the new ones, and is then counted once. So bytes that only move from one segment to another,
+  /// as where two become one, count neither as allocated nor as freed, and raise no peak.
   struct Share {
     std::int64_t segments = 0, bytes = 0, gaps = 0, unused = 0;
 
@@ -133,7 +143,9 @@ class Book {
 
   mutable std::mutex mutex_;
   Segments segments_;
-  std::array<Segments::iterator, 2> lately_;  // where a large and a small block were counted last
+  // Where a large and a small block were counted last: the next block is usually there, too, which
+  // saves the search. Not valid after a segment was added or removed, which reset both to the end.
+  std::array<Segments::iterator, 2> lately_;
   LiveBlocks blocks_;
   std::size_t live_outside_ = 0;  // of pools
   std::map<TorchPoolId, std::size_t> live_by_pool_;

@@ -30,7 +30,7 @@ void Pools::use(TorchPoolId id, std::shared_ptr<SegmentSource> source) {
 void Pools::release(TorchPoolId id) {
   const std::lock_guard lock{mutex_};
   Entry& known = entry(id);
-  if (known.uses == 0) throw std::invalid_argument{"the pool is used by nobody"};
+  if (known.uses == 0) throw std::invalid_argument{"the pool has no uses to release"};
   --known.uses;
 }
 
