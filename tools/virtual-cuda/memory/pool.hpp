@@ -90,7 +90,7 @@ struct CUmemPoolHandle_st {
                                CUstream_st& stream);
   /** The block at `address`, which is live, is free once `done` is. */
   void release(std::uintptr_t address, CUstream_st& stream, const OperationRef& done);
-  /** Gives whole free segments back while more than `keep` bytes are reserved. */
+  /** Gives whole free segments back as long as at least `keep` bytes stay reserved. */
   void trim(millrace::virtual_cuda::Memory& memory, std::size_t keep);
 
  private:
