@@ -101,7 +101,7 @@ void Checker::perform(Actor on, Operation& operation) {
     const std::string call = here("allocation", "an allocation");
     end_stale(alloc->address, alloc->bytes, call);
     races_.pool_allocated(alloc->address, alloc->bytes, on, by, call);
-    live_[reinterpret_cast<Address>(alloc->address)] = {alloc->bytes, call};
+    live_[reinterpret_cast<Address>(alloc->address)] = {alloc->bytes, call, false};
     return;
   }
   if (const auto* const free = std::get_if<FreeWork>(&operation.work)) {
@@ -112,11 +112,12 @@ void Checker::perform(Actor on, Operation& operation) {
     collect({free->address, 1, true});
     return;
   }
-  const RaceChecker::OpIndex index = races_.enqueue(on, by, name_of(operation.work));
+  const std::string name = name_of(operation.work);
+  const RaceChecker::OpIndex index = races_.enqueue(on, by, name);
   if (const auto* const copy = std::get_if<CopyWork>(&operation.work)) {
-    for (const Access& access : accesses_of(*copy)) touch(index, access);
+    touch(index, accesses_of(*copy), name);
   } else if (const auto* const fill = std::get_if<FillWork>(&operation.work)) {
-    for (const Access& access : accesses_of(*fill)) touch(index, access);
+    touch(index, accesses_of(*fill), name);
   } else if (const auto* const kernel = std::get_if<KernelWork>(&operation.work)) {
     if (kernel->accesses == nullptr) {
       ++unknown_launches_;

@@ -68,6 +68,8 @@ class Checker {
 
   // Memory of the runtime, of any kind.
   void allocated(const void* address, std::size_t bytes);
+  /** @brief Memory is mapped in a range. An access may go on in a mapping that adjoins. */
+  void mapped(const void* address, std::size_t bytes);
   /** @brief The host frees it. What it will hold next is followed if it is of a GPU. */
   void freed(const void* address, bool on_device);
   void pool_allocated(const void* address, std::size_t bytes, const CUstream_st& stream);
@@ -104,6 +106,7 @@ class Checker {
   struct Live {
     std::size_t bytes = 0;
     std::string made;  ///< call and place
+    bool mapped = false;
   };
   /** A graph that is being launched. Its first chain of nodes is on the stream itself. */
   struct Launch {
@@ -130,6 +133,10 @@ class Checker {
   [[nodiscard]] std::uint64_t key(const CUevent_st& event);
   void order(Actor before, Actor after);
   void touch(RaceChecker::OpIndex operation, const Access& access);
+  /** Accesses of a copy or a fill. @param call  names it */
+  void touch(RaceChecker::OpIndex operation, std::vector<Access> accesses, const std::string& call);
+  void keep_in_bounds(std::vector<Access>& rows, const std::string& call);
+  [[nodiscard]] Address end_of(const std::pair<const Address, Live>& live) const;
   [[nodiscard]] const std::pair<const Address, Live>* live_at(const void* address) const;
   void end_live(std::map<Address, Live>::iterator live, const std::string& call);
   void end_completed(std::map<Address, Live>::iterator live, const std::string& call);
@@ -142,8 +149,8 @@ class Checker {
 
   RaceChecker races_;
   const Check mode_;
-  RaceLog log_;
   Sites sites_;
+  RaceLog log_{sites_};
   std::map<std::pair<unsigned, std::uint64_t>, Actor> streams_;  // by device and id
   std::map<std::uint64_t, Actor> threads_;                       // by number
   Actor host_ = 0;

@@ -115,8 +115,14 @@ void Checker::allocated(const void* address, std::size_t bytes) {
   const std::string call = here("allocation");
   end_stale(address, bytes, call);
   races_.allocated_for_host(address, bytes, host(), call);
-  live_[reinterpret_cast<Address>(address)] = {bytes, call};
+  live_[reinterpret_cast<Address>(address)] = {bytes, call, false};
   collect({address, bytes, true});
+}
+
+void Checker::mapped(const void* address, std::size_t bytes) {
+  allocated(address, bytes);
+  if (const auto live = live_.find(reinterpret_cast<Address>(address)); live != live_.end())
+    live->second.mapped = true;
 }
 
 // A sub-allocation may begin where the memory that it was cut from does.
@@ -152,7 +158,7 @@ void Checker::pool_allocated(const void* address, std::size_t bytes, const CUstr
   const std::string call = here("allocation");
   end_stale(address, bytes, call);
   races_.pool_allocated(address, bytes, actor(stream), host(), call);
-  live_[reinterpret_cast<Address>(address)] = {bytes, call};
+  live_[reinterpret_cast<Address>(address)] = {bytes, call, false};
 }
 
 void Checker::pool_freed(const void* address, const CUstream_st& stream) {
@@ -170,7 +176,7 @@ void Checker::sub_allocated(const void* address, std::size_t bytes, const CUstre
   const std::string call = here("sub-allocation");
   make_room(address, bytes, call);
   races_.allocated(address, bytes, stream == nullptr ? host() : actor(*stream), host(), call);
-  live_[reinterpret_cast<Address>(address)] = {bytes, call};
+  live_[reinterpret_cast<Address>(address)] = {bytes, call, false};
   collect({address, bytes, true});
 }
 
@@ -180,7 +186,7 @@ void Checker::region(const void* address, std::size_t bytes) {
   const std::string call = here("a region");
   make_room(address, bytes, call);
   races_.allocated_for_any(address, bytes, host(), call);
-  live_[reinterpret_cast<Address>(address)] = {bytes, call};
+  live_[reinterpret_cast<Address>(address)] = {bytes, call, false};
 }
 
 void Checker::add_heap(const void* address, std::size_t bytes) {

@@ -60,7 +60,7 @@ cudaError_t map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
   spend(lock, Call::map);
   const cudaError_t error = runtime().ranges.map(address, bytes, handle);
   if (Checker* const check = checker(); check != nullptr && error == cudaSuccess)
-    check->allocated(pointer(address), bytes);
+    check->mapped(pointer(address), bytes);
   return error;
 }
 
