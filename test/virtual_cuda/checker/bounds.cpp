@@ -183,8 +183,9 @@ TEST_CASE("memory that an allocator of the program handed out has bounds", "[bou
   CUDA_OK(cudaMemsetAsync(arena.get(), 0, 1000, stream));
   CHECK(races.count() == 0);
   CUDA_OK(cudaMemsetAsync(arena.get(), 0, 1025, stream));
-  is_named(races, "bytes 0 to 1025 of an allocation of 1000 bytes, 25 bytes beyond its end: "
-                  "sub-allocation at test_virtual_cuda_checker+0x");
+  is_named(races,
+           "bytes 0 to 1025 of an allocation of 1000 bytes, 25 bytes beyond its end: "
+           "sub-allocation at test_virtual_cuda_checker+0x");
 }
 
 TEST_CASE("what lies beyond an allocation is not compared with its own users", "[bounds]") {

@@ -55,12 +55,13 @@ void Checker::keep_in_bounds(std::vector<Access>& rows, const std::string& call)
   if (beyond == 0) return;
   std::erase_if(rows, [](const Access& row) { return row.bytes == 0; });
   const Address start = live->first;
-  log_.add_out_of_bounds(
-      call, live->second.made,
-      call + verb(first) + "bytes " + std::to_string(begin_of(first) - start) + " to " +
-          std::to_string(last - start) + " of an allocation of " +
-          std::to_string(live->second.bytes) + " bytes, " + std::to_string(beyond) +
-          (beyond == 1 ? " byte" : " bytes") + " beyond its end: " + live->second.made);
+  const std::string unit = beyond == 1 ? " byte" : " bytes";
+  log_.add_out_of_bounds(call, live->second.made,
+                         call + verb(first) + "bytes " + std::to_string(begin_of(first) - start) +
+                             " to " + std::to_string(last - start) + " of an allocation of " +
+                             std::to_string(live->second.bytes) + " bytes, " +
+                             std::to_string(beyond) + unit +
+                             " beyond its end: " + live->second.made);
 }
 
 void Checker::touch(RaceChecker::OpIndex operation, std::vector<Access> accesses,

@@ -118,7 +118,8 @@ std::string Sites::lines_of(std::size_t number) {
   std::string lines;
   for (const std::uintptr_t address : *stacks_[number - 1]) {
     std::string function = symbols_.frame_of(address).function;
-    if (function.size() > kMostLetters) function = function.substr(0, kMostLetters - 3) + "...";
+    if (function.size() > kMostLetters)
+      function.replace(kMostLetters - 3, std::string::npos, "...");
     lines += lines.empty() ? label : indent;
     if (!function.starts_with('+')) lines += function + " at ";
     lines += frame(address).place;
