@@ -30,15 +30,14 @@ cudaError_t any_work(const char* function, cudaGraph_t graph, const cudaGraphNod
     case cudaGraphNodeTypeKernel:
       return made<KernelWork>(work, [&](KernelWork& out) { return kernel_work(&all.kernel, out); });
     case cudaGraphNodeTypeMemcpy:
-      return made<CopyWork>(
-          work, [&](CopyWork& out) { return copy_work(&all.memcpy.copyParams, out); });
+      return made<CopyWork>(work,
+                            [&](CopyWork& out) { return copy_work(&all.memcpy.copyParams, out); });
     case cudaGraphNodeTypeMemset:
       return made<FillWork>(work, [&](FillWork& out) { return fill_work(&all.memset, out); });
     case cudaGraphNodeTypeHost:
       return made<HostWork>(work, [&](HostWork& out) { return host_work(&all.host, out); });
     case cudaGraphNodeTypeGraph:
-      if (all.graph.ownership != 0)
-        return refuse(function, "a child graph that changes its owner");
+      if (all.graph.ownership != 0) return refuse(function, "a child graph that changes its owner");
       return made<ChildWork>(
           work, [&](ChildWork& out) { return child_work(graph, all.graph.graph, out); });
     case cudaGraphNodeTypeEventRecord:

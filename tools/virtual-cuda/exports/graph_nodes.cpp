@@ -107,10 +107,10 @@ cudaError_t kernel_work(const cudaKernelNodeParams* parameters, KernelWork& work
   work.shared_bytes = parameters->sharedMemBytes;
   if (work.kernel->host_kernel != nullptr && parameters->kernelParams != nullptr)
     copy_arguments(work, parameters->kernelParams);
-  if (Checker* const check = checker()) {
-    const Lock lock = lock_graphs();
+  const Lock lock = lock_graphs();
+  cost_bytes_of_pointers(work, parameters->kernelParams);
+  if (Checker* const check = checker())
     work.accesses = check->accesses_of_kernel(work, parameters->kernelParams);
-  }
   return cudaSuccess;
 }
 

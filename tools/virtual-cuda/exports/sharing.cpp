@@ -76,9 +76,8 @@ cudaError_t import_pool(cudaMemPool_t* made, void* given, cudaMemAllocationHandl
   const Lock lock = lock_engine();
   const std::optional<std::uint64_t> id = runtime().pool_files.find(file);
   if (!id)
-    return may_be_of_another_process(file)
-               ? refuse("cudaMemPoolImportFromShareableHandle", kOthers)
-               : cudaErrorInvalidValue;
+    return may_be_of_another_process(file) ? refuse("cudaMemPoolImportFromShareableHandle", kOthers)
+                                           : cudaErrorInvalidValue;
   const cudaMemPool_t origin = pool_of_id(*id);
   if (origin == nullptr) return cudaErrorInvalidValue;
   *made = make_pool(origin->place, false, 0);
