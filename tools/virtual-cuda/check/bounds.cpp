@@ -27,7 +27,7 @@ bool is_nowhere(const void* address) {
 // An access may go on where another mapping adjoins: both are at addresses that the program chose.
 Checker::Address Checker::end_of(const std::pair<const Address, Live>& live) const {
   Address end = live.first + live.second.bytes;
-  if (!live.second.mapped) return end;
+  if (!live.second.mapped || !holds(Rule::mappings_adjoin)) return end;
   for (auto next = live_.find(end); next != live_.end() && next->second.mapped;
        next = live_.find(end))
     end += next->second.bytes;
@@ -38,7 +38,7 @@ Checker::Address Checker::end_of(const std::pair<const Address, Live>& live) con
 // What lies beyond is not followed further: it is the memory of somebody else.
 void Checker::keep_in_bounds(std::vector<Access>& rows, const std::string& call) {
   const auto* const live = live_at(rows.front().address);
-  if (live == nullptr) return;
+  if (live == nullptr || !holds(Rule::within_bounds)) return;
   const Access first = rows.front();
   Address last = 0;
   Address beyond = 0;
@@ -76,7 +76,8 @@ void Checker::touch(RaceChecker::OpIndex operation, std::vector<Access> accesses
     const Access first = rows.front();
     for (const Access& row : rows) touch(operation, row);
     // Otherwise the use after the free has been named.
-    if (log_.found() == found && live_at(first.address) == nullptr && is_nowhere(first.address))
+    if (holds(Rule::nothing_outside) && log_.found() == found &&
+        live_at(first.address) == nullptr && is_nowhere(first.address))
       log_.add_out_of_bounds(call, "nothing",
                              call + verb(first) + std::to_string(first.bytes) +
                                  " bytes of a GPU's memory that is not allocated");

@@ -179,7 +179,8 @@ void Checker::begin_launch(const CUstream_st& stream, const void* executable) {
   launch_ = {};
   launch_.stream = &stream;
   launch_.start = next_key();
-  if (const auto last = launches_.find(executable); last != launches_.end())
+  if (const auto last = launches_.find(executable);
+      last != launches_.end() && holds(Rule::graph_launches))
     races_.wait(on, last->second, host());
   races_.record(launch_.start, on, host());
   launch_.last[on] = nullptr;
@@ -203,7 +204,9 @@ void Checker::node(Operation& operation, const std::vector<OperationRef>& after)
     launch_.made.push_back(*on);
   }
   if (before.empty()) races_.wait(*on, launch_.start, host());
-  for (const Operation* const earlier : before) races_.wait(*on, launch_.ends.at(earlier), host());
+  if (holds(Rule::graph_nodes))
+    for (const Operation* const earlier : before)
+      races_.wait(*on, launch_.ends.at(earlier), host());
   perform(*on, operation);
   launch_.actors[&operation] = *on;
   launch_.last[*on] = &operation;
@@ -211,6 +214,7 @@ void Checker::node(Operation& operation, const std::vector<OperationRef>& after)
 }
 
 void Checker::node_waits(const Operation& operation, const CUevent_st& event) {
+  if (!holds(Rule::graph_waits)) return;
   const Actor on = launch_.actors.at(&operation);
   races_.wait(on, key(event), host());
   races_.record(launch_.ends.at(&operation), on, host());
@@ -219,7 +223,7 @@ void Checker::node_waits(const Operation& operation, const CUevent_st& event) {
 void Checker::end_launch(const void* executable) {
   const Actor on = actor(*launch_.stream);
   for (const Actor made : launch_.made) {
-    order(made, on);
+    if (holds(Rule::graph_end)) order(made, on);
     races_.remove_stream(made);
   }
   races_.forget_event(launch_.start);
@@ -239,7 +243,7 @@ void Checker::forget_launches(const void* executable) {
 
 void Checker::callback_ended(const Operation& operation) {
   if (operation.callback == Operation::kNoCallback) return;
-  if (mode_ == Check::calls) {
+  if (mode_ == Check::calls && holds(Rule::host_functions)) {
     races_.release(operation.callback, kCalls);
     races_.acquire(host_, kCalls);
   }

@@ -14,6 +14,7 @@
 
 #include "check/accesses.hpp"
 #include "check/race_log.hpp"
+#include "check/rules.hpp"
 #include "check/signature.hpp"
 #include "check/site.hpp"
 #include "engine/engine.hpp"
@@ -147,7 +148,7 @@ class Checker {
   void collect(const Access& access);
   [[nodiscard]] std::uint64_t next_key() noexcept { return ++keys_; }
 
-  RaceChecker races_;
+  Races races_;
   const Check mode_;
   Sites sites_;
   RaceLog log_{sites_};

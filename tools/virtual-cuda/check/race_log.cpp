@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "check/rules.hpp"
+
 namespace millrace::virtual_cuda {
 
 void RaceLog::add(const RaceChecker::Race& race, const std::string& memory) {
@@ -23,7 +25,8 @@ void RaceLog::name(Count& count, const char* heading, Entry entry, const std::st
                    const std::string& second) {
   ++count.found;
   if (named_.size() >= kMostNamed) return;
-  if (!pairs_.insert(entry.kind + '\n' + first + '\n' + second).second) return;
+  const bool added = pairs_.insert(entry.kind + '\n' + first + '\n' + second).second;
+  if (!added && holds(Rule::pairs_once)) return;
   ++count.named;
   entry.message += sites_->stacks_of(entry.message);
   named_.push_back(std::move(entry));

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "check/rules.hpp"
+
 namespace millrace::virtual_cuda {
 namespace {
 
@@ -104,7 +106,8 @@ Sites::Call Sites::current() {
   }
   if (call == nullptr || first == walk.count) return {"", "?"};
   Stack stack;
-  for (std::size_t i = first; i < walk.count && stack.size() < kMostFrames; ++i)
+  const std::size_t most = holds(Rule::callers_tell_calls_apart) ? kMostFrames : 1;
+  for (std::size_t i = first; i < walk.count && stack.size() < most; ++i)
     stack.push_back(walk.addresses[i]);
   const std::string& place = frame(stack.front()).place;
   const auto [entry, added] = numbers_.try_emplace(std::move(stack), stacks_.size() + 1);
