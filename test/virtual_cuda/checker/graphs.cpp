@@ -82,7 +82,8 @@ TEST_CASE("launches of one executable graph come one after the other, on any str
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("a node that waits for an event comes after its record, and the others do not", "[laws]") {
+TEST_CASE("a node that waits for an event comes after its record, and the others do not",
+          "[laws]") {
   const Stream first, second;
   const Event event;
   const DeviceBlock block{kBytes};

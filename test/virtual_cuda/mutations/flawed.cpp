@@ -19,7 +19,8 @@ std::string_view flaw() {
 #undef MILLRACE_FLAW
     };
     // A name that is not known must not look like a checker without a flaw.
-    if (asked == nullptr || std::find(std::begin(kKnown), std::end(kKnown), asked) == std::end(kKnown))
+    if (asked == nullptr ||
+        std::find(std::begin(kKnown), std::end(kKnown), asked) == std::end(kKnown))
       std::abort();
     return std::string_view{asked};
   }();
