@@ -265,6 +265,30 @@ TEST_CASE("the doctor of the runtime counts the functions that it lists, in text
   CHECK(names == std::vector<std::string>{"libcudart", "libcuda", "libcublas", "libcublasLt"});
 }
 
+TEST_CASE("the doctor of the runtime lists only functions with a name that is given") {
+  const auto names_of = [](const std::string& pattern) {
+    const auto document = nlohmann::json::parse(
+        run_program({"doctor", "--runtime", "--functions", pattern, "--format", "json"}).out);
+    std::vector<std::string> names;
+    for (const auto& library : document.at("libraries"))
+      for (const auto& function : library.at("functions")) names.push_back(function.at("name"));
+    return names;
+  };
+  CHECK(names_of("cudaMemPoolTrim*") == std::vector<std::string>{"cudaMemPoolTrimTo"});
+  CHECK(names_of("PoolTrim") == std::vector<std::string>{"cudaMemPoolTrimTo", "cuMemPoolTrimTo"});
+  const ProgramRun none = run_program({"doctor", "--runtime", "--functions", "cudaTeleport"});
+  CHECK(none.exit_code != 0);
+  CHECK_THAT(none.err, ContainsSubstring("no function of CUDA is called 'cudaTeleport'"));
+  CHECK(run_program({"doctor", "--functions", "cudaMalloc"}).exit_code != 0);
+}
+
+TEST_CASE("the doctor of the runtime keeps a note together") {
+  const std::string text =
+      run_program({"doctor", "--runtime", "--functions", "cudaDeviceEnablePeerAccess"}).out;
+  CHECK_THAT(text, ContainsSubstring(
+                       "\n    copies do not need it; kernels only if their host implementation "));
+}
+
 TEST_CASE("the doctor of the runtime says what a function lacks") {
   const auto document =
       nlohmann::json::parse(run_program({"doctor", "--runtime", "--format", "json"}).out);

@@ -115,9 +115,8 @@ TEST_CASE(
     for (const FileOption& option : command.options) {
       if (!option.written || option.sink || option.name == "--rendezvous") continue;
       Words words = all.at(name);
-      const bool of_run =
-          name == "run" && (option.name == "--record" || option.name == "--snapshot");
-      // Both are of Millrace's allocator, or keep the program's own by themselves.
+      const bool of_run = name == "run";
+      // All are of Millrace's allocator, or keep the program's own by themselves.
       if (of_run) words.erase(words.begin() + 1, words.begin() + 3);
       const Words given = option.words("/dev/full");
       const auto after = static_cast<std::ptrdiff_t>(command.words.size());

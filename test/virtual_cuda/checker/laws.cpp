@@ -102,6 +102,15 @@ TEST_CASE("a kernel that is given a later part of an allocation does not access 
   CHECK(races.count() == 1);
 }
 
+TEST_CASE("a kernel accesses the allocation that it is given to its end", "[laws]") {
+  const Stream first, second;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  launch_write(ints(block), first);
+  CUDA_OK(cudaMemsetAsync(block.get() + kBytes - 1, 0, 1, second));
+  CHECK(races.count() == 1);
+}
+
 TEST_CASE("rows that are copied do not touch the bytes between them", "[laws]") {
   const Stream first, second;
   const DeviceBlock block{kBytes};

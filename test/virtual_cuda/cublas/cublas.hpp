@@ -19,6 +19,16 @@ int cublasGemmEx(void* handle, int transposed_a, int transposed_b, int m, int n,
 int cublasSdot_v2(void* handle, int count, const float* x, int x_step, const float* y, int y_step,
                   float* result);
 int cublasSasum_v2(void* handle, int count, const float* x, int step, float* result);
+float cublasSasum(int count, const float* x, int step);
+int cublasGetVersion_v2(void* handle, int* version);
+int cublasGetProperty(int property, int* value);
+std::size_t cublasGetCudartVersion();
+const char* cublasGetStatusName(int status);
+const char* cublasGetStatusString(int status);
+const char* cublasLtGetStatusName(int status);
+const char* cublasLtGetStatusString(int status);
+int cublasLtGetProperty(int property, int* value);
+unsigned cublasLtDisableCpuInstructionsSetMask(unsigned mask);
 int cublasLtCreate(void** handle);
 int cublasLtDestroy(void* handle);
 int cublasLtMatmulDescCreate(void** made, int compute, int scale);

@@ -154,6 +154,55 @@ TEST_CASE("the host waits for a result that it gets, and not for one on the GPU"
   static_cast<void>(cudaGetLastError());
 }
 
+TEST_CASE("a status has the name of the headers and a description") {
+  CHECK(std::string{cublasGetStatusName(7)} == "CUBLAS_STATUS_INVALID_VALUE");
+  CHECK(std::string{cublasLtGetStatusName(15)} == "CUBLAS_STATUS_NOT_SUPPORTED");
+  for (int status = -1; status < 20; ++status) {
+    REQUIRE(cublasGetStatusName(status) != nullptr);
+    REQUIRE(cublasLtGetStatusString(status) != nullptr);
+    CHECK(std::string{cublasGetStatusString(status)} == cublasLtGetStatusString(status));
+    CHECK(std::string{cublasGetStatusString(status)} != "");
+  }
+}
+
+TEST_CASE("cuBLAS tells the same version by number and by property") {
+  int version = 0;
+  REQUIRE(cublasGetVersion_v2(nullptr, &version) == 0);
+  int part[3] = {};
+  for (int property = 0; property < 3; ++property) {
+    REQUIRE(cublasGetProperty(property, &part[property]) == 0);
+    int of_lt = -1;
+    REQUIRE(cublasLtGetProperty(property, &of_lt) == 0);
+    CHECK(of_lt == part[property]);
+  }
+  CHECK(part[0] * 10000 + part[1] * 100 + part[2] == version);
+  CHECK(cublasGetProperty(3, part) == 7);
+  int runtime = 0;
+  CUDA_OK(cudaRuntimeGetVersion(&runtime));
+  CHECK(cublasGetCudartVersion() == static_cast<std::size_t>(runtime));
+}
+
+TEST_CASE("a mask of CPU instructions is kept") {
+  const unsigned before = cublasLtDisableCpuInstructionsSetMask(1);
+  CHECK(before == 0);
+  CHECK(cublasLtDisableCpuInstructionsSetMask(before) == 1);
+}
+
+#ifdef __x86_64__
+TEST_CASE("a number that cuBLAS cannot compute is 0") { CHECK(cublasSasum(1, nullptr, 1) == 0); }
+#endif
+
+TEST_CASE("no function is refused whose return value is a pointer or a size") {
+  const std::set<std::string> others{
+      "cublasGetStatusName",    "cublasGetStatusString",
+      "cublasLtGetStatusName",  "cublasLtGetStatusString",
+      "cublasGetCudartVersion", "cublasLtGetCudartVersion",
+      "cublasLtGetVersion",     "cublasLtDisableCpuInstructionsSetMask"};
+  for (const auto* const rows : {&kCublas, &kCublasLt})
+    for (const Row& row : *rows)
+      if (others.contains(row.name)) CHECK(row.capability == "real");
+}
+
 TEST_CASE("what cuBLAS lacks is refused") {
   const Stream stream;
   const Handle handle{stream};

@@ -407,6 +407,20 @@ TEST_CASE("a pool needs no current context, unless the stream is a default one")
   });
 }
 
+TEST_CASE("a stream tells its context to a thread that has none, unless it is a default one") {
+  const Stream stream;
+  CUcontext expected = nullptr;
+  DRIVER_OK("cuCtxGetCurrent", &expected);
+  void* const get = driver_function("cuStreamGetCtx", 12000);
+  in_a_new_thread([&] {
+    using Get = int (*)(CUstream, CUcontext*);
+    CUcontext found = nullptr;
+    CHECK(reinterpret_cast<Get>(get)(stream, &found) == 0);
+    CHECK(found == expected);
+    CHECK(reinterpret_cast<Get>(get)(nullptr, &found) == kInvalidContext);
+  });
+}
+
 TEST_CASE("a pool gives null for no bytes, where cuMemAlloc refuses") {
   const Stream stream;
   CUmemoryPool pool = nullptr;

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "test/virtual_cuda/laws/gpu.hpp"
+#include "test/virtual_cuda/laws/driver.hpp"
 
 // What the compiler's host code calls; the toolkit declares these in a header of nvcc's.
 extern "C" {
@@ -268,4 +268,52 @@ TEST_CASE("the runtime names the kernels that are registered, and says which com
   CHECK(found.at("add(int*, int, unsigned long)"));
   CHECK(found.at("void other::fill<int>(int*, int, long long, double)"));
   CHECK_FALSE(found.at("silent()"));
+}
+
+TEST_CASE("a kernel that a node of any kind launches computes, and the node keeps its attributes") {
+  const Module module;
+  const Stream stream;
+  const DeviceBlock block{16 * sizeof(int)};
+  CUDA_OK(cudaMemset(block.get(), 0, block.bytes()));
+  CUDA_OK(cudaDeviceSynchronize());
+  auto* to = reinterpret_cast<int*>(block.get());
+  int value = 4;
+  std::size_t count = 16;
+  void* arguments[] = {&to, &value, &count};
+  cudaGraphNodeParams parameters = {};
+  parameters.type = cudaGraphNodeTypeKernel;
+  parameters.kernel.func = reinterpret_cast<void*>(add_stub);
+  parameters.kernel.gridDim = dim3{1};
+  parameters.kernel.blockDim = dim3{1};
+  parameters.kernel.kernelParams = arguments;
+  cudaGraph_t graph = nullptr;
+  CUDA_OK(cudaGraphCreate(&graph, 0));
+  cudaGraphNode_t nodes[2] = {};
+  CUDA_OK(cudaGraphAddNode(&nodes[0], graph, nullptr, nullptr, 0, &parameters));
+  value = 5;
+  CUDA_OK(cudaGraphAddNode(&nodes[1], graph, &nodes[0], nullptr, 1, &parameters));
+
+  // cudaLaunchAttributePriority, whose value is an int
+  constexpr int kPriority = 8;
+  alignas(8) char set[64] = {3};
+  alignas(8) char found[64] = {};
+  DRIVER_OK("cuGraphKernelNodeSetAttribute", nodes[0], kPriority, static_cast<const void*>(set));
+  DRIVER_OK("cuGraphKernelNodeCopyAttributes", nodes[1], nodes[0]);
+  DRIVER_OK("cuGraphKernelNodeGetAttribute", nodes[1], kPriority, static_cast<void*>(found));
+  CHECK(found[0] == 3);
+  CHECK(driver("cuGraphKernelNodeGetAttribute", nodes[1], 99, static_cast<void*>(found)) ==
+        kInvalidValue);
+  cudaGraphNode_t empty = nullptr;
+  CUDA_OK(cudaGraphAddEmptyNode(&empty, graph, nullptr, 0));
+  CHECK(driver("cuGraphKernelNodeGetAttribute", empty, kPriority, static_cast<void*>(found)) ==
+        kInvalidValue);
+
+  const cudaGraphExec_t executable = instantiate(graph);
+  CUDA_OK(cudaGraphLaunch(executable, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  int sum = 0;
+  CUDA_OK(cudaMemcpy(&sum, to, sizeof sum, cudaMemcpyDeviceToHost));
+  CHECK(sum == 9);
+  CUDA_OK(cudaGraphExecDestroy(executable));
+  CUDA_OK(cudaGraphDestroy(graph));
 }

@@ -87,6 +87,20 @@ TEST_CASE("a pool counts what is used and reserved, and gives all of it back") {
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
+TEST_CASE("a trim leaves at least the bytes that it is told to keep") {
+  const Stream stream;
+  const cudaMemPool_t pool = make_pool();
+  CUDA_OK(cudaFreeAsync(take(pool, 3 << 20, stream), stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  for (const std::size_t keep : {std::size_t{3} << 20, std::size_t{10240}, std::size_t{1}}) {
+    CUDA_OK(cudaMemPoolTrimTo(pool, keep));
+    CHECK(attribute(pool, cudaMemPoolAttrReservedMemCurrent) >= keep);
+  }
+  CUDA_OK(cudaMemPoolTrimTo(pool, 0));
+  CHECK(attribute(pool, cudaMemPoolAttrReservedMemCurrent) == 0);
+  CUDA_OK(cudaMemPoolDestroy(pool));
+}
+
 TEST_CASE("a synchronization gives back what a pool holds above its release threshold") {
   const Stream stream;
   const cudaMemPool_t pool = make_pool();

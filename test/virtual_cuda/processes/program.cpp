@@ -279,6 +279,52 @@ int times_of_kernels() {
   return 0;
 }
 
+// The times of kernels that only a table of costs knows, in nanoseconds: of two blocks, of two
+// pointers into one of them, of a block of a pool, of a class, and of no signature.
+int times_by_bytes() {
+  constexpr std::size_t kBytes = std::size_t{480} << 20;
+  struct {
+    const char* name;
+    void* first;
+    void* second;
+    char stub;
+  } kernels[] = {
+      {"_ZN3app5scaleEPfPKf", nullptr, nullptr, 0},
+      {"_ZN3app5shiftEPfPKf", nullptr, nullptr, 0},
+      {"_ZN3app5clearEPv", nullptr, nullptr, 0},
+      {"_ZN3app5applyENS_5ViewE", nullptr, nullptr, 0},
+      {"plain", nullptr, nullptr, 0},
+  };
+  char* blocks[2] = {};
+  for (char*& block : blocks)
+    expect(cudaMalloc(reinterpret_cast<void**>(&block), kBytes), cudaSuccess, "cudaMalloc");
+  kernels[0].first = blocks[0];
+  kernels[0].second = blocks[1];
+  kernels[1].first = blocks[0] + kBytes / 2;
+  kernels[1].second = blocks[0] + kBytes / 4 * 3;
+  expect(cudaMallocAsync(&kernels[2].first, kBytes / 2, nullptr), cudaSuccess, "cudaMallocAsync");
+  kernels[3].first = kernels[4].first = blocks[0];
+  expect(cudaDeviceSynchronize(), cudaSuccess, "cudaDeviceSynchronize");
+  void** const module = __cudaRegisterFatBinary(nullptr);
+  cudaEvent_t events[2] = {};
+  for (cudaEvent_t& event : events) expect(cudaEventCreate(&event), cudaSuccess, "cudaEventCreate");
+  for (auto& kernel : kernels) {
+    __cudaRegisterFunction(module, &kernel.stub, nullptr, kernel.name, -1, nullptr, nullptr,
+                           nullptr, nullptr, nullptr);
+    void* arguments[] = {&kernel.first, &kernel.second};
+    expect(cudaEventRecord(events[0], nullptr), cudaSuccess, "cudaEventRecord");
+    expect(cudaLaunchKernel(&kernel.stub, dim3{1}, dim3{1}, arguments, 0, nullptr), cudaSuccess,
+           "cudaLaunchKernel");
+    expect(cudaEventRecord(events[1], nullptr), cudaSuccess, "cudaEventRecord");
+    expect(cudaEventSynchronize(events[1]), cudaSuccess, "cudaEventSynchronize");
+    float milliseconds = 0;
+    expect(cudaEventElapsedTime(&milliseconds, events[0], events[1]), cudaSuccess,
+           "cudaEventElapsedTime");
+    std::printf("%.0f\n", static_cast<double>(milliseconds) * 1e6);
+  }
+  return 0;
+}
+
 int print_error_of_first_call() {
   int count = 0;
   std::printf("%s\n", cudaGetErrorName(cudaGetDeviceCount(&count)));
@@ -303,6 +349,7 @@ const std::map<std::string, int (*)()> kPrograms{
     {"call_the_driver_first", call_the_driver_first},
     {"lose_the_gpu", lose_the_gpu},
     {"times_of_kernels", times_of_kernels},
+    {"times_by_bytes", times_by_bytes},
     {"print_error_of_first_call", print_error_of_first_call},
 };
 

@@ -80,6 +80,36 @@ TEST_CASE("kernels take the times of a table, the first row that matches") {
   CHECK(copy < 1e6);
 }
 
+TEST_CASE("kernels take the time of the bytes of their pointers where a table says so") {
+  const auto* const schedule = GENERATE("instant", "lag:3", "adversarial:1", "h200");
+  const bool told = GENERATE(true, false);
+  const std::string file = costs_file(told ? "bytes app::*\nbytes plain\n" : "bytes other::*\n");
+  const Ran ran = run("times_by_bytes", std::string{"MILLRACE_VIRTUAL="} + schedule +
+                                            " MILLRACE_VIRTUAL_COSTS=" + file);
+  std::filesystem::remove(file);
+  CAPTURE(schedule, told, ran.errors, ran.output);
+  REQUIRE(ran.code == 0);
+  std::istringstream times{ran.output};
+  double two_blocks = 0, half = 0, of_pool = 0, in_class = 0, plain = 0;
+  times >> two_blocks >> half >> of_pool >> in_class >> plain;
+  // 960 MiB at 4.8 TB/s; the rest of the measured times is what launches and records take.
+  constexpr double kTwoBlocks = 960.0 * (1 << 20) / 4.8e12 * 1e9;
+  constexpr double kMost = 1.4;
+  if (!told) {
+    if (std::string_view{schedule} == "h200") CHECK(two_blocks < kTwoBlocks / 4);
+    return;
+  }
+  CHECK(two_blocks >= kTwoBlocks);
+  CHECK(half >= kTwoBlocks / 4);
+  CHECK(of_pool >= kTwoBlocks / 4);
+  if (std::string_view{schedule} != "h200") return;
+  CHECK(two_blocks < kTwoBlocks * kMost);
+  CHECK(half < kTwoBlocks / 4 * kMost);
+  CHECK(of_pool < kTwoBlocks / 4 * kMost);
+  CHECK(in_class < kTwoBlocks / 4);
+  CHECK(plain < kTwoBlocks / 4);
+}
+
 TEST_CASE("a table of times that is wrong is named with its line") {
   const auto [line, message] = GENERATE(table<std::string, std::string>(
       {{"12 *gemm*",

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/error.hpp"
 #include "cli/results.hpp"
 #include "commands.hpp"
 #include "doctor/findings.hpp"
@@ -14,12 +15,16 @@ namespace {
 
 struct DoctorArguments : ResultArguments {
   bool runtime = false;
+  std::string pattern;
 };
 
 void run_doctor(const DoctorArguments& arguments) {
   const Results results{arguments, "text"};
+  if (!arguments.runtime && !arguments.pattern.empty())
+    throw UsageError{"it has no effect without --runtime", "--functions", "--runtime as well"};
   if (arguments.runtime) {
-    results.write([](const Painter& paint) { return runtime_text(paint); }, runtime_document);
+    results.write([&](const Painter& paint) { return runtime_text(paint, arguments.pattern); },
+                  [&] { return runtime_document(arguments.pattern); });
     return;
   }
   const MachineFacts facts = machine_facts();
@@ -36,10 +41,13 @@ void add_doctor(CLI::App& program) {
       "--runtime", given->runtime,
       "Show what the virtual CUDA runtime (millrace run) does with each function of CUDA, instead "
       "of the machine");
+  command.add("--functions", given->pattern, "NAME",
+              "With --runtime: show only functions with this in their names; * and ? stand for any "
+              "letters");
   add_result_options(command, *given, "text");
   command.examples({{"millrace doctor", "Shows what works here, and how to get what does not."},
-                    {"millrace doctor --runtime",
-                     "Shows which functions of CUDA programs can call without a GPU."}});
+                    {"millrace doctor --runtime --functions 'cuda*Async'",
+                     "Shows which of these functions of CUDA programs can call without a GPU."}});
   command.run([given] { run_doctor(*given); });
 }
 

@@ -1,6 +1,7 @@
 #include "doctor/runtime.hpp"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/error.hpp"
 #include "table/driver.hpp"
 #include "table/functions.hpp"
 
@@ -92,34 +94,50 @@ std::string counts(const std::vector<Library>& all, const Painter& paint) {
   return table.render(paint);
 }
 
-std::string row(const Function& function, std::size_t name_width) {
-  constexpr std::size_t kCapabilityWidth = 12;
-  const std::string start =
-      "  " + pad(function.name, name_width, Align::left) + "  " +
-      (function.note.empty() ? std::string{name_of(function.capability)}
-                             : pad(name_of(function.capability), kCapabilityWidth, Align::left));
-  return wrap(start + std::string{function.note}, page_width(), name_width + 2 + kCapabilityWidth) +
+/** Name and capability; the note beside them, or else below. */
+std::string row(const Function& function) {
+  constexpr std::size_t kNameWidth = 48;
+  constexpr std::size_t kIndent = 4;
+  std::string line =
+      pad(function.name, kNameWidth, Align::left) + ' ' + std::string{name_of(function.capability)};
+  if (function.note.empty()) return line + '\n';
+  const std::string beside = line + ": " + std::string{function.note};
+  if (width_of(beside) <= page_width()) return beside + '\n';
+  const std::string blanks(kIndent, ' ');
+  return line + '\n' + blanks + wrap(std::string{function.note}, page_width() - kIndent, kIndent) +
          '\n';
+}
+
+/** Only the functions whose names match; of the libraries, only those that have one. */
+std::vector<Library> matching(std::vector<Library> all, const std::string& pattern) {
+  const bool part = pattern.find_first_of("*?") == std::string::npos;
+  const std::string whole = part ? '*' + pattern + '*' : pattern;
+  for (Library& library : all)
+    std::erase_if(library.functions, [&](const Function& function) {
+      return fnmatch(whole.c_str(), std::string{function.name}.c_str(), 0) != 0;
+    });
+  std::erase_if(all, [](const Library& library) { return library.functions.empty(); });
+  if (all.empty())
+    throw UsageError{"no function of CUDA is called '" + pattern + "'", "--functions",
+                     "a part of a name, or a pattern: cudaGraph*"};
+  return all;
 }
 
 }  // namespace
 
-std::string runtime_text(const Painter& paint) {
-  const std::vector<Library> all = libraries();
+std::string runtime_text(const Painter& paint, const std::string& pattern) {
+  const std::vector<Library> all = matching(libraries(), pattern);
   std::string text = counts(all, paint);
   for (const Library& library : all) {
-    std::size_t width = 0;
-    for (const Function& function : library.functions)
-      width = std::max(width, function.name.size());
     text += '\n' + paint(library.name, Look::strong) + '\n';
-    for (const Function& function : library.functions) text += row(function, width);
+    for (const Function& function : library.functions) text += row(function);
   }
   return text;
 }
 
-Json runtime_document() {
+Json runtime_document(const std::string& pattern) {
   Json document{{"schema", "millrace.doctor.runtime/1"}, {"libraries", Json::array()}};
-  for (const Library& library : libraries()) {
+  for (const Library& library : matching(libraries(), pattern)) {
     Json each{{"name", library.name}, {"counts", Json::object()}, {"functions", Json::array()}};
     for (const Capability capability : kCapabilities)
       each["counts"][std::string{name_of(capability)}] = library.count(capability);

@@ -64,7 +64,7 @@ void write_workload(const FootprintArguments& arguments, const FootprintOptions&
   refuse("--json", arguments.results.json);
   refuse("-o", arguments.results.output);
   const Output output{arguments.init, kInit};
-  if (!output.to_stdout() && std::filesystem::exists(*arguments.init)) {
+  if (!output.to_stdout() && std::filesystem::is_regular_file(*arguments.init)) {
     throw UsageError{"this file exists, and may be a workload that you changed", kInit,
                      "the name of a new file"};
   }

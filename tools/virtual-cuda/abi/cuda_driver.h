@@ -153,6 +153,29 @@ struct CUDA_KERNEL_NODE_PARAMS {
   CUkernel kern;
   CUcontext ctx;
 };
+struct CUDA_MEMCPY_NODE_PARAMS {
+  int flags, reserved;
+  CUcontext copyCtx;
+  CUDA_MEMCPY3D copyParams;
+};
+/** What differs from cudaGraphNodeParams: a memset also has a context, which is not used here. */
+struct CUgraphNodeParams {
+  cudaGraphNodeType type;
+  int reserved0[3];
+  union {
+    long long reserved1[29];
+    CUDA_KERNEL_NODE_PARAMS kernel;
+    CUDA_MEMCPY_NODE_PARAMS memcpy;
+    cudaMemsetParams memset;
+    cudaHostNodeParams host;
+    cudaChildGraphNodeParams graph;
+    cudaEventWaitNodeParams eventWait;
+    cudaEventRecordNodeParams eventRecord;
+    cudaMemAllocNodeParams alloc;
+    cudaMemFreeNodeParams free;
+  };
+  long long reserved2;
+};
 struct CUdevprop {
   int maxThreadsPerBlock;
   int maxThreadsDim[3];

@@ -52,6 +52,7 @@ using cudaStreamCallback_t = void (*)(cudaStream_t, cudaError_t, void*);
 #define cudaHostRegisterDefault 0x00
 #define cudaHostRegisterMapped 0x02
 #define cudaMemAttachGlobal 0x01
+#define cudaIpcMemLazyEnablePeerAccess 0x01
 #define cudaMemAttachHost 0x02
 #define cudaMemAttachSingle 0x04
 #define cudaDeviceMapHost 0x08
@@ -134,6 +135,7 @@ enum cudaGraphNodeType {
   cudaGraphNodeTypeEventRecord = 7,
   cudaGraphNodeTypeMemAlloc = 10,
   cudaGraphNodeTypeMemFree = 11,
+  cudaGraphNodeTypeConditional = 13,
 };
 enum cudaGraphExecUpdateResult {
   cudaGraphExecUpdateSuccess = 0,
@@ -295,6 +297,48 @@ struct cudaMemAllocNodeParams {
   std::size_t accessDescCount;
   std::size_t bytesize;
   void* dptr;
+};
+struct cudaMemcpyNodeParams {
+  int flags;
+  int reserved[3];
+  cudaMemcpy3DParms copyParams;
+};
+struct cudaChildGraphNodeParams {
+  cudaGraph_t graph;
+  int ownership;
+};
+struct cudaEventRecordNodeParams {
+  cudaEvent_t event;
+};
+struct cudaEventWaitNodeParams {
+  cudaEvent_t event;
+};
+struct cudaMemFreeNodeParams {
+  void* dptr;
+};
+/** The members of the second versions of the parameters are those of the first. */
+struct cudaGraphNodeParams {
+  cudaGraphNodeType type;
+  int reserved0[3];
+  union {
+    long long reserved1[29];
+    cudaKernelNodeParams kernel;
+    cudaMemcpyNodeParams memcpy;
+    cudaMemsetParams memset;
+    cudaHostNodeParams host;
+    cudaChildGraphNodeParams graph;
+    cudaEventWaitNodeParams eventWait;
+    cudaEventRecordNodeParams eventRecord;
+    cudaMemAllocNodeParams alloc;
+    cudaMemFreeNodeParams free;
+  };
+  long long reserved2;
+};
+struct cudaMemPoolPtrExportData {
+  unsigned char reserved[64];
+};
+struct cudaIpcMemHandle_t {
+  char reserved[64];
 };
 struct cudaMemcpyAttributes {
   cudaMemcpySrcAccessOrder srcAccessOrder;

@@ -1,5 +1,7 @@
 #include "check/accesses.hpp"
 
+#include "check/rules.hpp"
+
 namespace millrace::virtual_cuda {
 namespace {
 
@@ -13,6 +15,10 @@ void add(std::vector<Access>& all, const Plane& plane, std::size_t width, std::s
   if (height == 1 && (depth == 1 || plane.slice == width)) {
     width *= depth;
     depth = 1;
+  }
+  if (!holds(Rule::gaps_between_rows)) {
+    width += (height - 1) * plane.pitch + (depth - 1) * plane.slice;
+    height = depth = 1;
   }
   for (std::size_t z = 0; z < depth; ++z)
     for (std::size_t y = 0; y < height; ++y)

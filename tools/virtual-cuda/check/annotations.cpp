@@ -69,7 +69,7 @@ bool wanted() {
 std::size_t races(void (*visit)(const MillraceRace*, void*), void* data) {
   std::size_t found = 0;
   with_checker([&](Checker& check) {
-    found = static_cast<std::size_t>(check.log().races());
+    found = static_cast<std::size_t>(check.log().found());
     if (visit == nullptr) return;
     for (const RaceLog::Entry& entry : check.log().named()) {
       const MillraceRace race{entry.kind.c_str(), entry.message.c_str()};

@@ -101,7 +101,7 @@ void Checker::perform(Actor on, Operation& operation) {
     const std::string call = here("allocation", "an allocation");
     end_stale(alloc->address, alloc->bytes, call);
     races_.pool_allocated(alloc->address, alloc->bytes, on, by, call);
-    live_[reinterpret_cast<Address>(alloc->address)] = {alloc->bytes, call};
+    live_[reinterpret_cast<Address>(alloc->address)] = {alloc->bytes, call, false};
     return;
   }
   if (const auto* const free = std::get_if<FreeWork>(&operation.work)) {
@@ -112,11 +112,12 @@ void Checker::perform(Actor on, Operation& operation) {
     collect({free->address, 1, true});
     return;
   }
-  const RaceChecker::OpIndex index = races_.enqueue(on, by, name_of(operation.work));
+  const std::string name = name_of(operation.work);
+  const RaceChecker::OpIndex index = races_.enqueue(on, by, name);
   if (const auto* const copy = std::get_if<CopyWork>(&operation.work)) {
-    for (const Access& access : accesses_of(*copy)) touch(index, access);
+    touch(index, accesses_of(*copy), name);
   } else if (const auto* const fill = std::get_if<FillWork>(&operation.work)) {
-    for (const Access& access : accesses_of(*fill)) touch(index, access);
+    touch(index, accesses_of(*fill), name);
   } else if (const auto* const kernel = std::get_if<KernelWork>(&operation.work)) {
     if (kernel->accesses == nullptr) {
       ++unknown_launches_;
@@ -178,7 +179,8 @@ void Checker::begin_launch(const CUstream_st& stream, const void* executable) {
   launch_ = {};
   launch_.stream = &stream;
   launch_.start = next_key();
-  if (const auto last = launches_.find(executable); last != launches_.end())
+  if (const auto last = launches_.find(executable);
+      last != launches_.end() && holds(Rule::graph_launches))
     races_.wait(on, last->second, host());
   races_.record(launch_.start, on, host());
   launch_.last[on] = nullptr;
@@ -202,7 +204,9 @@ void Checker::node(Operation& operation, const std::vector<OperationRef>& after)
     launch_.made.push_back(*on);
   }
   if (before.empty()) races_.wait(*on, launch_.start, host());
-  for (const Operation* const earlier : before) races_.wait(*on, launch_.ends.at(earlier), host());
+  if (holds(Rule::graph_nodes))
+    for (const Operation* const earlier : before)
+      races_.wait(*on, launch_.ends.at(earlier), host());
   perform(*on, operation);
   launch_.actors[&operation] = *on;
   launch_.last[*on] = &operation;
@@ -210,6 +214,7 @@ void Checker::node(Operation& operation, const std::vector<OperationRef>& after)
 }
 
 void Checker::node_waits(const Operation& operation, const CUevent_st& event) {
+  if (!holds(Rule::graph_waits)) return;
   const Actor on = launch_.actors.at(&operation);
   races_.wait(on, key(event), host());
   races_.record(launch_.ends.at(&operation), on, host());
@@ -218,7 +223,7 @@ void Checker::node_waits(const Operation& operation, const CUevent_st& event) {
 void Checker::end_launch(const void* executable) {
   const Actor on = actor(*launch_.stream);
   for (const Actor made : launch_.made) {
-    order(made, on);
+    if (holds(Rule::graph_end)) order(made, on);
     races_.remove_stream(made);
   }
   races_.forget_event(launch_.start);
@@ -238,7 +243,7 @@ void Checker::forget_launches(const void* executable) {
 
 void Checker::callback_ended(const Operation& operation) {
   if (operation.callback == Operation::kNoCallback) return;
-  if (mode_ == Check::calls) {
+  if (mode_ == Check::calls && holds(Rule::host_functions)) {
     races_.release(operation.callback, kCalls);
     races_.acquire(host_, kCalls);
   }

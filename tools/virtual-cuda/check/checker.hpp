@@ -14,6 +14,7 @@
 
 #include "check/accesses.hpp"
 #include "check/race_log.hpp"
+#include "check/rules.hpp"
 #include "check/signature.hpp"
 #include "check/site.hpp"
 #include "engine/engine.hpp"
@@ -68,6 +69,8 @@ class Checker {
 
   // Memory of the runtime, of any kind.
   void allocated(const void* address, std::size_t bytes);
+  /** @brief Memory is mapped in a range. An access may go on in a mapping that adjoins. */
+  void mapped(const void* address, std::size_t bytes);
   /** @brief The host frees it. What it will hold next is followed if it is of a GPU. */
   void freed(const void* address, bool on_device);
   void pool_allocated(const void* address, std::size_t bytes, const CUstream_st& stream);
@@ -104,6 +107,7 @@ class Checker {
   struct Live {
     std::size_t bytes = 0;
     std::string made;  ///< call and place
+    bool mapped = false;
   };
   /** A graph that is being launched. Its first chain of nodes is on the stream itself. */
   struct Launch {
@@ -130,6 +134,10 @@ class Checker {
   [[nodiscard]] std::uint64_t key(const CUevent_st& event);
   void order(Actor before, Actor after);
   void touch(RaceChecker::OpIndex operation, const Access& access);
+  /** Accesses of a copy or a fill. @param call  names it */
+  void touch(RaceChecker::OpIndex operation, std::vector<Access> accesses, const std::string& call);
+  void keep_in_bounds(std::vector<Access>& rows, const std::string& call);
+  [[nodiscard]] Address end_of(const std::pair<const Address, Live>& live) const;
   [[nodiscard]] const std::pair<const Address, Live>* live_at(const void* address) const;
   void end_live(std::map<Address, Live>::iterator live, const std::string& call);
   void end_completed(std::map<Address, Live>::iterator live, const std::string& call);
@@ -140,10 +148,10 @@ class Checker {
   void collect(const Access& access);
   [[nodiscard]] std::uint64_t next_key() noexcept { return ++keys_; }
 
-  RaceChecker races_;
+  Races races_;
   const Check mode_;
-  RaceLog log_;
   Sites sites_;
+  RaceLog log_{sites_};
   std::map<std::pair<unsigned, std::uint64_t>, Actor> streams_;  // by device and id
   std::map<std::uint64_t, Actor> threads_;                       // by number
   Actor host_ = 0;

@@ -23,7 +23,7 @@ __attribute__((destructor)) void end() {
 void keep_status(int status, void*) noexcept {
   const bool child =
       process_refusal.load(std::memory_order_relaxed) == cudaErrorInitializationError;
-  ends_with_races = status == 0 && !child && checker()->log().races() != 0;
+  ends_with_races = status == 0 && !child && checker()->log().found() != 0;
 }
 
 }  // namespace millrace::virtual_cuda

@@ -39,9 +39,10 @@ void Checker::touch(RaceChecker::OpIndex operation, const Access& access) {
   Access whole = access;
   if (whole.bytes == Access::kToTheEnd) {
     const auto* const live = live_at(access.address);
-    whole.bytes = live == nullptr ? 1
-                                  : live->first + live->second.bytes -
-                                        reinterpret_cast<Address>(access.address);
+    whole.bytes =
+        live == nullptr || !holds(Rule::kernels_to_the_end)
+            ? 1
+            : live->first + live->second.bytes - reinterpret_cast<Address>(access.address);
   }
   races_.access(operation, whole.address, whole.bytes,
                 whole.writes ? RaceChecker::Access::write : RaceChecker::Access::read);
@@ -88,9 +89,10 @@ void Checker::make_room(const void* address, std::size_t bytes, const std::strin
     const bool cut = above != heaps_.begin() &&
                      found->first - std::prev(above)->first < std::prev(above)->second;
     if (cut) {
-      log_.add("overlap", found->second.made, call,
-               call + " hands out memory that " + found->second.made +
-                   " had handed out and that was not freed");
+      if (holds(Rule::nothing_twice))
+        log_.add("overlap", found->second.made, call,
+                 call + " hands out memory that " + found->second.made +
+                     " had handed out and that was not freed");
     } else {
       heaps_[found->first] = found->second.bytes;
     }
@@ -115,8 +117,14 @@ void Checker::allocated(const void* address, std::size_t bytes) {
   const std::string call = here("allocation");
   end_stale(address, bytes, call);
   races_.allocated_for_host(address, bytes, host(), call);
-  live_[reinterpret_cast<Address>(address)] = {bytes, call};
+  live_[reinterpret_cast<Address>(address)] = {bytes, call, false};
   collect({address, bytes, true});
+}
+
+void Checker::mapped(const void* address, std::size_t bytes) {
+  allocated(address, bytes);
+  if (const auto live = live_.find(reinterpret_cast<Address>(address)); live != live_.end())
+    live->second.mapped = true;
 }
 
 // A sub-allocation may begin where the memory that it was cut from does.
@@ -131,7 +139,7 @@ void Checker::freed(const void* address, bool on_device) {
     bytes = live->second.bytes;
     end_completed(live, call);
   }
-  if (!on_device && bytes != 0) races_.forget(address, bytes);
+  if (!on_device && bytes != 0 && holds(Rule::memory_is_forgotten)) races_.forget(address, bytes);
 }
 
 void Checker::host_memory_ended(const void* address, std::size_t bytes) {
@@ -152,7 +160,7 @@ void Checker::pool_allocated(const void* address, std::size_t bytes, const CUstr
   const std::string call = here("allocation");
   end_stale(address, bytes, call);
   races_.pool_allocated(address, bytes, actor(stream), host(), call);
-  live_[reinterpret_cast<Address>(address)] = {bytes, call};
+  live_[reinterpret_cast<Address>(address)] = {bytes, call, false};
 }
 
 void Checker::pool_freed(const void* address, const CUstream_st& stream) {
@@ -170,7 +178,7 @@ void Checker::sub_allocated(const void* address, std::size_t bytes, const CUstre
   const std::string call = here("sub-allocation");
   make_room(address, bytes, call);
   races_.allocated(address, bytes, stream == nullptr ? host() : actor(*stream), host(), call);
-  live_[reinterpret_cast<Address>(address)] = {bytes, call};
+  live_[reinterpret_cast<Address>(address)] = {bytes, call, false};
   collect({address, bytes, true});
 }
 
@@ -180,7 +188,7 @@ void Checker::region(const void* address, std::size_t bytes) {
   const std::string call = here("a region");
   make_room(address, bytes, call);
   races_.allocated_for_any(address, bytes, host(), call);
-  live_[reinterpret_cast<Address>(address)] = {bytes, call};
+  live_[reinterpret_cast<Address>(address)] = {bytes, call, false};
 }
 
 void Checker::add_heap(const void* address, std::size_t bytes) {
@@ -206,12 +214,13 @@ void Checker::sub_freed(const void* address) {
 std::shared_ptr<const std::vector<Access>> Checker::accesses_of_kernel(const KernelWork& work,
                                                                        void** arguments) {
   auto found = std::make_shared<std::vector<Access>>();
-  if (declared_accesses(work, *found)) return found;
+  if (holds(Rule::declared_accesses) && declared_accesses(work, *found)) return found;
   const std::optional<std::vector<PointerParameter>>& pointers = facts(*work.kernel).pointers;
   if (!pointers || (arguments == nullptr && !pointers->empty())) return nullptr;
   for (const PointerParameter& pointer : *pointers) {
     const void* const address = *static_cast<void**>(arguments[pointer.index]);
-    if (address != nullptr) found->push_back({address, Access::kToTheEnd, pointer.writes});
+    if (address == nullptr) continue;
+    found->push_back({address, Access::kToTheEnd, pointer.writes || !holds(Rule::const_is_read)});
   }
   return found;
 }

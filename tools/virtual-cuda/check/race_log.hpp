@@ -7,34 +7,55 @@
 #include <string>
 #include <vector>
 
+#include "check/site.hpp"
 #include "millrace/ordering/race_checker.hpp"
 
 namespace millrace::virtual_cuda {
 
-/** @brief Names races on standard error as they are found, each pair of places once. */
+/**
+ * @brief Names races, and accesses out of bounds, on standard error as they are found: each pair
+ *        of stacks once, with the functions of the stacks.
+ */
 class RaceLog {
  public:
-  /** @brief Pairs of places that are named; more are only counted. */
+  /** @brief Pairs that are named; more are only counted. */
   static constexpr std::size_t kMostNamed = 50;
 
   struct Entry {
-    std::string kind;  ///< as the checker names it: "early reuse"
-    std::string message;
+    std::string kind;     ///< as the checker names it: "early reuse", "out of bounds"
+    std::string message;  ///< with the stacks that it refers to
   };
+
+  explicit RaceLog(Sites& sites) : sites_{&sites} {}
 
   /** @param memory  where the bytes lie, for the message; may be empty */
   void add(const RaceChecker::Race& race, const std::string& memory);
   /** @param first, second  calls and places, which tell one race from another */
   void add(const std::string& kind, const std::string& first, const std::string& second,
            const std::string& message);
+  /** @param access, allocation  calls and places */
+  void add_out_of_bounds(const std::string& access, const std::string& allocation,
+                         const std::string& message);
 
-  [[nodiscard]] std::uint64_t races() const noexcept { return races_; }
-  /** @brief Races that were named, in the order in which they were found. */
+  /** @brief Races and accesses out of bounds. */
+  [[nodiscard]] std::uint64_t found() const noexcept { return races_.found + bounds_.found; }
+  /** @brief Those that were named, in the order in which they were found. */
   [[nodiscard]] const std::vector<Entry>& named() const noexcept { return named_; }
   void write_summary(std::FILE* file) const;
 
  private:
-  std::uint64_t races_ = 0;
+  struct Count {
+    std::uint64_t found = 0;
+    std::size_t named = 0;
+  };
+
+  void name(Count& count, const char* heading, Entry entry, const std::string& first,
+            const std::string& second);
+  void write(std::FILE* file, const char* what, const char* places, const Count& count) const;
+
+  Sites* sites_;
+  Count races_;
+  Count bounds_;
   std::set<std::string> pairs_;  // kinds and places of those that are named
   std::vector<Entry> named_;
 };

@@ -4,25 +4,32 @@
 #include <unwind.h>
 
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <string_view>
 #include <system_error>
+
+#include "check/rules.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
 
-constexpr std::size_t kMostFrames = 32;
+// Of CUDA and of the program together.
+constexpr std::size_t kMostWalked = 32;
+// Of a function's name in a report: templates have names of any length.
+constexpr std::size_t kMostLetters = 120;
 
-struct Stack {
-  std::array<std::uintptr_t, kMostFrames> addresses{};
+struct Walk {
+  std::array<std::uintptr_t, kMostWalked> addresses{};
   std::size_t count = 0;
 };
 
 _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* data) {
-  auto& stack = *static_cast<Stack*>(data);
+  auto& stack = *static_cast<Walk*>(data);
   const std::uintptr_t address = _Unwind_GetIP(context);
-  if (address == 0 || stack.count == kMostFrames) return _URC_END_OF_STACK;
+  if (address == 0 || stack.count == kMostWalked) return _URC_END_OF_STACK;
   stack.addresses[stack.count++] = address - 1;  // in the call, not after it
   return _URC_NO_REASON;
 }
@@ -45,6 +52,19 @@ bool is_ours(const char* file) {
   if (own.empty() || !file_of(file).starts_with("libcu")) return false;
   const std::string folder = folder_of(file);
   return folder == own || folder.starts_with(own + '/');
+}
+
+/** The number of the stack at the end of a place, "app+0x1234 [1]"; 0 if `text` is none. */
+std::size_t stack_number(std::string_view text, std::size_t bracket) {
+  std::size_t digits = bracket;
+  while (digits > 0 &&
+         std::string_view{"0123456789abcdef"}.find(text[digits - 1]) != std::string_view::npos)
+    --digits;
+  if (digits == bracket || !text.substr(0, digits).ends_with("+0x")) return 0;
+  std::size_t number = 0;
+  const char* const begin = text.data() + bracket + 2;
+  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
+  return error == std::errc{} && end != text.data() + text.size() && *end == ']' ? number : 0;
 }
 
 }  // namespace
@@ -71,19 +91,56 @@ const Sites::Frame& Sites::frame(std::uintptr_t address) {
 }
 
 Sites::Call Sites::current() {
-  Stack stack;
-  _Unwind_Backtrace(add_frame, &stack);
+  Walk walk;
+  _Unwind_Backtrace(add_frame, &walk);
   // With the static runtime everything is the program's own file.
   const Frame* call = nullptr;
-  for (std::size_t i = 0; i < stack.count; ++i) {
-    const Frame& at = frame(stack.addresses[i]);
+  std::size_t first = 0;
+  for (; first < walk.count; ++first) {
+    const Frame& at = frame(walk.addresses[first]);
     if (at.ours) {
       call = &at;
     } else if (call != nullptr) {
-      return {call->symbol, at.place};
+      break;
     }
   }
-  return {"", "?"};
+  if (call == nullptr || first == walk.count) return {"", "?"};
+  Stack stack;
+  const std::size_t most = holds(Rule::callers_tell_calls_apart) ? kMostFrames : 1;
+  for (std::size_t i = first; i < walk.count && stack.size() < most; ++i)
+    stack.push_back(walk.addresses[i]);
+  const std::string& place = frame(stack.front()).place;
+  const auto [entry, added] = numbers_.try_emplace(std::move(stack), stacks_.size() + 1);
+  if (added) stacks_.push_back(&entry->first);
+  return {call->symbol, place + " [" + std::to_string(entry->second) + "]"};
+}
+
+std::string Sites::lines_of(std::size_t number) {
+  const std::string label = "\n  [" + std::to_string(number) + "] ";
+  const std::string indent = "\n" + std::string(label.size() - 1, ' ');
+  std::string lines;
+  for (const std::uintptr_t address : *stacks_[number - 1]) {
+    std::string function = symbols_.frame_of(address).function;
+    if (function.size() > kMostLetters)
+      function.replace(kMostLetters - 3, std::string::npos, "...");
+    lines += lines.empty() ? label : indent;
+    if (!function.starts_with('+')) lines += function + " at ";
+    lines += frame(address).place;
+    if (function == "main") break;
+  }
+  return lines;
+}
+
+std::string Sites::stacks_of(std::string_view message) {
+  std::set<std::size_t> told;
+  std::string lines;
+  for (std::size_t at = message.find(" ["); at != std::string_view::npos;
+       at = message.find(" [", at + 1)) {
+    const std::size_t number = stack_number(message, at);
+    if (number == 0 || number > stacks_.size() || !told.insert(number).second) continue;
+    lines += lines_of(number);
+  }
+  return lines;
 }
 
 }  // namespace millrace::virtual_cuda

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "cublas/status.hpp"
 #include "cublas/turn.hpp"
 
 using namespace millrace::virtual_cublas;
@@ -81,6 +82,16 @@ MILLRACE_EXPORT Status cublasGetVersion_v2(Handle*, int* version) {
   *version = kCublasVersion;
   return Status::success;
 }
+
+MILLRACE_EXPORT Status cublasGetVersion(int* version) {
+  return cublasGetVersion_v2(nullptr, version);
+}
+MILLRACE_EXPORT Status cublasGetProperty(int property, int* value) {
+  return get_property(property, value);
+}
+MILLRACE_EXPORT std::size_t cublasGetCudartVersion() { return kCudartVersion; }
+MILLRACE_EXPORT const char* cublasGetStatusName(int status) { return name_of_status(status); }
+MILLRACE_EXPORT const char* cublasGetStatusString(int status) { return text_of_status(status); }
 
 // Products: the scalars and matrices are not looked at.
 

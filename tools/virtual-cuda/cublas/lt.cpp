@@ -1,11 +1,13 @@
 // cuBLASLt for the virtual runtime: descriptions are kept, and a product takes its turn in the
 // stream and the time of its flops and bytes; nothing is computed.
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <vector>
 
+#include "cublas/status.hpp"
 #include "cublas/turn.hpp"
 
 using namespace millrace::virtual_cublas;
@@ -50,6 +52,9 @@ struct HeuristicResult {
   float waves;
   int reserved[4];
 };
+
+std::atomic<unsigned> cpu_mask{0};
+std::atomic<std::size_t> heuristics_capacity{8192};
 
 template <typename Value>
 void set(Description& description, int attribute, Value value) {
@@ -99,7 +104,28 @@ MILLRACE_EXPORT Status cublasLtDestroy(void* handle) {
   return Status::success;
 }
 MILLRACE_EXPORT std::size_t cublasLtGetVersion() { return kCublasVersion; }
-MILLRACE_EXPORT std::size_t cublasLtGetCudartVersion() { return 13000; }
+MILLRACE_EXPORT std::size_t cublasLtGetCudartVersion() { return kCudartVersion; }
+MILLRACE_EXPORT Status cublasLtGetProperty(int property, int* value) {
+  return get_property(property, value);
+}
+MILLRACE_EXPORT const char* cublasLtGetStatusName(int status) { return name_of_status(status); }
+MILLRACE_EXPORT const char* cublasLtGetStatusString(int status) { return text_of_status(status); }
+
+// Settings, which are kept and change nothing.
+
+/** @return the mask before this call */
+MILLRACE_EXPORT unsigned cublasLtDisableCpuInstructionsSetMask(unsigned mask) {
+  return cpu_mask.exchange(mask);
+}
+MILLRACE_EXPORT Status cublasLtHeuristicsCacheGetCapacity(std::size_t* capacity) {
+  if (capacity == nullptr) return Status::invalid_value;
+  *capacity = heuristics_capacity;
+  return Status::success;
+}
+MILLRACE_EXPORT Status cublasLtHeuristicsCacheSetCapacity(std::size_t capacity) {
+  heuristics_capacity = capacity;
+  return Status::success;
+}
 
 // Descriptions
 

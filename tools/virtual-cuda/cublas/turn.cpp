@@ -120,13 +120,30 @@ Status wait_for(cudaStream_t stream) {
   return cudaStreamSynchronize(stream) == cudaSuccess ? Status::success : Status::failed;
 }
 
-Status refuse(const char* function) noexcept {
+Status get_property(int property, int* value) noexcept {
+  if (value == nullptr) return Status::invalid_value;
+  switch (property) {
+    case 0:
+      *value = kCublasVersion / 10000;
+      return Status::success;
+    case 1:
+      *value = kCublasVersion / 100 % 100;
+      return Status::success;
+    case 2:
+      *value = kCublasVersion % 100;
+      return Status::success;
+    default:
+      return Status::invalid_value;
+  }
+}
+
+Refusal refuse(const char* function) noexcept {
   static auto* const mutex = new std::mutex;
   static auto* const named = new std::set<std::string>;
   const std::lock_guard lock{*mutex};
   if (named->insert(function).second)
     std::fprintf(stderr, "millrace virtual cuBLAS: %s is not supported\n", function);
-  return Status::not_supported;
+  return {};
 }
 
 }  // namespace millrace::virtual_cublas

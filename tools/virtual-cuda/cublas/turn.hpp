@@ -6,8 +6,16 @@
 
 namespace millrace::virtual_cublas {
 
-/** @brief The version of the documentation that this follows: major * 10000 + minor * 100. */
-inline constexpr int kCublasVersion = 130100;
+/**
+ * @brief The version of cuBLAS that this stands for: major * 10000 + minor * 100. The build defines
+ *        the major version of the library that it makes.
+ */
+inline constexpr int kCublasVersion = MILLRACE_CUBLAS_MAJOR == 12 ? 120900 : 130100;
+/** @brief The version of the runtime that this library is linked with. */
+inline constexpr std::size_t kCudartVersion = MILLRACE_CUBLAS_MAJOR == 12 ? 12090 : 13000;
+
+/** @brief cublasGetProperty: 0 is the major version, 1 the minor one, 2 the patch level. */
+[[nodiscard]] Status get_property(int property, int* value) noexcept;
 
 /** @brief What a call costs a GPU. */
 struct Cost {
@@ -35,7 +43,16 @@ struct Element {
 /** @brief The host waits for `stream`. */
 [[nodiscard]] Status wait_for(cudaStream_t stream);
 
-/** @brief Names a function that is lacking on standard error, once. @return `not_supported` */
-Status refuse(const char* function) noexcept;
+/**
+ * @brief What a function that is lacking returns: a status, and 0 for the functions of the legacy
+ *        interface that return a floating-point number (x86-64 has the two in different registers).
+ */
+struct Refusal {
+  long long status = static_cast<long long>(Status::not_supported);
+  double number = 0;
+};
+
+/** @brief Names a function that is lacking on standard error, once. */
+Refusal refuse(const char* function) noexcept;
 
 }  // namespace millrace::virtual_cublas

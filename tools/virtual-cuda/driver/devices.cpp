@@ -63,9 +63,10 @@ cudaError_t properties(CUdevprop* out, CUdevice device) {
 // Virtual memory management has no attribute in the runtime.
 cudaError_t attribute(int* value, int attribute, CUdevice device) {
   constexpr int kVirtualMemory = 102;
+  constexpr int kFileDescriptors = 103;  // as handles of mapped memory
   if (value == nullptr) return cudaErrorInvalidValue;
   if (!is_gpu(device)) return cudaErrorInvalidDevice;
-  if (attribute == kVirtualMemory) {
+  if (attribute == kVirtualMemory || attribute == kFileDescriptors) {
     *value = 1;
     return cudaSuccess;
   }

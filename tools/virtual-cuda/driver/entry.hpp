@@ -40,7 +40,7 @@
   MILLRACE_EXPORT CUresult name parameters {                                                     \
     [[maybe_unused]] constexpr auto meaning = ::millrace::virtual_cuda::Default::default_stream; \
     return ::millrace::virtual_cuda::driver_call<::millrace::virtual_cuda::Need::need>(          \
-        ::millrace::virtual_cuda::DriverFunction::row,                                           \
+        ::millrace::virtual_cuda::DriverFunction::row, __builtin_return_address(0),              \
         [&]([[maybe_unused]] ::millrace::virtual_cuda::Thread& thread) -> cudaError_t {          \
           __VA_ARGS__                                                                            \
         });                                                                                      \
@@ -71,8 +71,9 @@ enum class Need { anytime, driver, context };
          function != DriverFunction::cuGraphLaunch;
 }
 
+/** @param caller  where the call returns to; null: to the program */
 template <Need need, typename Body>
-inline CUresult driver_call(DriverFunction function, Body body) noexcept {
+inline CUresult driver_call(DriverFunction function, const void* caller, Body body) noexcept {
   Thread* thread = this_thread;
   if (thread == nullptr) [[unlikely]] {
     // A first call of the runtime, like cuInit, initializes the driver.
@@ -82,7 +83,7 @@ inline CUresult driver_call(DriverFunction function, Body body) noexcept {
     thread = attach_thread();
     if (thread == nullptr) return process_refusal.load(std::memory_order_relaxed);
   }
-  ++thread->calls[kFunctions + static_cast<std::size_t>(function)];
+  ++thread->calls[kFunctions + static_cast<std::size_t>(function) + counts_from(caller)];
   if (const cudaError_t refused = refusal_of(*thread); refused != cudaSuccess) return refused;
   if (need == Need::context && !thread->bound) return cudaErrorDeviceUninitialized;
   const cudaError_t last = thread->last_error;
@@ -96,6 +97,11 @@ inline CUresult driver_call(DriverFunction function, Body body) noexcept {
   }
   thread->last_error = last;
   return error == cudaSuccess ? error : to_driver(error);
+}
+
+template <Need need, typename Body>
+inline CUresult driver_call(DriverFunction function, Body body) noexcept {
+  return driver_call<need>(function, nullptr, std::move(body));
 }
 
 /** @brief Whether the stream is a default one, of the thread's context, and the thread has none. */

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "abi/functions.h"
 #include "driver/entry.hpp"
 #include "exports/edges.hpp"
@@ -109,6 +111,35 @@ cudaError_t get_copy(CUgraphNode node, CUDA_MEMCPY3D* all) {
   return cudaSuccess;
 }
 
+/** The runtime's parameters of a node of any kind. */
+cudaError_t any_parameters(const CUgraphNodeParams* all, cudaGraphNodeParams& out) {
+  if (all == nullptr) return cudaErrorInvalidValue;
+  out = {};
+  out.type = all->type;
+  switch (all->type) {
+    case cudaGraphNodeTypeKernel:
+      out.kernel = kernel_parameters(all->kernel, true);
+      return cudaSuccess;
+    case cudaGraphNodeTypeMemcpy:
+      return copy_parameters(&all->memcpy.copyParams, out.memcpy.copyParams);
+    case cudaGraphNodeTypeMemset:
+      out.memset = all->memset;
+      return cudaSuccess;
+    default:  // the others are the same
+      std::memcpy(out.reserved1, all->reserved1, sizeof out.reserved1);
+      return cudaSuccess;
+  }
+}
+
+cudaError_t add_any(const char* function, MILLRACE_NODE, CUgraphNodeParams* all) {
+  cudaGraphNodeParams parameters{};
+  cudaError_t error = any_parameters(all, parameters);
+  if (error == cudaSuccess) error = add_any_node(function, made, graph, after, count, &parameters);
+  if (error == cudaSuccess && all->type == cudaGraphNodeTypeMemAlloc)
+    all->alloc.dptr = parameters.alloc.dptr;
+  return error;
+}
+
 // Before CUDA 12 a failure was described in a text, which is empty here.
 cudaError_t instantiate_with_log(CUgraphExec* made, CUgraph graph, CUgraphNode* wrong, char* log,
                                  std::size_t log_bytes) {
@@ -186,7 +217,35 @@ MILLRACE_CONTEXT_CALL(cuGraphAddMemFreeNode, (MILLRACE_NODE, CUdeviceptr address
                       return MILLRACE_AS(cudaGraphAddMemFreeNode, made, graph, after, count,
                                          pointer(address));)
 
+MILLRACE_CONTEXT_CALL(cuGraphAddNode, (MILLRACE_NODE, CUgraphNodeParams* all),
+                      return add_any("cuGraphAddNode", made, graph, after, count, all);)
+MILLRACE_CONTEXT_CALL(cuGraphAddNode_v2,
+                      (CUgraphNode * made, CUgraph graph, const CUgraphNode* after,
+                       const cudaGraphEdgeData*, std::size_t count, CUgraphNodeParams* all),
+                      return add_any("cuGraphAddNode", made, graph, after, count, all);)
+
 // Parameters of nodes
+
+MILLRACE_DRIVER_CALL(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams* all),
+                     cudaGraphNodeParams parameters{};
+                     const cudaError_t error = any_parameters(all, parameters);
+                     return error != cudaSuccess
+                                ? error
+                                : set_any_node("cuGraphNodeSetParams", node, &parameters);)
+MILLRACE_DRIVER_CALL(cuGraphExecNodeSetParams,
+                     (CUgraphExec executable, CUgraphNode node, CUgraphNodeParams* all),
+                     cudaGraphNodeParams parameters{};
+                     const cudaError_t error = any_parameters(all, parameters);
+                     return error != cudaSuccess ? error
+                                                 : set_any_node("cuGraphExecNodeSetParams",
+                                                                executable, node, &parameters);)
+MILLRACE_DRIVER_CALL(cuGraphKernelNodeGetAttribute, (CUgraphNode node, int attribute, void* value),
+                     return MILLRACE_AS(cudaGraphKernelNodeGetAttribute, node, attribute, value);)
+MILLRACE_DRIVER_CALL(cuGraphKernelNodeSetAttribute,
+                     (CUgraphNode node, int attribute, const void* value),
+                     return MILLRACE_AS(cudaGraphKernelNodeSetAttribute, node, attribute, value);)
+MILLRACE_DRIVER_CALL(cuGraphKernelNodeCopyAttributes, (CUgraphNode to, CUgraphNode from),
+                     return MILLRACE_AS(cudaGraphKernelNodeCopyAttributes, to, from);)
 
 MILLRACE_DRIVER_CALL(cuGraphKernelNodeGetParams, (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* all),
                      return get_kernel(node, all, false);)

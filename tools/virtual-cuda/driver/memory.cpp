@@ -82,7 +82,9 @@ cudaError_t attribute(void* out, CUpointer_attribute which, const void* address,
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return put<unsigned>(out, 1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return put<unsigned long long>(out, 0);
+      return put<unsigned long long>(out, known.pool != nullptr && known.pool->exportable
+                                              ? cudaMemHandleTypePosixFileDescriptor
+                                              : cudaMemHandleTypeNone);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return put<unsigned>(out, cudaMemAccessFlagsProtReadWrite);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:

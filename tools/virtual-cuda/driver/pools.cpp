@@ -49,8 +49,36 @@ MILLRACE_DRIVER_CALL(cuMemPoolGetAccess,
                      (cudaMemAccessFlags * flags, CUmemoryPool pool, cudaMemLocation* location),
                      return MILLRACE_AS(cudaMemPoolGetAccess, flags, pool, location);)
 MILLRACE_DRIVER_CALL(cuMemPoolExportToShareableHandle,
-                     (void*, CUmemoryPool, cudaMemAllocationHandleType, unsigned long long),
-                     return cudaErrorInvalidValue;)
+                     (void* out, CUmemoryPool pool, cudaMemAllocationHandleType type,
+                      unsigned long long flags),
+                     if (flags != 0) return cudaErrorInvalidValue;
+                     return MILLRACE_AS(cudaMemPoolExportToShareableHandle, out, pool, type, 0);)
+MILLRACE_DRIVER_CALL(cuMemPoolImportFromShareableHandle,
+                     (CUmemoryPool * pool, void* file, cudaMemAllocationHandleType type,
+                      unsigned long long flags),
+                     if (flags != 0) return cudaErrorInvalidValue;
+                     return MILLRACE_AS(cudaMemPoolImportFromShareableHandle, pool, file, type, 0);)
+MILLRACE_DRIVER_CALL(cuMemPoolExportPointer, (cudaMemPoolPtrExportData * data, CUdeviceptr address),
+                     return MILLRACE_AS(cudaMemPoolExportPointer, data, pointer(address));)
+MILLRACE_DRIVER_CALL(cuMemPoolImportPointer,
+                     (CUdeviceptr * address, CUmemoryPool pool, cudaMemPoolPtrExportData* data),
+                     return give_address(address, [&](void** out) {
+                       return MILLRACE_AS(cudaMemPoolImportPointer, out, pool, data);
+                     });)
+MILLRACE_CONTEXT_CALL(cuIpcGetMemHandle, (cudaIpcMemHandle_t * handle, CUdeviceptr address),
+                      return MILLRACE_AS(cudaIpcGetMemHandle, handle, pointer(address));)
+MILLRACE_CONTEXT_CALL(cuIpcOpenMemHandle,
+                      (CUdeviceptr * address, cudaIpcMemHandle_t handle, unsigned flags),
+                      return give_address(address, [&](void** out) {
+                        return MILLRACE_AS(cudaIpcOpenMemHandle, out, handle, flags);
+                      });)
+MILLRACE_CONTEXT_CALL(cuIpcOpenMemHandle_v2,
+                      (CUdeviceptr * address, cudaIpcMemHandle_t handle, unsigned flags),
+                      return give_address(address, [&](void** out) {
+                        return MILLRACE_AS(cudaIpcOpenMemHandle, out, handle, flags);
+                      });)
+MILLRACE_CONTEXT_CALL(cuIpcCloseMemHandle, (CUdeviceptr address),
+                      return MILLRACE_AS(cudaIpcCloseMemHandle, pointer(address));)
 MILLRACE_DRIVER_CALL(cuMemGetDefaultMemPool,
                      (CUmemoryPool * pool, cudaMemLocation* location, cudaMemAllocationType type),
                      return MILLRACE_AS(cudaMemGetDefaultMemPool, pool, location, type);)

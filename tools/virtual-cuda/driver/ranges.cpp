@@ -2,6 +2,7 @@
 
 #include "check/checker.hpp"
 #include "driver/entry.hpp"
+#include "exports/refuse.hpp"
 
 using namespace millrace;
 using namespace millrace::virtual_cuda;
@@ -9,6 +10,7 @@ using namespace millrace::virtual_cuda;
 namespace {
 
 constexpr int kPinned = 1;
+constexpr int kFileDescriptor = 1;
 
 cudaError_t granularity(std::size_t* bytes, const CUmemAllocationProp* properties) {
   if (bytes == nullptr || properties == nullptr) return cudaErrorInvalidValue;
@@ -37,9 +39,7 @@ cudaError_t create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                    const CUmemAllocationProp* properties, unsigned long long flags) {
   if (handle == nullptr || properties == nullptr || flags != 0 || properties->type != kPinned)
     return cudaErrorInvalidValue;
-  // PyTorch asks for a handle type that it may never export; the export itself is refused. No GPU
-  // here is in a fabric.
-  constexpr auto kFileDescriptor = 1;
+  // No GPU here is in a fabric.
   if (properties->location.type != cudaMemLocationTypeDevice ||
       (properties->requestedHandleTypes != 0 &&
        properties->requestedHandleTypes != kFileDescriptor))
@@ -48,7 +48,8 @@ cudaError_t create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
   const Lock lock = lock_engine();
   std::uint64_t made = 0;
   const cudaError_t error =
-      runtime().ranges.create(made, bytes, static_cast<unsigned>(properties->location.id));
+      runtime().ranges.create(made, bytes, static_cast<unsigned>(properties->location.id),
+                              properties->requestedHandleTypes == kFileDescriptor);
   if (error == cudaSuccess) *handle = made;
   return error;
 }
@@ -60,7 +61,7 @@ cudaError_t map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
   spend(lock, Call::map);
   const cudaError_t error = runtime().ranges.map(address, bytes, handle);
   if (Checker* const check = checker(); check != nullptr && error == cudaSuccess)
-    check->allocated(pointer(address), bytes);
+    check->mapped(pointer(address), bytes);
   return error;
 }
 
@@ -104,12 +105,36 @@ cudaError_t get_access(unsigned long long* flags, const cudaMemLocation* locatio
 cudaError_t properties_of(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle) {
   if (properties == nullptr) return cudaErrorInvalidValue;
   const Lock lock = lock_engine();
-  const std::optional<unsigned> gpu = runtime().ranges.gpu_of(handle);
-  if (!gpu) return cudaErrorInvalidValue;
+  const std::optional<Ranges::About> known = runtime().ranges.about(handle);
+  if (!known) return cudaErrorInvalidValue;
   *properties = {};
   properties->type = kPinned;
-  properties->location = {cudaMemLocationTypeDevice, static_cast<int>(*gpu)};
+  properties->requestedHandleTypes = known->exportable ? kFileDescriptor : 0;
+  properties->location = {cudaMemLocationTypeDevice, static_cast<int>(known->gpu)};
   return cudaSuccess;
+}
+
+cudaError_t export_handle(void* out, CUmemGenericAllocationHandle handle, int type,
+                          unsigned long long flags) {
+  if (out == nullptr || flags != 0 || type != kFileDescriptor) return cudaErrorInvalidValue;
+  const Lock lock = lock_engine();
+  return runtime().ranges.share(*static_cast<int*>(out), handle);
+}
+
+/** @param given  the file itself, as CUDA has it */
+cudaError_t import_handle(CUmemGenericAllocationHandle* handle, void* given, int type) {
+  if (handle == nullptr || type != kFileDescriptor) return cudaErrorInvalidValue;
+  const auto file = static_cast<int>(reinterpret_cast<std::intptr_t>(given));
+  {
+    const Lock lock = lock_engine();
+    if (const std::optional<std::uint64_t> found = runtime().ranges.import(file)) {
+      *handle = *found;
+      return cudaSuccess;
+    }
+  }
+  return may_be_of_another_process(file)
+             ? refuse("cuMemImportFromShareableHandle", "sharing with other processes")
+             : cudaErrorInvalidValue;
 }
 
 cudaError_t retain(CUmemGenericAllocationHandle* handle, const void* address) {
@@ -137,9 +162,16 @@ MILLRACE_DRIVER_CALL(cuMemCreate,
                      (CUmemGenericAllocationHandle * handle, std::size_t bytes,
                       const CUmemAllocationProp* properties, unsigned long long flags),
                      return create(handle, bytes, properties, flags);)
+MILLRACE_DRIVER_CALL(cuMemExportToShareableHandle,
+                     (void* out, CUmemGenericAllocationHandle handle, int type,
+                      unsigned long long flags),
+                     return export_handle(out, handle, type, flags);)
+MILLRACE_DRIVER_CALL(cuMemImportFromShareableHandle,
+                     (CUmemGenericAllocationHandle * handle, void* file, int type),
+                     return import_handle(handle, file, type);)
 MILLRACE_DRIVER_CALL(cuMemRelease, (CUmemGenericAllocationHandle handle),
                      const Lock lock = lock_engine();
-                     return runtime().ranges.drop(handle);)
+                     runtime().ranges.drop_closed(); return runtime().ranges.drop(handle);)
 MILLRACE_DRIVER_CALL(cuMemMap,
                      (CUdeviceptr address, std::size_t bytes, std::size_t offset,
                       CUmemGenericAllocationHandle handle, unsigned long long flags),

@@ -66,11 +66,11 @@ MILLRACE_CONTEXT_TWINS(cuStreamGetId, ptsz, (CUstream stream, unsigned long long
                        return MILLRACE_AS(cudaStreamGetId, stream_of(stream, meaning), id);)
 MILLRACE_CONTEXT_TWINS(cuStreamGetDevice, ptsz, (CUstream stream, CUdevice* device),
                        return MILLRACE_AS(cudaStreamGetDevice, stream_of(stream, meaning), device);)
-MILLRACE_CONTEXT_TWINS(cuStreamGetCtx, ptsz, (CUstream stream, CUcontext* out),
-                       return context_of(find_stream(stream, meaning), out);)
-MILLRACE_CONTEXT_TWINS(cuStreamGetCtx_v2, ptsz, (CUstream stream, CUcontext* out, void** green),
-                       if (green != nullptr) * green = nullptr;
-                       return context_of(find_stream(stream, meaning), out);)
+MILLRACE_STREAM_TWINS(cuStreamGetCtx, ptsz, (CUstream stream, CUcontext* out),
+                      return context_of(find_stream(stream, meaning), out);)
+MILLRACE_STREAM_TWINS(cuStreamGetCtx_v2, ptsz, (CUstream stream, CUcontext* out, void** green),
+                      if (green != nullptr) * green = nullptr;
+                      return context_of(find_stream(stream, meaning), out);)
 MILLRACE_CONTEXT_TWINS(cuStreamWaitEvent, ptsz, (CUstream stream, CUevent event, unsigned flags),
                        return MILLRACE_AS(cudaStreamWaitEvent, stream_of(stream, meaning), event,
                                           flags);)

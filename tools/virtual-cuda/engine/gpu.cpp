@@ -89,6 +89,7 @@ cudaDeviceProp Gpu::properties() const {
   all.reservedSharedMemPerBlock = kReservedShared;
   all.hostRegisterSupported = 1;
   all.memoryPoolsSupported = 1;
+  all.memoryPoolSupportedHandleTypes = cudaMemHandleTypePosixFileDescriptor;
   all.clusterLaunch = facts.major >= 9 ? 1 : 0;
   return all;
 }
@@ -208,6 +209,7 @@ cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
     case cudaDevAttrHostMemoryPoolsSupported:
     case cudaDevAttrHostNumaMemoryPoolsSupported:
     case cudaDevAttrMemSyncDomainCount:
+    case cudaDevAttrMemoryPoolSupportedHandleTypes:  // cudaMemHandleTypePosixFileDescriptor
       value = 1;
       break;
     default:

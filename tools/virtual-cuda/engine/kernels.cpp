@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 #include "check/annotations.hpp"
+#include "engine/allocations.hpp"
 #include "engine/reachable.hpp"
 #include "engine/runtime.hpp"
 #include "engine/thread.hpp"
@@ -42,7 +43,7 @@ struct Registry {
   std::vector<std::unique_ptr<Kernel>> retired;  ///< unregistered; launches may refer to them
   std::unordered_map<const void*, Variable> variables;
   std::deque<HostKernel> host_kernels;
-  std::vector<std::pair<std::string, Nanoseconds>> times;  ///< of kernels, by pattern
+  std::vector<std::pair<std::string, ToldCost>> costs;  ///< of kernels, by pattern
 };
 
 Registry& registry() {
@@ -76,10 +77,13 @@ const HostKernel* match(const Registry& all, Kernel& kernel) {
   return nullptr;
 }
 
-Nanoseconds time_told(const Registry& all, Kernel& kernel) {
-  for (const auto& [pattern, time] : all.times)
-    if (matches(pattern, kernel)) return time;
-  return Nanoseconds{0};
+void tell_cost(const Registry& all, Kernel& kernel) {
+  const auto found = std::find_if(all.costs.begin(), all.costs.end(),
+                                  [&](const auto& cost) { return matches(cost.first, kernel); });
+  kernel.told = found == all.costs.end() ? ToldCost{} : found->second;
+  if (kernel.told.by_bytes)
+    kernel.pointers =
+        pointer_parameters(readable(kernel)).value_or(std::vector<PointerParameter>{});
 }
 
 /** The time of a line; nothing unless it is a number and ns, us, ms or s. */
@@ -94,6 +98,13 @@ std::optional<Nanoseconds> parse_time(const std::string& word) {
     if (rest == name && number * nanoseconds < 1e15)
       return Nanoseconds{static_cast<std::int64_t>(std::ceil(number * nanoseconds))};
   return std::nullopt;
+}
+
+std::optional<ToldCost> parse_cost(const std::string& word) {
+  if (word == "bytes") return ToldCost{Nanoseconds{0}, true};
+  const std::optional<Nanoseconds> time = parse_time(word);
+  if (!time) return std::nullopt;
+  return ToldCost{*time, false};
 }
 
 void add(const MillraceKernel* kernel) { add_host_kernel(*kernel); }
@@ -189,7 +200,7 @@ void register_kernel(void** module, const void* host_function, const char* name)
   if (const auto from = all.modules.find(module); from != all.modules.end())
     kernel.images = from->second.images.get();
   kernel.host_kernel = match(all, kernel);
-  kernel.told = time_told(all, kernel);
+  tell_cost(all, kernel);
 }
 
 void register_variable(const void* host_variable, const char* name, std::size_t bytes,
@@ -239,7 +250,7 @@ Kernel* module_kernel(void** module, const char* name) {
   kernel->host_function = kernel;
   kernel->module = module;
   kernel->host_kernel = match(all, *kernel);
-  kernel->told = time_told(all, *kernel);
+  tell_cost(all, *kernel);
   all.handles.insert(kernel);
   all.kernels[kernel] = std::move(made);
   return kernel;
@@ -288,11 +299,11 @@ void add_host_kernel(const MillraceKernel& kernel) {
       known->host_kernel = &all.host_kernels.back();
 }
 
-void add_kernel_time(const std::string& pattern, Nanoseconds time) {
+void add_kernel_cost(const std::string& pattern, const ToldCost& cost) {
   Registry& all = registry();
   const std::lock_guard lock{all.mutex};
-  all.times.emplace_back(pattern, time);
-  for (auto& [pointer, known] : all.kernels) known->told = time_told(all, *known);
+  all.costs.emplace_back(pattern, cost);
+  for (auto& [pointer, known] : all.kernels) tell_cost(all, *known);
 }
 
 void read_kernel_times(const std::string& file) {
@@ -308,11 +319,11 @@ void read_kernel_times(const std::string& file) {
     words >> time >> std::ws;
     if (time.empty() || time.front() == '#') continue;
     std::getline(words, pattern);
-    const std::optional<Nanoseconds> parsed = parse_time(time);
+    const std::optional<ToldCost> parsed = parse_cost(time);
     if (!parsed || pattern.empty())
       refuse(", line " + std::to_string(number) + ": '" + line +
-             "' is no cost; a line is a time and a pattern: 12.5us *gemm*");
-    add_kernel_time(pattern, *parsed);
+             "' is no cost; a line is a time and a pattern: 12.5us *gemm*; or: bytes *copy*");
+    add_kernel_cost(pattern, *parsed);
   }
 }
 
@@ -337,8 +348,24 @@ void copy_arguments(KernelWork& work, void** arguments) {
   work.whole_machine = cost.whole_machine != 0 || cost.flops > 0 || cost.bytes > 0;
 }
 
+void cost_bytes_of_pointers(KernelWork& work, void** arguments) {
+  if (work.cost_known || !work.kernel->told.by_bytes || arguments == nullptr) return;
+  std::map<std::uintptr_t, std::uintptr_t> lowest;  // by the end of the allocation
+  for (const PointerParameter& parameter : work.kernel->pointers) {
+    const void* const pointer = *static_cast<void**>(arguments[parameter.index]);
+    const std::optional<Memory::Range> allocation = allocation_of(pointer);
+    if (!allocation) continue;
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    const auto [entry, added] = lowest.try_emplace(allocation->begin + allocation->bytes, address);
+    if (!added) entry->second = std::min(entry->second, address);
+  }
+  if (lowest.empty()) return;
+  work.cost_known = work.whole_machine = true;
+  for (const auto& [end, begin] : lowest) work.bytes += static_cast<double>(end - begin);
+}
+
 Nanoseconds time_of(const KernelWork& work, const DeviceProfile& profile) {
-  if (!work.cost_known) return work.kernel->told;
+  if (!work.cost_known) return work.kernel->told.time;
   const double seconds =
       std::max(work.flops / profile.flops, work.bytes / profile.memory_bandwidth);
   return work.fixed + Nanoseconds{static_cast<std::int64_t>(std::ceil(seconds * 1e9))};

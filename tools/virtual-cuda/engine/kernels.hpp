@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi/cuda_runtime_api.h"
+#include "check/signature.hpp"
 #include "engine/images.hpp"
 #include "engine/work.hpp"
 #include "millrace/virtual_cuda.h"
@@ -24,6 +25,14 @@ struct HostKernel {
   void (*accesses)(const MillraceLaunch*, const MillraceAccesses*) = nullptr;
 };
 
+/** @brief What a table of costs says of a kernel. */
+struct ToldCost {
+  Nanoseconds time{0};    ///< 0: nothing
+  bool by_bytes = false;  ///< the time of the bytes of its pointers
+
+  [[nodiscard]] bool none() const noexcept { return time.count() == 0 && !by_bytes; }
+};
+
 struct Kernel {
   std::string name;
   std::string readable;  ///< as c++filt prints it; made when a pattern is first compared
@@ -33,7 +42,8 @@ struct Kernel {
   int max_dynamic_shared = 48 << 10;
   int carveout = -1;
   const HostKernel* host_kernel = nullptr;
-  Nanoseconds told{0};                               ///< what a table of costs says; 0: nothing
+  ToldCost told;
+  std::vector<PointerParameter> pointers;            ///< known if the cost is that of their bytes
   mutable std::atomic<int> runs{0};                  ///< 1: has code for the GPUs, -1: has none
   mutable std::atomic<std::uint64_t> uncomputed{0};  ///< launches without a host implementation
 
@@ -78,15 +88,26 @@ void register_variable(const void* host_variable, const char* name, std::size_t 
 [[nodiscard]] std::vector<Variable*> managed_variables();
 
 void add_host_kernel(const MillraceKernel& kernel);
-/** @brief Kernels whose names match take this time, unless their host implementation says another.
- * A kernel that several patterns match takes the time of the first one. */
-void add_kernel_time(const std::string& pattern, Nanoseconds time);
-/** @brief Adds the lines of a file: a time such as 12.5us, and a pattern. `#` begins a comment.
+/** @brief Kernels whose names match have this cost, unless their host implementation says another.
+ * A kernel that several patterns match has the cost of the first one. */
+void add_kernel_cost(const std::string& pattern, const ToldCost& cost);
+/** @brief Adds the lines of a file: a time such as 12.5us, or "bytes", and a pattern. `#` begins a
+ * comment.
  *  @throws std::runtime_error that names the line and says what would be right */
 void read_kernel_times(const std::string& file);
 /** @brief Copies the arguments of a launch, whose sizes the host implementation knows, and asks
  * what it costs. */
 void copy_arguments(KernelWork& work, void** arguments);
+
+/**
+ * @brief Sets the cost of a launch whose kernel is told to cost the bytes of its pointers.
+ *
+ * Each allocation that a pointer parameter lies in counts once, from the lowest pointer into it to
+ * its end. Pointers inside of classes are not seen, and neither is pinned memory. Called under the
+ * engine's lock.
+ * @param arguments  null: not known
+ */
+void cost_bytes_of_pointers(KernelWork& work, void** arguments);
 
 /** @brief The kernel's name as c++filt prints it. */
 [[nodiscard]] std::string readable_name(const Kernel& kernel);

@@ -75,8 +75,8 @@ void write_streams(std::FILE* file, Runtime& runtime) {
     std::fprintf(file, "  %zu more streams\n", lines.size() - kMostLines);
 }
 
-void write_calls(std::FILE* file) {
-  const std::vector<std::uint64_t> calls = calls_of_all_threads();
+/** @param calls  by function. @param whose  who made them, after a blank; may be empty */
+void write_calls(std::FILE* file, const std::uint64_t* calls, const char* whose) {
   std::vector<std::pair<std::uint64_t, std::string_view>> made;
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < kAllFunctions; ++i) {
@@ -87,8 +87,9 @@ void write_calls(std::FILE* file) {
   }
   std::stable_sort(made.begin(), made.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::fprintf(file, "  %llu calls of %zu functions\n", static_cast<unsigned long long>(total),
-               made.size());
+  if (made.empty() && *whose != '\0') return;
+  std::fprintf(file, "  %llu calls of %zu functions%s\n", static_cast<unsigned long long>(total),
+               made.size(), whose);
   for (std::size_t i = 0; i < std::min(made.size(), kMostLines); ++i)
     std::fprintf(file, "    %12llu %.*s\n", static_cast<unsigned long long>(made[i].first),
                  static_cast<int>(made[i].second.size()), made[i].second.data());
@@ -147,7 +148,9 @@ void write_report(Runtime& runtime) noexcept {
     std::fprintf(file, "  %zu operations had not taken effect at exit\n", pending);
   write_memory(file, runtime);
   write_streams(file, runtime);
-  write_calls(file);
+  const std::vector<std::uint64_t> calls = calls_of_all_threads();
+  write_calls(file, calls.data(), "");
+  write_calls(file, calls.data() + kAllFunctions, " by Millrace");
   write_uncomputed_kernels(file);
   if (const Checker* const check = checker()) check->write_summary(file);
   if (file != stderr) std::fclose(file);

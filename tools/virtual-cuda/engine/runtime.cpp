@@ -204,6 +204,7 @@ cudaMemPool_t make_pool(const PoolPlace& place, bool is_default, std::size_t max
   *pool = {};
   pool->magic = CUmemPoolHandle_st::kMagic;
   pool->is_default = is_default;
+  pool->id = ++runtime().pool_ids;
   pool->place = place;
   if (place.location.type == cudaMemLocationTypeDevice)
     pool->device = static_cast<unsigned>(place.location.id);

@@ -50,6 +50,8 @@ struct Runtime {
   std::vector<cudaMemPool_t> host_pools;  ///< of pinned and managed memory
   std::deque<CUctx_st> contexts;          ///< that programs made; never freed
   std::uint64_t context_ids = 0;
+  std::uint64_t pool_ids = 0;
+  SharedFiles pool_files;        ///< pools that were exported, by id
   std::uint64_t stream_ids = 2;  ///< ids 1 and 2 are those of the default streams in CUDA
   std::uint64_t capture_ids = 0;
   std::uint64_t peak_streams = 0;

@@ -1,5 +1,6 @@
 #include "engine/thread.hpp"
 
+#include <link.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <string_view>
 
 #include "check/checker.hpp"
 #include "engine/runtime.hpp"
@@ -14,6 +16,7 @@
 namespace millrace::virtual_cuda {
 
 constinit thread_local Thread* this_thread = nullptr;
+CodeRange code_of_millrace;
 std::atomic<cudaError_t> process_refusal{cudaSuccess};
 
 namespace {
@@ -22,7 +25,7 @@ namespace {
 struct Threads {
   std::mutex mutex;
   std::vector<Thread*> live;
-  std::vector<std::uint64_t> ended_calls = std::vector<std::uint64_t>(kAllFunctions);
+  std::vector<std::uint64_t> ended_calls = std::vector<std::uint64_t>(2 * kAllFunctions);
   std::uint64_t ids = 0;
   pthread_key_t key{};
 };
@@ -42,7 +45,7 @@ void thread_ends(void* record) {
   }
   Threads& all = threads();
   const std::lock_guard lock{all.mutex};
-  for (std::size_t i = 0; i < kAllFunctions; ++i) all.ended_calls[i] += thread->calls[i];
+  for (std::size_t i = 0; i < 2 * kAllFunctions; ++i) all.ended_calls[i] += thread->calls[i];
   std::erase(all.live, thread);
   delete thread;
 }
@@ -53,9 +56,28 @@ void in_forked_child() {
   process_refusal.store(cudaErrorInitializationError, std::memory_order_relaxed);
 }
 
+CodeRange find_millrace() noexcept {
+  CodeRange found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* data) {
+        const std::string_view path{object->dlpi_name == nullptr ? "" : object->dlpi_name};
+        if (!path.substr(path.rfind('/') + 1).starts_with("libmillrace")) return 0;
+        for (std::size_t i = 0; i < object->dlpi_phnum; ++i) {
+          const auto& part = object->dlpi_phdr[i];
+          if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+          *static_cast<CodeRange*>(data) = {object->dlpi_addr + part.p_vaddr, part.p_memsz};
+          return 1;
+        }
+        return 0;
+      },
+      &found);
+  return found;
+}
+
 bool start_runtime() noexcept {
   static const bool started = [] {
     try {
+      code_of_millrace = find_millrace();
       make_runtime();
       pthread_key_create(&threads().key, thread_ends);
       pthread_atfork(nullptr, nullptr, in_forked_child);
@@ -104,7 +126,7 @@ std::vector<std::uint64_t> calls_of_all_threads() {
   const std::lock_guard lock{all.mutex};
   std::vector<std::uint64_t> calls = all.ended_calls;
   for (const Thread* const thread : all.live)
-    for (std::size_t i = 0; i < kAllFunctions; ++i) calls[i] += thread->calls[i];
+    for (std::size_t i = 0; i < 2 * kAllFunctions; ++i) calls[i] += thread->calls[i];
   return calls;
 }
 

@@ -36,7 +36,7 @@ struct Thread {
   std::uint32_t callback = ~std::uint32_t{0};    ///< Operation::callback of the host function in it
   std::vector<CUstream_st*> per_thread_streams;  ///< by device; null where there is none yet
   std::vector<CallConfiguration> configurations;  ///< of <<<>>> launches that are being made
-  std::uint64_t calls[kAllFunctions] = {};
+  std::uint64_t calls[2 * kAllFunctions] = {};    ///< of the program, and then of Millrace
 };
 
 /** @brief Null in a thread that has made no call, and in a forked child. */
@@ -60,7 +60,23 @@ class InHostFunction {
   InHostFunction& operator=(const InHostFunction&) = delete;
 };
 
-/** @brief Calls of each function by all threads, also those that have ended. */
+/** @brief Where the code of Millrace's allocator is, whose calls are counted apart: a library
+ * `libmillrace*` that was loaded before the first call. Empty if there is none. */
+struct CodeRange {
+  std::uintptr_t begin = 0;
+  std::uintptr_t bytes = 0;
+};
+extern CodeRange code_of_millrace;
+
+/** @brief What is added to the number of a function to count its call.
+ *  @param caller  where the call returns to */
+[[nodiscard]] inline std::size_t counts_from(const void* caller) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(caller);
+  return address - code_of_millrace.begin < code_of_millrace.bytes ? kAllFunctions : 0;
+}
+
+/** @brief Calls of each function by all threads, also those that have ended: those of the program,
+ *         and then those of Millrace. */
 [[nodiscard]] std::vector<std::uint64_t> calls_of_all_threads();
 
 }  // namespace millrace::virtual_cuda

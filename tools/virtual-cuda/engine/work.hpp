@@ -63,7 +63,7 @@ struct KernelWork {
   std::size_t shared_bytes = 0;
   std::vector<std::byte> arguments;  ///< copies of the arguments, each at its offset
   std::vector<std::size_t> offsets;  ///< empty unless the kernel has a host implementation
-  bool cost_known = false;           ///< the host implementation said the rest
+  bool cost_known = false;           ///< the host implementation or its pointers said the rest
   double flops = 0, bytes = 0;
   Nanoseconds fixed{0};                                 ///< cost beside flops and bytes
   bool whole_machine = false;                           ///< takes turns with other such kernels

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <new>
+#include <utility>
 
 #include "engine/runtime.hpp"
 #include "graph/capture.hpp"
@@ -18,7 +19,7 @@
 #define MILLRACE_CALL(name, parameters, ...)                                            \
   MILLRACE_EXPORT cudaError_t name parameters {                                         \
     return ::millrace::virtual_cuda::call(                                              \
-        ::millrace::virtual_cuda::Function::name,                                       \
+        ::millrace::virtual_cuda::Function::name, __builtin_return_address(0),          \
         [&]([[maybe_unused]] ::millrace::virtual_cuda::Thread& thread) -> cudaError_t { \
           __VA_ARGS__                                                                   \
         });                                                                             \
@@ -32,7 +33,7 @@
   MILLRACE_EXPORT cudaError_t name parameters {                                         \
     constexpr auto meaning = ::millrace::virtual_cuda::Default::default_stream;         \
     return ::millrace::virtual_cuda::call(                                              \
-        ::millrace::virtual_cuda::Function::row,                                        \
+        ::millrace::virtual_cuda::Function::row, __builtin_return_address(0),           \
         [&]([[maybe_unused]] ::millrace::virtual_cuda::Thread& thread) -> cudaError_t { \
           __VA_ARGS__                                                                   \
         });                                                                             \
@@ -54,14 +55,15 @@ namespace millrace::virtual_cuda {
          function != Function::cudaLaunchCooperativeKernel;
 }
 
+/** @param caller  where the call returns to; null: to the program */
 template <typename Body>
-inline cudaError_t call(Function function, Body body) noexcept {
+inline cudaError_t call(Function function, const void* caller, Body body) noexcept {
   Thread* thread = this_thread;
   if (thread == nullptr) [[unlikely]] {
     thread = attach_thread();
     if (thread == nullptr) return process_refusal.load(std::memory_order_relaxed);
   }
-  ++thread->calls[static_cast<std::size_t>(function)];
+  ++thread->calls[static_cast<std::size_t>(function) + counts_from(caller)];
   cudaError_t error = refusal_of(*thread);
   if (error == cudaSuccess) [[likely]] {
     try {
@@ -75,6 +77,11 @@ inline cudaError_t call(Function function, Body body) noexcept {
   if (error != cudaSuccess) [[unlikely]]
     thread->last_error = error;
   return error;
+}
+
+template <typename Body>
+inline cudaError_t call(Function function, Body body) noexcept {
+  return call(function, nullptr, std::move(body));
 }
 
 [[nodiscard]] inline Lock lock_engine() { return Lock{runtime().engine.mutex()}; }

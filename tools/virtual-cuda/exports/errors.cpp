@@ -79,10 +79,10 @@ const ErrorText& text_of(cudaError_t error) {
 // Reading an error is allowed everywhere, also in host functions and at exit.
 Thread* thread_for_reading() { return this_thread != nullptr ? this_thread : attach_thread(); }
 
-cudaError_t last_error(Function function, bool clear) {
+cudaError_t last_error(Function function, const void* caller, bool clear) {
   Thread* const thread = thread_for_reading();
   if (thread == nullptr) return process_refusal.load(std::memory_order_relaxed);
-  ++thread->calls[static_cast<std::size_t>(function)];
+  ++thread->calls[static_cast<std::size_t>(function) + counts_from(caller)];
   const cudaError_t process = process_refusal.load(std::memory_order_relaxed);
   if (process != cudaSuccess) return process;
   const cudaError_t error = thread->last_error;
@@ -96,10 +96,10 @@ cudaError_t last_error(Function function, bool clear) {
 using namespace millrace::virtual_cuda;
 
 MILLRACE_EXPORT cudaError_t cudaGetLastError() {
-  return last_error(Function::cudaGetLastError, true);
+  return last_error(Function::cudaGetLastError, __builtin_return_address(0), true);
 }
 MILLRACE_EXPORT cudaError_t cudaPeekAtLastError() {
-  return last_error(Function::cudaPeekAtLastError, false);
+  return last_error(Function::cudaPeekAtLastError, __builtin_return_address(0), false);
 }
 MILLRACE_EXPORT const char* cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
 MILLRACE_EXPORT const char* cudaGetErrorString(cudaError_t error) {

@@ -107,10 +107,10 @@ cudaError_t kernel_work(const cudaKernelNodeParams* parameters, KernelWork& work
   work.shared_bytes = parameters->sharedMemBytes;
   if (work.kernel->host_kernel != nullptr && parameters->kernelParams != nullptr)
     copy_arguments(work, parameters->kernelParams);
-  if (Checker* const check = checker()) {
-    const Lock lock = lock_graphs();
+  const Lock lock = lock_graphs();
+  cost_bytes_of_pointers(work, parameters->kernelParams);
+  if (Checker* const check = checker())
     work.accesses = check->accesses_of_kernel(work, parameters->kernelParams);
-  }
   return cudaSuccess;
 }
 
@@ -148,37 +148,18 @@ cudaError_t host_work(const cudaHostNodeParams* parameters, HostWork& work) {
   return cudaSuccess;
 }
 
-}  // namespace millrace::virtual_cuda
-
-using namespace millrace::virtual_cuda;
-
-namespace {
-
 cudaError_t event_work(cudaEvent_t event, EventRef& ref) {
   if (!valid(event)) return cudaErrorInvalidResourceHandle;
   ref = {event, event->generation};
   return cudaSuccess;
 }
 
-cudaError_t add_child(cudaGraphNode_t* made, cudaGraph_t graph, const cudaGraphNode_t* after,
-                      std::size_t count, cudaGraph_t child) {
-  ChildWork work;
-  {
-    const Lock lock = lock_graphs();
-    const Graph* const found = find_graph(child);
-    if (found == nullptr || child == graph) return cudaErrorInvalidValue;
-    work.graph = found->clone();
-  }
-  return add_node(made, graph, after, count, std::move(work));
-}
-
-cudaError_t add_symbol_copy(cudaGraphNode_t* made, cudaGraph_t graph, const cudaGraphNode_t* after,
-                            std::size_t count, void* to, const void* from, std::size_t bytes,
-                            cudaMemcpyKind kind, cudaError_t symbol) {
-  if (symbol != cudaSuccess) return symbol;
-  CopyWork work;
-  const cudaError_t error = row_work(to, from, bytes, kind, work);
-  return add_node(made, graph, after, count, std::move(work), error);
+cudaError_t child_work(cudaGraph_t graph, cudaGraph_t child, ChildWork& work) {
+  const Lock lock = lock_graphs();
+  const Graph* const found = find_graph(child);
+  if (found == nullptr || child == graph) return cudaErrorInvalidValue;
+  work.graph = found->clone();
+  return cudaSuccess;
 }
 
 cudaError_t add_allocation(cudaGraphNode_t* made, cudaGraph_t handle, const cudaGraphNode_t* after,
@@ -199,6 +180,21 @@ cudaError_t add_allocation(cudaGraphNode_t* made, cudaGraph_t handle, const cuda
   }
   parameters->dptr = work.address;
   return add_node(made, handle, after, count, work);
+}
+
+}  // namespace millrace::virtual_cuda
+
+using namespace millrace::virtual_cuda;
+
+namespace {
+
+cudaError_t add_symbol_copy(cudaGraphNode_t* made, cudaGraph_t graph, const cudaGraphNode_t* after,
+                            std::size_t count, void* to, const void* from, std::size_t bytes,
+                            cudaMemcpyKind kind, cudaError_t symbol) {
+  if (symbol != cudaSuccess) return symbol;
+  CopyWork work;
+  const cudaError_t error = row_work(to, from, bytes, kind, work);
+  return add_node(made, graph, after, count, std::move(work), error);
 }
 
 }  // namespace
@@ -241,8 +237,9 @@ MILLRACE_CALL(cudaGraphAddHostNode, (MILLRACE_NODE, const cudaHostNodeParams* pa
               HostWork work;
               const cudaError_t error = host_work(parameters, work);
               return add_node(made, graph, after, count, work, error);)
-MILLRACE_CALL(cudaGraphAddChildGraphNode, (MILLRACE_NODE, cudaGraph_t child),
-              return add_child(made, graph, after, count, child);)
+MILLRACE_CALL(cudaGraphAddChildGraphNode, (MILLRACE_NODE, cudaGraph_t child), ChildWork work;
+              const cudaError_t error = child_work(graph, child, work);
+              return add_node(made, graph, after, count, std::move(work), error);)
 MILLRACE_CALL(cudaGraphAddEventRecordNode, (MILLRACE_NODE, cudaEvent_t event), RecordWork work;
               const cudaError_t error = event_work(event, work.event);
               return add_node(made, graph, after, count, work, error);)

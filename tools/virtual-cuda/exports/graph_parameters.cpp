@@ -49,13 +49,6 @@ cudaMemsetParams parameters_of(const FillWork& work) {
   return {work.to.base, work.to.pitch, work.value, work.element, work.width, work.height};
 }
 
-template <typename Kind>
-cudaError_t event_work(cudaEvent_t event, Kind& work) {
-  if (!valid(event)) return cudaErrorInvalidResourceHandle;
-  work.event = {event, event->generation};
-  return cudaSuccess;
-}
-
 cudaError_t set_child(cudaGraphExec_t executable, cudaGraphNode_t original, cudaGraph_t child) {
   if (!valid(executable)) return cudaErrorInvalidValue;
   const Lock lock = lock_engine();
@@ -156,21 +149,23 @@ MILLRACE_CALL(cudaGraphEventRecordNodeGetEvent, (cudaGraphNode_t node, cudaEvent
                                      [](const RecordWork& work) { return work.event.event; });)
 MILLRACE_CALL(cudaGraphEventRecordNodeSetEvent, (cudaGraphNode_t node, cudaEvent_t event),
               RecordWork work;
-              const cudaError_t error = event_work(event, work); return set(node, work, error);)
+              const cudaError_t error = event_work(event, work.event);
+              return set(node, work, error);)
 MILLRACE_CALL(cudaGraphExecEventRecordNodeSetEvent,
               (cudaGraphExec_t executable, cudaGraphNode_t node, cudaEvent_t event),
               RecordWork work;
-              const cudaError_t error = event_work(event, work);
+              const cudaError_t error = event_work(event, work.event);
               return set(executable, node, work, error);)
 MILLRACE_CALL(cudaGraphEventWaitNodeGetEvent, (cudaGraphNode_t node, cudaEvent_t* event),
               return get<WaitWork>(node, event,
                                    [](const WaitWork& work) { return work.event.event; });)
 MILLRACE_CALL(cudaGraphEventWaitNodeSetEvent, (cudaGraphNode_t node, cudaEvent_t event),
               WaitWork work;
-              const cudaError_t error = event_work(event, work); return set(node, work, error);)
+              const cudaError_t error = event_work(event, work.event);
+              return set(node, work, error);)
 MILLRACE_CALL(cudaGraphExecEventWaitNodeSetEvent,
               (cudaGraphExec_t executable, cudaGraphNode_t node, cudaEvent_t event), WaitWork work;
-              const cudaError_t error = event_work(event, work);
+              const cudaError_t error = event_work(event, work.event);
               return set(executable, node, work, error);)
 
 // Memory

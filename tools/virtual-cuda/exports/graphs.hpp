@@ -34,5 +34,21 @@ cudaError_t row_work(void* to, const void* from, std::size_t bytes, cudaMemcpyKi
                      CopyWork& work);
 cudaError_t fill_work(const cudaMemsetParams* parameters, FillWork& work);
 cudaError_t host_work(const cudaHostNodeParams* parameters, HostWork& work);
+cudaError_t event_work(cudaEvent_t event, EventRef& ref);
+/** @brief A copy of `child`. @param graph  that it becomes a part of; null: not known */
+cudaError_t child_work(cudaGraph_t graph, cudaGraph_t child, ChildWork& work);
+
+cudaError_t add_allocation(cudaGraphNode_t* made, cudaGraph_t handle, const cudaGraphNode_t* after,
+                           std::size_t count, cudaMemAllocNodeParams* parameters);
+
+// Nodes of any kind. `function` is the caller, for what is refused.
+
+cudaError_t add_any_node(const char* function, cudaGraphNode_t* made, cudaGraph_t graph,
+                         const cudaGraphNode_t* after, std::size_t count,
+                         cudaGraphNodeParams* parameters);
+cudaError_t set_any_node(const char* function, cudaGraphNode_t node,
+                         const cudaGraphNodeParams* parameters);
+cudaError_t set_any_node(const char* function, cudaGraphExec_t executable, cudaGraphNode_t original,
+                         const cudaGraphNodeParams* parameters);
 
 }  // namespace millrace::virtual_cuda

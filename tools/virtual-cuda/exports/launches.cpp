@@ -30,7 +30,7 @@ cudaError_t launch(CUstream_st* stream, const Kernel* kernel, const dim3& grid, 
   if (shared_bytes > static_cast<std::size_t>(kernel->max_dynamic_shared))
     return cudaErrorInvalidValue;
   const bool computes = kernel->host_kernel != nullptr;
-  if (quick() && !computes && kernel->told.count() == 0) {
+  if (quick() && !computes && kernel->told.none()) {
     kernel->note_uncomputed();
     return cudaSuccess;
   }
@@ -46,6 +46,7 @@ cudaError_t launch(CUstream_st* stream, const Kernel* kernel, const dim3& grid, 
   }
   Lock lock = lock_engine();
   spend(lock, Call::launch);
+  cost_bytes_of_pointers(work, arguments);
   if (Checker* const check = checker()) work.accesses = check->accesses_of_kernel(work, arguments);
   return submit(lock, *stream, std::move(work));
 }

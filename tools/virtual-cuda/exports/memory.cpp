@@ -152,6 +152,7 @@ cudaError_t memory_info(std::size_t* free, std::size_t* total) {
   if (free == nullptr || total == nullptr) return cudaErrorInvalidValue;
   Lock lock = lock_engine();
   spend(lock, Call::memory_info);
+  runtime().ranges.drop_closed();
   *total = runtime().memory.total();
   *free = *total - runtime().memory.used(runtime().current_gpu().ordinal);
   return cudaSuccess;

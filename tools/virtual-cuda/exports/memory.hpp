@@ -9,6 +9,10 @@ namespace millrace::virtual_cuda {
 /** @brief CUDA's answer for any address. */
 [[nodiscard]] cudaPointerAttributes pointer_attributes(const void* address);
 
+[[nodiscard]] inline bool is_pool(cudaMemPool_t pool) noexcept {
+  return pool != nullptr && pool->magic == CUmemPoolHandle_st::kMagic;
+}
+
 /** @brief The pool that handed out memory that starts at `address`; null if none did. */
 [[nodiscard]] cudaMemPool_t pool_of_block(const void* address);
 /** @brief The pool that `address` lies in a block of; null if there is none. */

@@ -89,3 +89,11 @@ MILLRACE_CALL(cudaMemAdvise_v2,
               (const void* address, std::size_t bytes, cudaMemoryAdvise advice,
                cudaMemLocation location),
               return advise(address, bytes, advice, location);)
+MILLRACE_CALL(cudaGraphAddNode,
+              (cudaGraphNode_t * made, cudaGraph_t graph, const cudaGraphNode_t* after,
+               std::size_t count, cudaGraphNodeParams* parameters),
+              return add_any_node("cudaGraphAddNode", made, graph, after, count, parameters);)
+MILLRACE_CALL(cudaGraphAddNode_v2,
+              (cudaGraphNode_t * made, cudaGraph_t graph, const cudaGraphNode_t* after,
+               const cudaGraphEdgeData*, std::size_t count, cudaGraphNodeParams* parameters),
+              return add_any_node("cudaGraphAddNode_v2", made, graph, after, count, parameters);)

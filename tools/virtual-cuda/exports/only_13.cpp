@@ -68,6 +68,10 @@ MILLRACE_TWINS(cudaMemcpyBatchAsync, ptsz,
                 std::size_t count, cudaMemcpyAttributes*, std::size_t*, std::size_t,
                 cudaStream_t stream),
                return copy_batch(find_stream(stream, meaning), to, from, bytes, count, nullptr);)
+MILLRACE_CALL(cudaGraphAddNode,
+              (cudaGraphNode_t * made, cudaGraph_t graph, const cudaGraphNode_t* after,
+               const cudaGraphEdgeData*, std::size_t count, cudaGraphNodeParams* parameters),
+              return add_any_node("cudaGraphAddNode", made, graph, after, count, parameters);)
 MILLRACE_CALL(cudaMemGetDefaultMemPool,
               (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type),
               return get_pool(pool, location, type, WhichPool::usual);)

@@ -59,7 +59,11 @@ cudaError_t free_of_graph(Lock& lock, void* address, CUstream_st& stream) {
 
 void free_to_pool(Lock& lock, CUmemPoolHandle_st& pool, const void* address, CUstream_st& stream) {
   const auto start = reinterpret_cast<std::uintptr_t>(address);
-  const CUmemPoolHandle_st::Live& block = pool.live.at(start);
+  CUmemPoolHandle_st::Live& block = pool.live.at(start);
+  if (block.imports != 0) {
+    --block.imports;
+    return;
+  }
   if (block.stream != nullptr)
     note_allocated(*block.stream, -static_cast<std::ptrdiff_t>(block.bytes));
   OperationRef done;
@@ -75,10 +79,6 @@ void free_to_pool(Lock& lock, CUmemPoolHandle_st& pool, const void* address, CUs
 }  // namespace millrace::virtual_cuda
 
 namespace {
-
-bool is_pool(cudaMemPool_t pool) {
-  return pool != nullptr && pool->magic == CUmemPoolHandle_st::kMagic;
-}
 
 // Where the location's number means nothing, it is 0. The host has one NUMA node.
 cudaError_t find_place(PoolPlace& place, const cudaMemLocation& location,
@@ -123,9 +123,12 @@ cudaError_t create(cudaMemPool_t* made, const cudaMemPoolProps* properties) {
   const bool shared = properties->handleTypes != cudaMemHandleTypeNone;
   if (managed && (shared || properties->maxSize != 0)) return cudaErrorInvalidValue;
   if (shared && place.location.type == cudaMemLocationTypeHost) return cudaErrorInvalidValue;
-  if (shared) return cudaErrorNotSupported;
+  // No GPU here is in a fabric.
+  if (shared && properties->handleTypes != cudaMemHandleTypePosixFileDescriptor)
+    return cudaErrorNotSupported;
   const Lock lock = lock_engine();
   *made = make_pool(place, false, properties->maxSize);
+  (*made)->exportable = shared;
   return cudaSuccess;
 }
 
@@ -165,7 +168,7 @@ cudaError_t allocate(void** address, std::size_t bytes, cudaMemPool_t pool, CUst
   spend(lock, Call::allocate_async);
   Gpu& gpu = *runtime().gpus[stream->device];
   if (pool == nullptr) pool = gpu.current_pool;
-  if (!is_pool(pool)) return cudaErrorInvalidValue;
+  if (!is_pool(pool) || pool->origin != 0) return cudaErrorInvalidValue;
   if (const cudaError_t error = check_implicit(*stream); error != cudaSuccess) return error;
   if (stream->capture != nullptr) {
     if (!pool->place.on_gpu()) return cudaErrorNotSupported;
@@ -358,7 +361,7 @@ cudaError_t set_pool(const cudaMemLocation* location, cudaMemAllocationType type
   if (const cudaError_t error = find_place(place, *location, type); error != cudaSuccess)
     return error;
   const Lock lock = lock_engine();
-  if (!is_pool(pool) || !(pool->place == place)) return cudaErrorInvalidValue;
+  if (!is_pool(pool) || pool->origin != 0 || !(pool->place == place)) return cudaErrorInvalidValue;
   if (place.on_gpu()) {
     runtime().gpus[pool->device]->current_pool = pool;
   } else {
@@ -392,9 +395,6 @@ MILLRACE_CALL(cudaMemPoolSetAccess,
 MILLRACE_CALL(cudaMemPoolGetAccess,
               (cudaMemAccessFlags * flags, cudaMemPool_t pool, cudaMemLocation* location),
               return get_access(flags, pool, location);)
-MILLRACE_CALL(cudaMemPoolExportToShareableHandle,
-              (void*, cudaMemPool_t, cudaMemAllocationHandleType, unsigned),
-              return cudaErrorInvalidValue;)
 MILLRACE_CALL(cudaDeviceGetDefaultMemPool, (cudaMemPool_t * pool, int device),
               return pool_of(pool, device, WhichPool::usual);)
 MILLRACE_CALL(cudaDeviceGetMemPool, (cudaMemPool_t * pool, int device),

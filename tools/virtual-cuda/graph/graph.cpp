@@ -85,6 +85,7 @@ std::shared_ptr<Graph> Graph::clone() const {
     if (auto* const child = std::get_if<ChildWork>(&work)) child->graph = child->graph->clone();
     const cudaGraphNode_t made = copy->add(std::move(work), {});
     made->enabled = node->enabled;
+    made->attributes = node->attributes;
     copy->from_original[node.get()] = made;
   }
   for (const auto& node : nodes)

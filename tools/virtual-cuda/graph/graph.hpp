@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,7 +20,8 @@ struct CUgraphNode_st {
   millrace::virtual_cuda::Graph* graph = nullptr;
   millrace::virtual_cuda::Work work;
   std::vector<cudaGraphNode_t> after;
-  bool enabled = true;  ///< in an executable graph
+  bool enabled = true;                             ///< in an executable graph
+  std::map<int, std::array<char, 64>> attributes;  ///< of a kernel: kept, and not used
 };
 
 /** What a cudaUserObject_t points to. Guarded by the engine's lock. */

@@ -171,11 +171,11 @@ void CUmemPoolHandle_st::trim(Memory& memory, std::size_t keep) {
   for (const std::uintptr_t address : addresses)
     if (const auto block = free_blocks.find(address); block != free_blocks.end()) merge(block);
   for (auto segment = segments.begin(); segment != segments.end();) {
-    if (attributes.reserved <= keep) return;
     const auto block = free_blocks.find(segment->first);
     const bool whole =
         block != free_blocks.end() && block->second.bytes == segment->second && done(block->second);
-    if (!whole) {
+    // CUDA guarantees that at least `keep` bytes stay.
+    if (!whole || attributes.reserved - segment->second < keep) {
       ++segment;
       continue;
     }

@@ -61,6 +61,7 @@ struct CUmemPoolHandle_st {
   struct Live {
     std::size_t bytes = 0;
     CUstream_st* stream = nullptr;  ///< for the report: the stream that it was allocated on
+    unsigned imports = 0;           ///< pointers that were imported and are not freed yet
   };
   struct Grant {
     void* address = nullptr;          ///< null if neither pool nor GPU can serve it
@@ -73,6 +74,9 @@ struct CUmemPoolHandle_st {
   millrace::virtual_cuda::PoolPlace place;
   std::size_t granularity = 0;
   std::size_t max_bytes = 0;  ///< 0: no limit
+  std::uint64_t id = 0;       ///< one in the process
+  bool exportable = false;    ///< as a file
+  std::uint64_t origin = 0;   ///< the id of the pool that it was imported from; 0: none
   Attributes attributes;
   std::map<unsigned, cudaMemAccessFlags> access;  ///< of other GPUs
   std::map<std::uintptr_t, std::size_t> segments;
@@ -90,7 +94,7 @@ struct CUmemPoolHandle_st {
                                CUstream_st& stream);
   /** The block at `address`, which is live, is free once `done` is. */
   void release(std::uintptr_t address, CUstream_st& stream, const OperationRef& done);
-  /** Gives whole free segments back while more than `keep` bytes are reserved. */
+  /** Gives whole free segments back as long as at least `keep` bytes stay reserved. */
   void trim(millrace::virtual_cuda::Memory& memory, std::size_t keep);
 
  private:

@@ -39,13 +39,36 @@ cudaError_t Ranges::release(std::uintptr_t address, std::size_t bytes) {
   return cudaSuccess;
 }
 
-cudaError_t Ranges::create(std::uint64_t& handle, std::size_t bytes, unsigned gpu) {
+cudaError_t Ranges::create(std::uint64_t& handle, std::size_t bytes, unsigned gpu,
+                           bool exportable) {
   if (!whole_pages(bytes)) return cudaErrorInvalidValue;
+  drop_closed();
   const std::optional<std::size_t> pages = memory_->take_pages(gpu, bytes);
   if (!pages) return cudaErrorMemoryAllocation;
   handle = ++handles_;
-  pieces_[handle] = {*pages, bytes, gpu};
+  pieces_[handle] = {*pages, bytes, gpu, 1, exportable};
   return cudaSuccess;
+}
+
+cudaError_t Ranges::share(int& file, std::uint64_t handle) {
+  drop_closed();
+  const auto entry = pieces_.find(handle);
+  if (entry == pieces_.end() || !entry->second.exportable) return cudaErrorInvalidValue;
+  const int made = files_.make(handle);
+  if (made < 0) return cudaErrorOperatingSystem;
+  ++entry->second.references;
+  file = made;
+  return cudaSuccess;
+}
+
+std::optional<std::uint64_t> Ranges::import(int file) {
+  const std::optional<std::uint64_t> handle = files_.find(file);
+  if (handle) ++pieces_.at(*handle).references;
+  return handle;
+}
+
+void Ranges::drop_closed() {
+  for (const std::uint64_t handle : files_.take_closed()) static_cast<void>(drop(handle));
 }
 
 cudaError_t Ranges::drop(std::uint64_t handle) {
@@ -137,10 +160,10 @@ std::optional<std::uint64_t> Ranges::retain(std::uintptr_t address) {
   return handle;
 }
 
-std::optional<unsigned> Ranges::gpu_of(std::uint64_t handle) const {
+std::optional<Ranges::About> Ranges::about(std::uint64_t handle) const {
   const auto entry = pieces_.find(handle);
   if (entry == pieces_.end()) return std::nullopt;
-  return entry->second.gpu;
+  return About{entry->second.gpu, entry->second.exportable};
 }
 
 bool Ranges::covered(std::uintptr_t address, std::size_t bytes) const {

@@ -7,6 +7,7 @@
 
 #include "device/virtual/address_space.hpp"
 #include "memory/memory.hpp"
+#include "memory/shared_files.hpp"
 
 namespace millrace::virtual_cuda {
 
@@ -24,8 +25,15 @@ class Ranges {
 
   cudaError_t reserve(std::uintptr_t& address, std::size_t bytes, std::size_t alignment);
   cudaError_t release(std::uintptr_t address, std::size_t bytes);
-  cudaError_t create(std::uint64_t& handle, std::size_t bytes, unsigned gpu);
+  /** @param exportable  as a file */
+  cudaError_t create(std::uint64_t& handle, std::size_t bytes, unsigned gpu, bool exportable);
   cudaError_t drop(std::uint64_t handle);
+  /** @brief A file that stands for the memory, and keeps it until it is closed. */
+  cudaError_t share(int& file, std::uint64_t handle);
+  /** @brief Another reference to the memory of a file of `share`. @return nothing if it is none */
+  [[nodiscard]] std::optional<std::uint64_t> import(int file);
+  /** @brief Gives back memory that only files kept, which are closed by now. */
+  void drop_closed();
   cudaError_t map(std::uintptr_t address, std::size_t bytes, std::uint64_t handle);
   cudaError_t unmap(std::uintptr_t address, std::size_t bytes);
   /** @brief Sets the access of a GPU to whole mappings. A new mapping has none, for any GPU. */
@@ -42,15 +50,20 @@ class Ranges {
   [[nodiscard]] std::optional<Memory::Range> mapping(std::uintptr_t address) const;
   /** @brief Another reference to the memory that is mapped at `address`. @return its handle */
   [[nodiscard]] std::optional<std::uint64_t> retain(std::uintptr_t address);
-  /** @brief The GPU that the memory of a handle lies on. */
-  [[nodiscard]] std::optional<unsigned> gpu_of(std::uint64_t handle) const;
+  struct About {
+    unsigned gpu = 0;
+    bool exportable = false;
+  };
+  /** @brief Where the memory of a handle lies. */
+  [[nodiscard]] std::optional<About> about(std::uint64_t handle) const;
 
  private:
   struct Piece {
     std::size_t pages = 0;
     std::size_t bytes = 0;
     unsigned gpu = 0;
-    unsigned references = 1;  // of the handle, and of each mapping
+    unsigned references = 1;  // of the handle, of each mapping and of each file
+    bool exportable = false;
   };
   struct Mapping {
     std::size_t bytes = 0;
@@ -69,6 +82,7 @@ class Ranges {
   std::map<std::uint64_t, Piece> pieces_;
   std::map<std::uintptr_t, Mapping> mappings_;
   std::uint64_t handles_ = 0;
+  SharedFiles files_;
 };
 
 }  // namespace millrace::virtual_cuda

@@ -74,10 +74,10 @@ struct MillraceKernel {
   void (*accesses)(const struct MillraceLaunch* launch, const struct MillraceAccesses* accesses);
 };
 
-/** A race that was found. */
+/** A race that was found, or an access out of bounds. */
 struct MillraceRace {
-  const char* kind;    /**< "read after write", "early reuse", "use after free", ... */
-  const char* message; /**< both calls with their places, and an edge that would order them */
+  const char* kind;    /**< "read after write", "early reuse", "out of bounds", ... */
+  const char* message; /**< both calls with their stacks, and an edge that would order them */
 };
 
 struct CUstream_st;
@@ -129,8 +129,8 @@ struct MillraceVirtualCuda {
    * a mutex, a queue, the handle of a thread. Only threads and host functions need this. */
   void (*release)(const void* object);
   void (*acquire)(const void* object);
-  /** The number of races found so far. Calls `visit`, which may be null and must not call CUDA, for
-   * each of the first ones, of each pair of places once. */
+  /** The number of races and accesses out of bounds found so far. Calls `visit`, which may be null
+   * and must not call CUDA, for each of the first ones, of each pair of places once. */
   size_t (*races)(void (*visit)(const struct MillraceRace* race, void* data), void* data);
 };
 

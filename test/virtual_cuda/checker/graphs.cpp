@@ -1,0 +1,117 @@
+// What orders the launches of graphs, and their nodes.
+
+#include <atomic>
+#include <thread>
+
+#include "test/virtual_cuda/checker/scene.hpp"
+
+using namespace millrace::test;
+using kernels::launch_write;
+
+namespace {
+
+constexpr std::size_t kBytes = 4096;
+
+/** A graph of fills, each of a block of its own. */
+class FillGraph {
+ public:
+  FillGraph() { CUDA_OK(cudaGraphCreate(&graph_, 0)); }
+  ~FillGraph() {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+    cudaGraphDestroy(graph_);
+  }
+  FillGraph(const FillGraph&) = delete;
+  FillGraph& operator=(const FillGraph&) = delete;
+
+  cudaGraphNode_t fill(const DeviceBlock& block, const std::vector<cudaGraphNode_t>& after = {}) {
+    cudaMemsetParams parameters{};
+    parameters.dst = block.get();
+    parameters.elementSize = 1;
+    parameters.width = block.bytes();
+    parameters.height = 1;
+    cudaGraphNode_t node = nullptr;
+    CUDA_OK(cudaGraphAddMemsetNode(&node, graph_, after.data(), after.size(), &parameters));
+    return node;
+  }
+  cudaGraphNode_t wait(cudaEvent_t event) {
+    cudaGraphNode_t node = nullptr;
+    CUDA_OK(cudaGraphAddEventWaitNode(&node, graph_, nullptr, 0, event));
+    return node;
+  }
+  void launch(cudaStream_t stream) {
+    if (executable_ == nullptr) CUDA_OK(cudaGraphInstantiate(&executable_, graph_, 0));
+    CUDA_OK(cudaGraphLaunch(executable_, stream));
+  }
+
+ private:
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("work after a launch comes after each of the graph's branches", "[laws]") {
+  const Stream stream;
+  const DeviceBlock one{kBytes}, two{kBytes}, three{kBytes};
+  const Races races;
+  FillGraph graph;
+  const cudaGraphNode_t before = graph.fill(one);
+  graph.fill(two);
+  graph.fill(three, {before});
+  graph.launch(stream);
+  CUDA_OK(cudaMemsetAsync(one.get(), 1, kBytes, stream));
+  CUDA_OK(cudaMemsetAsync(two.get(), 1, kBytes, stream));
+  CUDA_OK(cudaMemsetAsync(three.get(), 1, kBytes, stream));
+  CHECK(races.count() == 0);
+  CUDA_OK(cudaStreamSynchronize(stream));
+}
+
+TEST_CASE("launches of one executable graph come one after the other, on any streams", "[laws]") {
+  const Stream first, second;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  FillGraph graph;
+  graph.fill(block);
+  graph.launch(first);
+  graph.launch(second);
+  CHECK(races.count() == 0);
+  FillGraph other;
+  other.fill(block);
+  other.launch(first);
+  CHECK(races.count() == 1);
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+TEST_CASE("a node that waits for an event comes after its record, and the others do not",
+          "[laws]") {
+  const Stream first, second;
+  const Event event;
+  const DeviceBlock block{kBytes};
+  const bool waits = GENERATE(true, false);
+  const Races races;
+  FillGraph graph;
+  const cudaGraphNode_t wait = graph.wait(event);
+  graph.fill(block, waits ? std::vector{wait} : std::vector<cudaGraphNode_t>{});
+  CUDA_OK(cudaMemsetAsync(block.get(), 1, kBytes, first));
+  CUDA_OK(cudaEventRecord(event, first));
+  graph.launch(second);
+  CHECK(races.count() == (waits ? 0 : 1));
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+TEST_CASE("what a host function did is before calls that are made after its end", "[laws]") {
+  const Stream first, second;
+  const PinnedBlock pinned{kBytes};
+  const DeviceBlock block{kBytes};
+  static std::atomic<bool> ended;
+  ended = false;
+  const Races races;
+  CUDA_OK(cudaLaunchHostFunc(
+      first, [](void* data) { host_writes(data, kBytes); }, pinned.get()));
+  CUDA_OK(cudaLaunchHostFunc(
+      first, [](void*) { ended = true; }, nullptr));
+  while (!ended) std::this_thread::yield();
+  CUDA_OK(cudaMemcpyAsync(block.get(), pinned.get(), kBytes, cudaMemcpyHostToDevice, second));
+  CHECK(races.count() == 0);
+  CUDA_OK(cudaDeviceSynchronize());
+}

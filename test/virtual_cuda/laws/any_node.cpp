@@ -1,0 +1,187 @@
+// Nodes of any kind that are made and changed in one call.
+
+#include <cstring>
+
+#include "test/virtual_cuda/laws/driver.hpp"
+
+using namespace millrace::test;
+
+namespace {
+
+constexpr std::size_t kBytes = 64;
+
+cudaGraphNode_t add(cudaGraph_t graph, cudaGraphNodeParams& parameters,
+                    const std::vector<cudaGraphNode_t>& after = {}) {
+  cudaGraphNode_t node = nullptr;
+  CUDA_OK(cudaGraphAddNode(&node, graph, after.data(), nullptr, after.size(), &parameters));
+  cudaGraphNodeType type{};
+  CUDA_OK(cudaGraphNodeGetType(node, &type));
+  CHECK(type == parameters.type);
+  return node;
+}
+
+cudaGraphNodeParams fill_of(void* address, unsigned value) {
+  cudaGraphNodeParams parameters = {};
+  parameters.type = cudaGraphNodeTypeMemset;
+  parameters.memset.dst = address;
+  parameters.memset.value = value;
+  parameters.memset.elementSize = 1;
+  parameters.memset.width = kBytes;
+  parameters.memset.height = 1;
+  return parameters;
+}
+
+cudaGraphNodeParams copy_of(void* to, void* from) {
+  cudaGraphNodeParams parameters = {};
+  parameters.type = cudaGraphNodeTypeMemcpy;
+  cudaMemcpy3DParms& copy = parameters.memcpy.copyParams;
+  copy.srcPtr = {from, kBytes, kBytes, 1};
+  copy.dstPtr = {to, kBytes, kBytes, 1};
+  copy.extent = {kBytes, 1, 1};
+  copy.kind = cudaMemcpyDefault;
+  return parameters;
+}
+
+cudaGraphNodeParams event_of(cudaGraphNodeType type, cudaEvent_t event) {
+  cudaGraphNodeParams parameters = {};
+  parameters.type = type;
+  parameters.eventRecord.event = event;  // that of a wait is at the same place
+  return parameters;
+}
+
+/** A graph, and what it is launched as. */
+struct Graph {
+  Graph() { CUDA_OK(cudaGraphCreate(&graph, 0)); }
+  ~Graph() {
+    if (executable != nullptr) cudaGraphExecDestroy(executable);
+    cudaGraphDestroy(graph);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void launch(cudaStream_t stream) {
+    if (executable == nullptr) executable = instantiate(graph);
+    CUDA_OK(cudaGraphLaunch(executable, stream));
+    CUDA_OK(cudaStreamSynchronize(stream));
+  }
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("nodes of any kind are added in one call, and do what they are") {
+  const Stream stream;
+  const Event event;
+  const DeviceBlock block{kBytes};
+  const PinnedBlock seen{kBytes};
+  int calls = 0;
+  Graph child, all;
+  cudaGraphNodeParams parameters = fill_of(block.get(), 3);
+  static_cast<void>(add(child.graph, parameters));
+
+  parameters = {};
+  parameters.type = cudaGraphNodeTypeGraph;
+  parameters.graph.graph = child.graph;
+  cudaGraphNode_t last = add(all.graph, parameters);
+  parameters = copy_of(seen.get(), block.get());
+  last = add(all.graph, parameters, {last});
+  parameters = event_of(cudaGraphNodeTypeEventRecord, event);
+  last = add(all.graph, parameters, {last});
+  parameters = event_of(cudaGraphNodeTypeWaitEvent, event);
+  last = add(all.graph, parameters, {last});
+  parameters = {};
+  parameters.type = cudaGraphNodeTypeEmpty;
+  last = add(all.graph, parameters, {last});
+  parameters = {};
+  parameters.type = cudaGraphNodeTypeHost;
+  parameters.host.fn = [](void* data) { ++*static_cast<int*>(data); };
+  parameters.host.userData = &calls;
+  last = add(all.graph, parameters, {last});
+  all.launch(stream);
+  CHECK(seen[kBytes - 1] == 3);
+  CHECK(calls == 1);
+  CUDA_OK(cudaEventQuery(event));
+}
+
+TEST_CASE("a node that allocates tells the address, and another one frees it") {
+  const Stream stream;
+  const PinnedBlock seen{kBytes};
+  Graph all;
+  cudaGraphNodeParams allocation = {};
+  allocation.type = cudaGraphNodeTypeMemAlloc;
+  allocation.alloc.poolProps.allocType = cudaMemAllocationTypePinned;
+  allocation.alloc.poolProps.location.type = cudaMemLocationTypeDevice;
+  allocation.alloc.bytesize = kBytes;
+  cudaGraphNode_t last = add(all.graph, allocation);
+  REQUIRE(allocation.alloc.dptr != nullptr);
+  cudaGraphNodeParams parameters = fill_of(allocation.alloc.dptr, 6);
+  last = add(all.graph, parameters, {last});
+  parameters = copy_of(seen.get(), allocation.alloc.dptr);
+  last = add(all.graph, parameters, {last});
+  parameters = {};
+  parameters.type = cudaGraphNodeTypeMemFree;
+  parameters.free.dptr = allocation.alloc.dptr;
+  last = add(all.graph, parameters, {last});
+  all.launch(stream);
+  all.launch(stream);
+  CHECK(seen[0] == 6);
+  CHECK(cudaGraphNodeSetParams(last, &parameters) != cudaSuccess);
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_CASE("parameters of any kind are changed in a graph and in an executable one") {
+  const Stream stream;
+  const DeviceBlock block{kBytes};
+  Graph all;
+  cudaGraphNodeParams parameters = fill_of(block.get(), 1);
+  const cudaGraphNode_t node = add(all.graph, parameters);
+  parameters.memset.value = 2;
+  CUDA_OK(cudaGraphNodeSetParams(node, &parameters));
+  cudaMemsetParams known{};
+  CUDA_OK(cudaGraphMemsetNodeGetParams(node, &known));
+  CHECK(known.value == 2);
+  all.launch(stream);
+  CHECK(read(block) == millrace::test::all(kBytes, 2));
+  parameters.memset.value = 3;
+  CUDA_OK(cudaGraphExecNodeSetParams(all.executable, node, &parameters));
+  all.launch(stream);
+  CHECK(read(block) == millrace::test::all(kBytes, 3));
+  CUDA_OK(cudaGraphMemsetNodeGetParams(node, &known));
+  CHECK(known.value == 2);
+  cudaGraphNodeParams other = {};
+  other.type = cudaGraphNodeTypeHost;
+  other.host.fn = [](void*) {};
+  CHECK(cudaGraphNodeSetParams(node, &other) == cudaErrorInvalidValue);
+  CHECK(cudaGraphNodeSetParams(node, nullptr) == cudaErrorInvalidValue);
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_CASE("the driver adds and changes nodes of any kind, too") {
+  const Stream stream;
+  const DeviceBlock block{kBytes}, other{kBytes};
+  CUDA_OK(cudaMemset(block.get(), 8, kBytes));
+  CUDA_OK(cudaDeviceSynchronize());
+  Graph all;
+  CUgraphNodeParams parameters = {};
+  parameters.type = static_cast<decltype(parameters.type)>(cudaGraphNodeTypeMemcpy);
+  CUDA_MEMCPY3D& copy = parameters.memcpy.copyParams;
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = address_of(block.get());
+  copy.dstDevice = address_of(other.get());
+  copy.WidthInBytes = kBytes;
+  copy.Height = copy.Depth = 1;
+  CUgraphNode node = nullptr;
+  DRIVER_OK("cuGraphAddNode", &node, static_cast<CUgraph>(all.graph),
+            static_cast<const CUgraphNode*>(nullptr), static_cast<const void*>(nullptr),
+            std::size_t{0}, &parameters);
+  all.launch(stream);
+  CHECK(read(other) == millrace::test::all(kBytes, 8));
+  CUDA_OK(cudaMemset(other.get(), 0, kBytes));
+  CUDA_OK(cudaDeviceSynchronize());
+  copy.WidthInBytes = 1;
+  DRIVER_OK("cuGraphExecNodeSetParams", static_cast<CUgraphExec>(all.executable), node,
+            &parameters);
+  all.launch(stream);
+  CHECK(read(other)[0] == 8);
+  CHECK(read(other)[1] == 0);
+}

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Runs the suite of the checker with each flaw, and says which cases find it:
+#   run.sh SUITE LIBCUDA FLAWS.DEF PART...
+# The runtime is in the folder 13 beside LIBCUDA.
+# Fails if the suite passes with a flaw, or does not pass without one.
+set -euo pipefail
+suite=$1 library=$2 flaws=$3
+shift 3
+runtime=$(dirname "$library")/13/libcudart.so.13
+export MILLRACE_VIRTUAL_CHECK=on NVTX_INJECTION64_PATH=$library
+export MILLRACE_VIRTUAL=${MILLRACE_VIRTUAL-adversarial:1}
+
+# The names of the cases that fail with a flaw, in all parts of the suite.
+failed_cases() {
+  local part
+  for part in "${parts[@]}"; do
+    # Lines of Catch's XML: the program's own exit code is 4 after races.
+    MILLRACE_CHECKER_FLAW=$1 LD_PRELOAD="$library $runtime" timeout 60 "$suite" -r xml "[$part]" 2>/dev/null |
+      awk -v part="$part" '
+        /<TestCase name=/ { name = $0; sub(/.*<TestCase name="/, "", name); sub(/".*/, "", name) }
+        /<OverallResult success="false"/ { print name }
+        /<OverallResultsCases/ { complete = 1 }
+        END { if (!complete) print "the part " part " ended early" }' || true
+  done
+}
+
+parts=("$@")
+found=$(failed_cases none)
+if [ -n "$found" ]; then
+  printf 'without a flaw these fail:\n%s\n' "$found"
+  exit 1
+fi
+missed=0
+while read -r flaw; do
+  found=$(failed_cases "$flaw")
+  if [ -z "$found" ]; then
+    echo "$flaw: NOT FOUND"
+    missed=1
+  else
+    echo "$flaw: $(wc -l <<<"$found") cases, such as: $(head -n 1 <<<"$found")"
+  fi
+done < <(sed -n 's/^MILLRACE_FLAW(\(.*\))$/\1/p' "$flaws")
+exit $missed
