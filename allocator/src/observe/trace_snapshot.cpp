@@ -19,28 +19,85 @@ using trace::TorchSegment;
 
 constexpr std::size_t kMostSmall = std::size_t{2} << 20;  // PyTorch's segments of small blocks
 
-/** The addresses of segments that ever touched others: growable ranges. */
+/** What the blocks of a trace tell about its segments. */
+struct SegmentUse {
+  /// By segment: the stream of the first block in it, for which it was acquired; 0 without one. A
+  /// segment that was used before the trace began has that of the first block that the trace has.
+  std::vector<std::int64_t> streams;
+  /// Begins of blocks that did not fit into the segment in which they began.
+  std::vector<std::uintptr_t> beyond;
+};
+
+SegmentUse use_of_segments(const AllocationTrace& trace) {
+  enum class What : std::uint8_t { released, acquired, allocated };
+  struct Step {
+    TracePosition position = 0;
+    What what = What::allocated;
+    std::size_t index = 0;
+  };
+  std::vector<Step> steps;
+  for (std::size_t i = 0; i < trace.segments().size(); ++i) {
+    const TracedSegment& segment = trace.segments()[i];
+    steps.push_back({segment.acquired, What::acquired, i});
+    if (segment.released != kNever) steps.push_back({segment.released, What::released, i});
+  }
+  for (std::size_t i = 0; i < trace.blocks().size(); ++i)
+    steps.push_back({trace.blocks()[i].allocated, What::allocated, i});
+  std::ranges::stable_sort(steps, [](const Step& a, const Step& b) {
+    return std::pair{a.position, a.what} < std::pair{b.position, b.what};
+  });
+  SegmentUse use{.streams = std::vector<std::int64_t>(trace.segments().size()), .beyond = {}};
+  std::map<std::uintptr_t, std::size_t> held;
+  std::vector<bool> used(trace.segments().size());
+  for (const Step& step : steps) {
+    if (step.what != What::allocated) {
+      const std::uintptr_t base = trace.segments()[step.index].base;
+      if (step.what == What::acquired) {
+        held[base] = step.index;
+      } else {
+        held.erase(base);
+      }
+      continue;
+    }
+    const TracedBlock& block = trace.blocks()[step.index];
+    const std::uintptr_t end = block.address + block.bytes;
+    const auto end_of = [&](auto at) { return at->first + trace.segments()[at->second].bytes; };
+    auto at = held.upper_bound(block.address);
+    if (at != held.begin() && end_of(std::prev(at)) > block.address) --at;
+    if (at != held.end() && at->first <= block.address && end_of(at) < end)
+      use.beyond.push_back(block.address);
+    for (; at != held.end() && at->first < end; ++at) {
+      if (used[at->second]) continue;
+      used[at->second] = true;
+      use.streams[at->second] = static_cast<std::int64_t>(block.owner.slot);
+    }
+  }
+  return use;
+}
+
+/**
+ * The addresses of growable ranges: of segments that touched others, where a block went from one
+ * into the next. Segments of a driver touch each other, too, but no block goes beyond its segment.
+ */
 class Ranges {
  public:
-  explicit Ranges(std::span<const TracedSegment> segments) {
+  Ranges(std::span<const TracedSegment> segments, const std::vector<std::uintptr_t>& beyond) {
     std::map<std::uintptr_t, std::uintptr_t> ends;  // the furthest, by base
     for (const TracedSegment& segment : segments) {
       std::uintptr_t& end = ends[segment.base];
       end = std::max(end, segment.base + segment.bytes);
     }
+    std::map<std::uintptr_t, std::uintptr_t> touching;
     std::uintptr_t begin = 0, end = 0;
-    bool several = false;
     for (const auto& [base, furthest] : ends) {
-      if (base > end || end == 0) {
-        if (several) ranges_[begin] = end;
-        begin = base;
-        several = false;
-      } else {
-        several = true;
-      }
+      if (base > end || end == 0) begin = base;
       end = std::max(end, furthest);
+      touching[begin] = end;
     }
-    if (several) ranges_[begin] = end;
+    for (const std::uintptr_t address : beyond) {
+      const auto after = touching.upper_bound(address);
+      if (after != touching.begin()) ranges_.insert(*std::prev(after));
+    }
   }
 
   [[nodiscard]] bool contain(std::uintptr_t address) const {
@@ -56,7 +113,11 @@ class Ranges {
 class Snapshotter {
  public:
   Snapshotter(const AllocationTrace& trace, std::uint32_t device, const SnapshotText& text)
-      : trace_(trace), device_(device), text_(text), ranges_(trace.segments()) {
+      : trace_(trace),
+        device_(device),
+        text_(text),
+        use_(use_of_segments(trace)),
+        ranges_(trace.segments(), use_.beyond) {
     snapshot_.traces.resize(device + 1);
   }
 
@@ -118,7 +179,8 @@ class Snapshotter {
         add({.action = is_range ? (got ? TorchAction::segment_map : TorchAction::segment_unmap)
                                 : (got ? TorchAction::segment_alloc : TorchAction::segment_free),
              .address = segment.base,
-             .bytes = segment.bytes},
+             .bytes = segment.bytes,
+             .stream = use_.streams[step.index]},
             step.position);
         return;
       }
@@ -214,16 +276,24 @@ class Snapshotter {
   }
 
   void write_segments() {
-    std::map<std::uintptr_t, std::uintptr_t> pieces;  // what is held: begin and end
-    for (const TracedSegment& segment : trace_.segments()) {
-      if (segment.released == kNever) pieces[segment.base] = segment.base + segment.bytes;
+    struct Piece {
+      std::uintptr_t end = 0;
+      std::int64_t stream = 0;
+    };
+    std::map<std::uintptr_t, Piece> pieces;  // what is held, by its begin
+    for (std::size_t i = 0; i < trace_.segments().size(); ++i) {
+      const TracedSegment& segment = trace_.segments()[i];
+      if (segment.released == kNever)
+        pieces[segment.base] = {segment.base + segment.bytes, use_.streams[i]};
     }
     for (auto piece = pieces.begin(); piece != pieces.end();) {
-      TorchSegment segment{.device = device_, .address = piece->first};
-      std::uintptr_t end = piece->second;
-      for (++piece; piece != pieces.end() && piece->first == end; ++piece) end = piece->second;
-      segment.bytes = end - segment.address;
+      TorchSegment segment{
+          .device = device_, .address = piece->first, .stream = piece->second.stream};
+      std::uintptr_t end = piece->second.end;
       segment.expandable = ranges_.contain(segment.address);
+      for (++piece; segment.expandable && piece != pieces.end() && piece->first == end; ++piece)
+        end = piece->second.end;
+      segment.bytes = end - segment.address;
       segment.large = segment.bytes > kMostSmall;
       fill(segment, end);
       snapshot_.segments.push_back(std::move(segment));
@@ -232,7 +302,6 @@ class Snapshotter {
 
   void fill(TorchSegment& segment, std::uintptr_t end) {
     std::uintptr_t at = segment.address;
-    std::size_t newest = 0;
     const auto add = [&](std::uintptr_t until, TorchBlock block) {
       block.address = at;
       block.bytes = until - at;
@@ -247,9 +316,6 @@ class Snapshotter {
                                                        .state = held->second.state,
                                                        .stack = stack_of(block),
                                                        .label = label_of(block)});
-      if (held->second.index < newest) continue;
-      newest = held->second.index;
-      segment.stream = static_cast<std::int64_t>(block.owner.slot);
     }
     add(end, {});
   }
@@ -257,6 +323,7 @@ class Snapshotter {
   const AllocationTrace& trace_;
   const std::uint32_t device_;
   const SnapshotText& text_;
+  const SegmentUse use_;
   const Ranges ranges_;
   trace::TorchSnapshot snapshot_;
   HeldBlocks held_;
