@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "millrace/observe/trace/allocation_log.hpp"
@@ -22,6 +22,13 @@ enum class ProgramChange : std::uint8_t {
 };
 
 [[nodiscard]] const char* to_string(ProgramChange change) noexcept;  ///< "none", "one stream", ...
+
+/**
+ * @brief The stream whose blocks hold most memory at once; std::nullopt: no stream has blocks.
+ *        Memory for all streams at once does not count.
+ */
+[[nodiscard]] std::optional<std::uint32_t> main_stream(const trace::AllocationLog& log,
+                                                       std::uint32_t device);
 
 /**
  * @brief The requests of one device as the changed program would make them.
