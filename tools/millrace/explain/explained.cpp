@@ -62,9 +62,14 @@ std::size_t events_of(const trace::AllocationLog& log, std::uint32_t device) {
   return static_cast<std::size_t>(std::ranges::count(log.events, device, &trace::LogEvent::device));
 }
 
+/** The stream that has the blocks of a changed program. */
+std::uint32_t main_of(const ExplainedDevice& device, const trace::AllocationLog& log) {
+  return main_stream(log, device.memory.device).value_or(device.memory.peak.asker.stream);
+}
+
 void plan_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
   std::vector<ProgramChange> changes =
-      possible_changes(log, device.memory.device, device.memory.peak.asker.stream);
+      possible_changes(log, device.memory.device, main_of(device, log));
   changes.insert(changes.begin(), ProgramChange::none);
   for (const ProgramChange change : changes) {
     for (const char* const allocator : {"torch", "millrace"}) {
@@ -92,10 +97,10 @@ void add_replays(ExplainedFile& explained, Replays replays) {
       continue;
     }
     plan_rows(device, explained.log);
+    const std::uint32_t main = main_of(device, explained.log);
     for (WhatIfRow& row : device.rows) {
-      tasks.emplace_back([&row, &explained, number, main = device.memory.peak.asker.stream] {
-        replay_row(row, explained.log, number, main);
-      });
+      tasks.emplace_back(
+          [&row, &explained, number, main] { replay_row(row, explained.log, number, main); });
     }
     if (events <= kMostPackedEvents || replays == Replays::all) {
       tasks.emplace_back([&device, &explained, number] {
@@ -127,6 +132,11 @@ ExplainedFile explained_log(const std::string& file, trace::AllocationLog log,
 }
 
 }  // namespace
+
+std::string WhatIfRow::name() const {
+  return change == ProgramChange::none ? allocator
+                                       : fmt::format("{}, {}", allocator, to_string(change));
+}
 
 const WhatIfRow* ExplainedDevice::find(std::string_view allocator, ProgramChange change) const {
   const auto row = std::ranges::find_if(rows, [&](const WhatIfRow& each) {

@@ -19,6 +19,8 @@ struct WhatIfRow {
   std::optional<std::uint64_t> reserved;
   std::uint64_t waits = 0;  ///< that the allocator would have inserted between streams
   std::string failure;      ///< why there is no figure
+
+  [[nodiscard]] std::string name() const;  ///< "torch", "torch, one stream"
 };
 
 /** @brief One device of an explained file. */
