@@ -89,6 +89,8 @@ cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** ad
       return gpu->allocate_for_all(bytes);
     });
     note([&] { gpu->log().allocated_for_all(*address, bytes); });
+  } else if (gpu != nullptr && error == cudaErrorMemoryAllocation) {
+    note([&] { gpu->log().failed(bytes, std::nullopt); });
   }
   return error;
 }
@@ -113,6 +115,8 @@ cudaError_t allocate(Process& process, Function function, void** address, std::s
   if (gpu != nullptr && process.settings.what_if && error == cudaSuccess) {
     void* const block = decide_beside(real(), *gpu, *address, {.bytes = bytes}, take);
     note_allocated(*gpu, *address, block, bytes, stream);
+  } else if (gpu != nullptr && error == cudaErrorMemoryAllocation) {
+    note([&] { gpu->log().failed(bytes, gpu->known(stream)); });
   }
   return error;
 }

@@ -33,6 +33,11 @@ void GpuLog::add(const void* address, std::size_t bytes, std::optional<StreamRef
   blocks_.insert_or_assign(address, Block{block, stream});
 }
 
+void GpuLog::failed(std::size_t bytes, std::optional<StreamRef> stream) {
+  const std::uint32_t of = stream ? number(*stream) : number_for_all();
+  writer_.failed(of, bytes);
+}
+
 std::optional<StreamRef> GpuLog::stream_of(const void* address) {
   const std::lock_guard lock{mutex_};
   const auto it = blocks_.find(address);

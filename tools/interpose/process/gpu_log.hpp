@@ -26,6 +26,8 @@ class GpuLog {
   void allocated(const void* address, std::size_t bytes, StreamRef stream);
   /** @brief The memory may be used on all streams at once. */
   void allocated_for_all(const void* address, std::size_t bytes);
+  /** @brief A request that got no memory. @param stream  nothing: for all streams at once */
+  void failed(std::size_t bytes, std::optional<StreamRef> stream);
 
   /** @brief Call it before the program's free. @return the number of the block */
   std::optional<std::uint64_t> freed(const void* address, StreamRef stream);

@@ -67,6 +67,11 @@ class FailureWords {
       case FailureReason::unknown:
         break;
     }
+    if (failed_.memory.reserved && failed_.device_is_whole) {
+      return "not known; what is free in this process is not enough, and the log does not show "
+             "what "
+             "the device had free beside it";
+    }
     return "not known; the log does not show what was reserved and what the device had free";
   }
 

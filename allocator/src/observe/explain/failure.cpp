@@ -144,7 +144,8 @@ class Failure {
                                  memory.bytes(MemoryPart::waiting) +
                                  memory.bytes(MemoryPart::driver);
     if (failed_.bytes <= own + others + device_free) return FailureReason::scattered;
-    return FailureReason::outside;
+    // What of the device others had decides whether a fragmented device or they are the reason.
+    return failed_.device_is_whole ? FailureReason::unknown : FailureReason::outside;
   }
 
   const ExplainContext& context_;
