@@ -100,8 +100,8 @@ TEST_CASE("blocks of a pool that was not recorded are in no memory of the trace"
   const std::uint32_t stream = both.stream("main");
   static_cast<void>(
       both.writer->allocated({.stream = stream, .address = kTraced, .bytes = 80 * MiB}));
-  static_cast<void>(
-      both.writer->allocated({.stream = stream, .address = kTraced + 100 * MiB, .bytes = 80 * MiB}));
+  static_cast<void>(both.writer->allocated(
+      {.stream = stream, .address = kTraced + 100 * MiB, .bytes = 80 * MiB}));
   reserve_pool(both, 100 * MiB);
   const MemoryMoment peak = explain(both.log()).devices.at(0).peak;
   CHECK(bytes_of_all(peak) == 100 * MiB);
@@ -129,7 +129,8 @@ TEST_CASE("a reset of the device ends all that is reserved and all that waits") 
   CHECK(peak.bytes(MemoryPart::waiting) == 0);
 }
 
-TEST_CASE("a freed block waits only if another stream used it, and until its memory is used again") {
+TEST_CASE(
+    "a freed block waits only if another stream used it, and until its memory is used again") {
   Script script;
   const std::uint32_t main = script.stream("main"), copy = script.stream("copy");
   script.writer->reserved(0, kTraced, 100 * MiB);

@@ -73,8 +73,8 @@ class PoolProgram {
     if (end > pool_) script_.writer->reserved(0, 0, end - pool_);
     pool_ = std::max(pool_, end);
     const std::uint32_t stream = streams_[below(2)];
-    const std::uint64_t number = script_.writer->allocated(
-        {.stream = stream, .address = at, .bytes = bytes});
+    const std::uint64_t number =
+        script_.writer->allocated({.stream = stream, .address = at, .bytes = bytes});
     const auto place = std::ranges::lower_bound(live_, at, {}, &Block::address);
     live_.insert(place, {number, at, bytes, stream});
   }

@@ -33,8 +33,8 @@ std::string file_of(const ScratchFolder& scratch, Script& script) {
 void allocate(Script& script, std::uint32_t stream, std::uint64_t address, std::uint64_t bytes,
               millrace::trace::StackTable::Id site = 0) {
   script.writer->reserved(0, address, bytes);
-  static_cast<void>(
-      script.writer->allocated({.stream = stream, .address = address, .bytes = bytes, .stack = site}));
+  static_cast<void>(script.writer->allocated(
+      {.stream = stream, .address = address, .bytes = bytes, .stack = site}));
 }
 
 json explained_device(const std::string& file) {
@@ -55,8 +55,10 @@ TEST_CASE("text of a trace becomes text that a terminal does not obey") {
   CHECK(printable("f\x1b[31mred\x07") == "f\\x1b[31mred\\x07");
   CHECK(printable("tr\nain\r\t\x7f") == "tr\\x0aain\\x0d\\x09\\x7f");
   CHECK(printable("\xff\xc3") == "\\xff\\xc3");
-  CHECK(printable("\xc2\x9b" "31m") == "\\u009b31m");
-  CHECK(printable("\xe2\x80\xae" "gnp") == "\\u202egnp");
+  CHECK(printable("\xc2\x9b"
+                  "31m") == "\\u009b31m");
+  CHECK(printable("\xe2\x80\xae"
+                  "gnp") == "\\u202egnp");
 }
 
 TEST_CASE("names of a hostile trace stay within their cells") {
@@ -64,14 +66,16 @@ TEST_CASE("names of a hostile trace stay within their cells") {
   Script script;
   script.writer->device(0, std::uint64_t{1} << 34, "GPU");
   const std::uint32_t main = script.stream("ma\x1b]0;title\x07in"), copy = script.stream("c\nopy");
-  const auto site = script.writer->stack(
-      0, script.writer->frame({"tr\nain.py", "f\x1b[31mred\x07\xff", 7}));
+  const auto site =
+      script.writer->stack(0, script.writer->frame({"tr\nain.py", "f\x1b[31mred\x07\xff", 7}));
   allocate(script, main, kTraced, 30 * MiB, site);
   allocate(script, copy, 2 * kTraced, 50 * MiB, site);
   const std::string file = file_of(scratch, script);
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"explain", file}, {"explain", "--wide", file},
-        {"explain", file, "--against", file}, {"replay", file}, {"replay", "--what-if", file}}) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"explain", file},
+                                                    {"explain", "--wide", file},
+                                                    {"explain", file, "--against", file},
+                                                    {"replay", file},
+                                                    {"replay", "--what-if", file}}) {
     const ProgramRun run = run_program(arguments);
     CAPTURE(arguments, run.err);
     REQUIRE(run.exit_code == 0);
@@ -79,7 +83,8 @@ TEST_CASE("names of a hostile trace stay within their cells") {
     CHECK_THAT(run.out, !ContainsSubstring("\xff"));
     CHECK_THAT(run.out, !ContainsSubstring("\nain.py") && !ContainsSubstring("\nopy"));
   }
-  CHECK_THAT(run_program({"explain", "--wide", file}).out, ContainsSubstring("f\\x1b[31mred\\x07\\xff"));
+  CHECK_THAT(run_program({"explain", "--wide", file}).out,
+             ContainsSubstring("f\\x1b[31mred\\x07\\xff"));
 }
 
 TEST_CASE("streams that a recording names are named once") {
@@ -94,11 +99,11 @@ TEST_CASE("streams that a recording names are named once") {
   const std::string out = run_program({"explain", file}).out;
   CHECK_THAT(out, !ContainsSubstring("stream stream") && !ContainsSubstring("stream default"));
   CHECK_THAT(out, ContainsSubstring("by cudaMalloc"));
-  const auto page =
-      millrace::cli::page_data_of(millrace::cli::explain_file(file, millrace::cli::Replays::none), nullptr);
+  const auto page = millrace::cli::page_data_of(
+      millrace::cli::explain_file(file, millrace::cli::Replays::none), nullptr);
   std::vector<std::string> names;
   for (const auto& stream : page.runs.at(0).streams) names.push_back(stream.name);
-  CHECK(names == std::vector<std::string>{"default", "3", "copy", "cudaMalloc"});
+  CHECK(names == std::vector<std::string>{"default", "stream 3", "copy", "cudaMalloc"});
 }
 
 TEST_CASE("a request that failed in a trace is named, with the reason") {
@@ -127,7 +132,7 @@ TEST_CASE("a request that failed in a trace is named, with the reason") {
                  ContainsSubstring("belongs to the stream copy"));
   CHECK(failure_of(explained(2048 * MiB)).at("reason") == "beyond device");
   CHECK(failure_of(explained(1000 * MiB)).at("reason") == "live");
-  CHECK(failure_of(explained(310 * MiB)).at("reason") == "outside");
+  CHECK(failure_of(explained(310 * MiB)).at("reason") == "unknown");  // others may use the device
 }
 
 TEST_CASE("events of a trace have the numbers that its page counts") {
@@ -238,10 +243,47 @@ TEST_CASE("changes of every size have a unit in which they are not 0") {
     script.writer.reset();
     return scratch.write(name, script.sink.text).string();
   };
-  const std::string out = run_program({"explain", trace("after", MiB, 512), "--against",
-                                       trace("before", 512, MiB)})
-                              .out;
+  const std::string out =
+      run_program({"explain", trace("after", MiB, 512), "--against", trace("before", 512, MiB)})
+          .out;
   const std::string changes = out.substr(out.find("from "));
   CHECK_THAT(changes, !ContainsSubstring("+0.00") && !ContainsSubstring("0.00 GiB"));
   CHECK_THAT(changes, !ContainsSubstring(" -") && ContainsSubstring("−1023.50 KiB"));
+}
+
+TEST_CASE("the page of a trace says why a stream could use what another one had") {
+  using namespace millrace::cli;
+  const ScratchFolder scratch;
+  Script script;
+  const std::uint32_t main = script.stream("main"), copy = script.stream("copy");
+  script.writer->reserved(0, kTraced, 60 * MiB);
+  const auto block = [&](std::uint32_t stream, std::uint64_t at) {
+    return script.writer->allocated(
+        {.stream = stream, .address = kTraced + at * MiB, .bytes = 10 * MiB});
+  };
+  std::vector<std::uint64_t> blocks;
+  for (std::uint64_t i = 0; i < 5; ++i) blocks.push_back(block(main, 10 * i));
+  for (std::size_t i = 0; i < 3; ++i) script.writer->freed(blocks[i], main);
+  script.writer->marked(main, 1);
+  script.writer->freed(blocks[3], main);
+  script.writer->freed(blocks[4], main);
+  static_cast<void>(block(main, 0));
+  script.writer->waited(copy, main, 1);
+  block(copy, 10);  // after the marker
+  block(copy, 30);  // freed after it
+  script.writer->completed(blocks[2]);
+  block(copy, 20);
+  script.writer->passed_stream(main);
+  block(copy, 40);
+  const PageRun run =
+      page_data_of(explain_file(file_of(scratch, script), Replays::none), nullptr).runs.at(0);
+  std::vector<PageReuse> found;
+  for (std::size_t i = 5; i < run.blocks.size(); ++i) found.push_back(run.blocks[i].reuse);
+  CHECK(found == std::vector<PageReuse>{PageReuse::same_stream, PageReuse::ordered,
+                                        PageReuse::unknown, PageReuse::completed,
+                                        PageReuse::completed});
+  REQUIRE(run.arrows.size() == 1);
+  CHECK(run.arrows[0].from_stream == main);
+  CHECK(run.arrows[0].to_stream == copy);
+  CHECK(run.arrows[0].from <= run.arrows[0].to);
 }

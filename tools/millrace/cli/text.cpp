@@ -85,13 +85,12 @@ std::string pad(std::string_view text, std::size_t width, Align align) {
   return align == Align::left ? std::string{text} + blanks : blanks + std::string{text};
 }
 
-std::string wrap(std::string_view any_text, std::size_t width, std::size_t indent) {
-  const std::string text = printable(any_text);
+std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
   std::string result;
   std::size_t column = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string_view word = std::string_view{text}.substr(begin, end - begin);
+    const std::string_view word = text.substr(begin, end - begin);
     if (column > indent && column + 1 + width_of(word) > width) {
       result += '\n' + std::string(indent, ' ');
       column = indent;

@@ -26,8 +26,8 @@ class Painter {
  * @brief Text that a terminal shows and does not obey: names in a trace may be any bytes.
  *
  * Control characters, those that change the direction of text, and bytes that are not UTF-8 become
- * their codes: `\x1b`, `\u202e`, `\xff`. All functions for text in this file do this with names;
- * call it for a name that goes to the terminal otherwise.
+ * their codes: `\x1b`, `\u202e`, `\xff`. Cells of tables are printable; call it for a name that
+ * goes to the terminal otherwise.
  */
 [[nodiscard]] std::string printable(std::string_view text);
 

@@ -34,6 +34,9 @@ ProgramAdvice program_advice(ProgramChange change) {
       return {"give each side stream fixed buffers that it uses in turn (copy strategy ring)",
               "the buffers are never free for other streams, and sizes that grow need headroom",
               MemoryPart::stream};
+    case ProgramChange::handed_over:
+      return {"hand blocks of side streams to the main stream where it waits for them (transfer)",
+              "the allocator needs a call for it, as Millrace's has", MemoryPart::stream};
     case ProgramChange::no_recorded_uses:
       return {
           "hold blocks until the other stream is done with them, instead of recording its uses "
@@ -75,6 +78,7 @@ class Adviser {
 
   void add(const WhatIfRow& row) {
     if (!row.reserved || !baseline_ || *row.reserved >= *baseline_) return;
+    if (row.allocator == kDriverLeast) return;  // a lower bound shows no saving
     const std::string allocator = allocator_advice(row.allocator);
     const ProgramAdvice program = program_advice(row.change);
     const bool changes_program = row.change != ProgramChange::none;
@@ -96,6 +100,8 @@ class Adviser {
   /** "" if the recorded program has such an allocator, or one that reserved as much. */
   [[nodiscard]] std::string allocator_advice(std::string_view allocator) const {
     const bool millrace = allocator == "millrace";
+    if (allocator == kDriverMost)
+      return peak_.unplaced != 0 ? "" : "use the driver's pool (cudaMallocAsync)";
     if (of_torch_)
       return millrace ? "run it on Millrace's allocator (python -m millrace.torch)" : "";
     if (millrace && log_.snapshot) return "";  // no other writes snapshots and passes memory on

@@ -12,6 +12,11 @@
 
 namespace millrace::cli {
 
+/// Allocators of rows that only a trace of Millrace's has: bounds of the driver's pool, as all work
+/// may be complete at once, or none before a call of the program waits for it.
+inline constexpr const char* kDriverLeast = "driver, at least";
+inline constexpr const char* kDriverMost = "driver, at most";
+
 /** @brief What an allocator would have reserved for the requests of a log. */
 struct WhatIfRow {
   std::string allocator;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "explain/page_blocks.hpp"
+#include "explain/page_order.hpp"
 #include "explain/page_segments.hpp"
 #include "explain/sentences.hpp"
 #include "explain/words.hpp"
@@ -41,6 +42,7 @@ class RunMaker {
     run_.blocks = page_blocks_of(log_, file_.explanation, stacks_);
     run_.segments = page_segments_of(log_, file_.explanation, expandable);
     for (const ExplainedDevice& device : file_.devices) add_device(device);
+    add_arrows();
     add_annotations();
     return std::move(run_);
   }
@@ -164,6 +166,25 @@ class RunMaker {
                          .bytes = device.memory.most_live,
                          .note = "nothing can hold the requests in less"});
     run_.tables.push_back(std::move(rows));
+  }
+
+  // From what the mark covers to what the waiting stream did next.
+  void add_arrows() {
+    if (log_.order.empty() || log_.events.empty()) return;
+    PageOrder order{log_};
+    order.advance(log_.events.size());
+    const auto place = [&](const trace::LoggedOrder& step) {
+      const std::uint64_t last = log_.events.size() - 1;
+      return at(static_cast<std::size_t>(std::min<std::uint64_t>(step.before, last)));
+    };
+    for (const PageOrder::Wait& wait : order.waits()) {
+      const trace::LoggedOrder &mark = log_.order[wait.mark], &waits = log_.order[wait.wait];
+      if (mark.stream == waits.stream) continue;
+      run_.arrows.push_back({.from_stream = mark.stream,
+                             .to_stream = waits.stream,
+                             .from = place(mark),
+                             .to = place(waits)});
+    }
   }
 
   // Ranges with one name may be nested; each end closes the latest begin.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
+
+#include "explain/page_order.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -52,14 +55,19 @@ class BlockMaker {
       : log_(log),
         explanation_(explanation),
         blocks_(log.blocks.size()),
-        complete_(log.blocks.size()) {}
+        complete_(log.blocks.size()) {
+    if (log.format == trace::TraceFormat::millrace) order_.emplace(log);
+  }
 
   std::vector<PageBlock> run(const std::vector<std::uint32_t>& stacks) {
     for (std::uint32_t i = 0; i < blocks_.size(); ++i) {
       describe(i, stacks);
       if (log_.blocks[i].live_at_start && log_.has_addresses()) (void)use(i);
     }
-    for (std::uint32_t i = 0; i < log_.events.size(); ++i) apply(log_.events[i], i);
+    for (std::uint32_t i = 0; i < log_.events.size(); ++i) {
+      if (order_) order_->advance(i);
+      apply(log_.events[i], i);
+    }
     return std::move(blocks_);
   }
 
@@ -93,9 +101,11 @@ class BlockMaker {
         return;
       case EventKind::free_requested:
         blocks_[event.block].freed = now;
+        if (order_) order_->freed(event);
         return;
       case EventKind::free_completed:
         complete_[event.block] = true;
+        if (order_) order_->completed(event.block);
         return;
       case EventKind::segment_alloc:
       case EventKind::segment_map:
@@ -120,12 +130,15 @@ class BlockMaker {
       if (is_fresh(block)) block.reuse = PageReuse::fresh;
       return;
     }
+    if (order_) {
+      block.reuse = order_->reuse(previous, block.stream);
+      return;
+    }
     // A snapshot has the completion of each free: one that follows at once waited for no stream.
     const PageBlock& before = blocks_[previous];
     const bool at_once = log_.snapshot && before.freed != kUnknown && before.ready != kUnknown &&
                          before.ready <= before.freed + 1;
-    const bool stays = before.stream == block.stream && before.ready == before.freed;
-    if (complete_[previous] && !at_once && !stays) {
+    if (complete_[previous] && !at_once) {
       block.reuse = PageReuse::completed;
     } else if (before.stream == block.stream) {
       block.reuse = PageReuse::same_stream;
@@ -143,6 +156,7 @@ class BlockMaker {
   const trace::AllocationLog& log_;
   const Explanation& explanation_;
   std::vector<PageBlock> blocks_;
+  std::optional<PageOrder> order_;            // of a trace of Millrace's
   std::vector<bool> complete_;                // by block: all its work was known to be complete
   std::map<std::uint32_t, LastUsers> users_;  // by device
   std::map<std::uint32_t, std::map<std::uint64_t, std::uint64_t>> fresh_;  // segments, by device

@@ -28,7 +28,7 @@ std::size_t width_for(const ExplainText& options) {
 }
 
 std::string sentence(const std::string& text, std::size_t width, std::size_t indent = 0) {
-  return std::string(indent, ' ') + wrap(text, width - indent, indent + 2) + '\n';
+  return std::string(indent, ' ') + wrap(printable(text), width - indent, indent + 2) + '\n';
 }
 
 TextTable::Cell cell(std::string text, Look look = Look::plain) { return {std::move(text), look}; }
@@ -161,15 +161,22 @@ class DeviceText {
     const std::vector<MemoryShare> rows = merged(file_, peak_.shares, counts);
     if (rows.empty()) return;
     const bool live = counts == is_live;
-    List table{{title, "size", live ? "blocks" : "ranges", live ? "stream" : "what",
-                live ? "lives" : "usable"}};
+    std::vector<std::string> titles{title, "size", live ? "blocks" : "ranges",
+                                    live ? "stream" : "what"};
+    if (wide_) titles.emplace_back("since");
+    titles.emplace_back(live ? "lives" : "usable");
+    List table{std::move(titles)};
     const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kHolders);
     for (std::size_t i = 0; i < shown; ++i) {
       const MemoryShare& row = rows[i];
-      table.add_row({cell(file_.site(row)), cell(size_in_words(row.bytes)),
-                     cell(fmt::format("{}", row.blocks)),
-                     cell(live ? short_stream(file_.explanation, row.stream) : to_string(row.part)),
-                     cell(usable(file_.log, row))});
+      std::vector<TextTable::Cell> cells{
+          cell(file_.site(row)), cell(size_in_words(row.bytes)),
+          cell(fmt::format("{}", row.blocks)),
+          cell(live ? short_stream(file_.explanation, row.stream) : to_string(row.part))};
+      // Live blocks since the first was allocated, and all of the others since the last was freed.
+      if (wide_) cells.push_back(cell(since(row)));
+      cells.push_back(cell(usable(file_.log, row)));
+      table.add_row(std::move(cells));
     }
     std::uint64_t others = 0;
     for (std::size_t i = shown; i < rows.size(); ++i) others += rows[i].bytes;
@@ -178,6 +185,11 @@ class DeviceText {
                      cell(size_in_words(others))});
     }
     text_ += '\n' + table.render(paint_, width_);
+  }
+
+  [[nodiscard]] std::string since(const MemoryShare& row) const {
+    if (row.part == MemoryPart::driver) return "not known";
+    return event_name(file_.log, is_live(row.part) ? row.first : row.last);
   }
 
   void add_rows() {

@@ -100,7 +100,8 @@ std::string pool_name(const trace::TorchPool& pool) {
 std::string short_stream(const Explanation& explanation, std::uint32_t stream) {
   std::string name = stream_names(explanation, false)[stream];
   constexpr std::string_view before = "stream ", after = " stream";
-  if (name.starts_with(before)) return name.substr(before.size());
+  const bool is_number = name.find_first_not_of("0123456789", before.size()) == std::string::npos;
+  if (name.starts_with(before) && !is_number) return name.substr(before.size());
   if (name.ends_with(after)) return name.substr(0, name.size() - after.size());
   return name;
 }

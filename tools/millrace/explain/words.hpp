@@ -45,7 +45,8 @@ class SizeUnit {
 /** @brief "the pool (0, 1)", as PyTorch numbers it; "the default pool". */
 [[nodiscard]] std::string pool_name(const trace::TorchPool& pool);
 
-/** @brief The name of a stream in a column: "copy", "3", "default", "0x7f12a0". */
+/** @brief The name of a stream in a column: "copy", "stream 3", "default",
+ *         "0x7f12a0". */
 [[nodiscard]] std::string short_stream(const Explanation& explanation, std::uint32_t stream);
 
 /** @brief "event 12", "line 12" for a CSV file; "the beginning" for none. */

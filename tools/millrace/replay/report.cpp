@@ -195,7 +195,7 @@ std::string memory_text(const ReplayMemory& memory, bool snapshot) {
 /** A sentence below the table. */
 std::string sentence(const std::string& text) {
   constexpr std::size_t indent = 2;
-  return std::string(indent, ' ') + wrap(text, page_width() - indent, 2 * indent) + '\n';
+  return std::string(indent, ' ') + wrap(printable(text), page_width() - indent, 2 * indent) + '\n';
 }
 
 /** What each row starts with. */

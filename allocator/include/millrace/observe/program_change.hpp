@@ -19,6 +19,9 @@ enum class ProgramChange : std::uint8_t {
   ring,
   /// No use on another stream is recorded: the program holds a block until that use is complete.
   no_recorded_uses,
+  /// Blocks of side streams are handed to the main stream (`Allocator::transfer`) where it first
+  /// waits for their stream. Only a trace of Millrace's has these waits.
+  handed_over,
 };
 
 [[nodiscard]] const char* to_string(ProgramChange change) noexcept;  ///< "none", "one stream", ...

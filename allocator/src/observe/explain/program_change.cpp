@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "observe/explain/block_times.hpp"
+#include "observe/replay/strategy_log.hpp"
 
 namespace millrace {
 
@@ -90,6 +91,8 @@ const char* to_string(ProgramChange change) noexcept {
       return "ring";
     case ProgramChange::no_recorded_uses:
       return "no recorded uses";
+    case ProgramChange::handed_over:
+      return "handed over";
   }
   return "?";
 }
@@ -122,6 +125,12 @@ std::optional<std::uint32_t> main_stream(const AllocationLog& log, std::uint32_t
 
 AllocationLog changed(const AllocationLog& log, std::uint32_t device, ProgramChange change,
                       std::uint32_t main) {
+  if (change == ProgramChange::handed_over) {
+    const KnownCompletions known{log, device};
+    return StrategyLog{
+        log, known, {.stream = {}, .to = main, .stack = {}}, WhatIfStrategy::transfer}
+        .log();
+  }
   AllocationLog result = beginning(log);
   std::vector<std::uint32_t> renamed(log.blocks.size(), LogEvent::kNoBlock);
   // A trace of Millrace's has the order of streams, in which frees are usable without uses, too.
@@ -207,6 +216,11 @@ std::vector<ProgramChange> possible_changes(const AllocationLog& log, std::uint3
     changes.push_back(ProgramChange::ring);
   }
   if (has_late_frees(log, device)) changes.push_back(ProgramChange::no_recorded_uses);
+  const bool main_waits = std::ranges::any_of(log.order, [&](const trace::LoggedOrder& step) {
+    return step.kind == trace::OrderKind::waited && step.stream == main;
+  });
+  if (main_waits && has_side_streams(log, device, main))
+    changes.push_back(ProgramChange::handed_over);
   return changes;
 }
 

@@ -88,7 +88,7 @@ std::string Sites::name_of(const ExplainedSite& site, bool with_line) const {
     case SiteKind::unused:
       return "not used since its segment was acquired";
     case SiteKind::driver:
-      return "in the driver's pool, at addresses not known";
+      return "the driver's pool";
     case SiteKind::unknown:
       break;
   }
