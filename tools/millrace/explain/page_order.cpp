@@ -99,8 +99,8 @@ PageReuse PageOrder::reuse(std::uint32_t block, std::uint32_t stream) const {
     if (done_[user] >= freed_at_[block]) return;
     complete = false;
     const std::shared_ptr<const Frontier>& frontier = frontier_[stream];
-    const bool is_after = frontier && frontier->contains(user) &&
-                          frontier->at(user) >= freed_at_[block];
+    const bool is_after =
+        frontier && frontier->contains(user) && frontier->at(user) >= freed_at_[block];
     ordered = ordered && is_after;
   };
   look(log_.blocks[block].stream);

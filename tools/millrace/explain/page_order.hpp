@@ -54,13 +54,13 @@ class PageOrder {
 
   const trace::AllocationLog& log_;
   std::size_t next_ = 0;
-  std::uint64_t position_ = 0;  // steps and events together
-  std::size_t entries_ = 0;     // of all frontiers
+  std::uint64_t position_ = 0;                             // steps and events together
+  std::size_t entries_ = 0;                                // of all frontiers
   std::vector<std::map<std::uint64_t, Mark>> marks_;       // by stream and marker
   std::vector<std::shared_ptr<const Frontier>> frontier_;  // by stream
-  std::vector<std::uint64_t> done_;  // by stream: all its work before this position is complete
-  std::vector<bool> complete_;       // by block: all its work is known to be complete
-  std::vector<std::uint64_t> freed_at_;                    // by block
+  std::vector<std::uint64_t> done_;      // by stream: all its work before this position is complete
+  std::vector<bool> complete_;           // by block: all its work is known to be complete
+  std::vector<std::uint64_t> freed_at_;  // by block
   std::map<std::uint32_t, std::set<std::uint32_t>> uses_;  // by block: other streams that used it
   std::vector<Wait> waits_;
 };
