@@ -143,7 +143,7 @@ class Recorder:
         hooks.register_callback_for_device_synchronization(self._guarded(lambda: self._writer.passed_device(0)))
         torch._C._activate_gpu_trace()
         properties = torch.cuda.get_device_properties(0)  # not before: PyTorch's allocator would be made
-        self._writer.device(0, properties.total_memory, properties.name)
+        self._writer.device(0, properties.total_memory, properties.name, addresses_are_made_up=True)
 
     def finish(self):
         torch.cuda.synchronize()

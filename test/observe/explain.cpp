@@ -111,7 +111,8 @@ TEST_CASE("moving forward from the start of a trace ends in the snapshot, block 
     std::vector<std::uint64_t> ends;
     const auto devices = millrace::devices_of(log);
     if (devices.empty()) return;
-    MemoryMap map{log, devices[0], streams, ends};
+    const BlockTimes times{log};
+    MemoryMap map{log, devices[0], times, streams, ends};
     for (const std::uint32_t i : devices[0].events) map.apply(log.events[i]);
     std::uint64_t reserved = 0;
     for (const TorchSegment& segment : program.segments()) {

@@ -15,7 +15,7 @@ class TraceRecorder {
  public:
   TraceRecorder(const AllocationTrace& trace, const RecordedMemory& memory, trace::TraceSink& sink)
       : trace_(trace), memory_(memory), writer_(sink, [this] { return now_; }) {
-    writer_.device(memory.device, memory.bytes, memory.name);
+    writer_.device(memory.device, memory.bytes, memory.name, {.times_are_positions = true});
   }
 
   void run() {

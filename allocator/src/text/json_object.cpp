@@ -9,7 +9,7 @@
 
 #include "millrace/memory/byte_size.hpp"
 #include "millrace/text/nearest.hpp"
-#include "text/utf8.hpp"
+#include "millrace/text/utf8.hpp"
 
 namespace millrace::text {
 

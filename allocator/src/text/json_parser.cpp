@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "text/utf8.hpp"
+#include "millrace/text/utf8.hpp"
 
 namespace millrace::text {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/utf8.hpp"
+#include "millrace/text/utf8.hpp"
 
 namespace millrace::text {
 

@@ -19,6 +19,7 @@
 #include "cli/help.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/suggestions.hpp"
+#include "cli/text.hpp"
 #include "commands.hpp"
 #include "millrace/config.hpp"
 #include "millrace/streamer/sink.hpp"
@@ -34,7 +35,7 @@ void log_to_stderr() {
 }
 
 std::string one_line(std::string_view text) {
-  std::string line{text.substr(0, text.find('\n'))};
+  std::string line = printable(text.substr(0, text.find('\n')));
   constexpr std::size_t most = 400;
   if (line.size() > most) line = line.substr(0, most - 3) + "...";
   return line;

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "millrace/text/utf8.hpp"
+
 namespace millrace::cli {
 namespace {
 
@@ -29,7 +31,44 @@ fmt::text_style style(Look look) {
   return {};
 }
 
+/** The code point of a character; its bytes are well-formed. */
+std::uint32_t code_point(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character.front());
+  if (character.size() == 1) return first;
+  std::uint32_t value = first & (0xffU >> (character.size() + 1));
+  for (const char byte : character.substr(1))
+    value = value << 6 | (static_cast<unsigned char>(byte) & 0x3fU);
+  return value;
+}
+
+/** Control characters, breaks of lines, and marks of direction. */
+bool is_obeyed(std::uint32_t point) {
+  const bool control = point < 0x20 || (point >= 0x7f && point < 0xa0);
+  const bool breaks = point == 0x2028 || point == 0x2029;
+  const bool directs = point == 0x200e || point == 0x200f || point == 0x61c ||
+                       (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+  return control || breaks || directs;
+}
+
 }  // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = text::utf8_length(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0) {
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
+    } else if (const std::uint32_t point = code_point(character); !is_obeyed(point)) {
+      shown += character;
+    } else {
+      shown += point < 0x80 ? fmt::format("\\x{:02x}", point) : fmt::format("\\u{:04x}", point);
+    }
+    text.remove_prefix(character.size());
+  }
+  return shown;
+}
 
 std::string Painter::operator()(std::string_view text, Look look) const {
   if (!colours_ || look == Look::plain) return std::string{text};
@@ -66,13 +105,18 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
   return result;
 }
 
-void TextTable::add_row(std::vector<Cell> cells) { rows_.push_back({std::move(cells), false}); }
+void TextTable::add_row(std::vector<Cell> cells) {
+  for (Cell& cell : cells) cell.text = printable(cell.text);
+  rows_.push_back({std::move(cells), false});
+}
 
 void TextTable::add_line(std::string text, Look look) {
-  rows_.push_back({{{std::move(text), look}}, true});
+  rows_.push_back({{{printable(text), look}}, true});
 }
 
 void TextTable::add_line(Cell first, Cell rest) {
+  first.text = printable(first.text);
+  rest.text = printable(rest.text);
   rows_.push_back({{std::move(first), std::move(rest)}, true});
 }
 

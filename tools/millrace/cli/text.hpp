@@ -22,6 +22,15 @@ class Painter {
   bool colours_;
 };
 
+/**
+ * @brief Text that a terminal shows and does not obey: names in a trace may be any bytes.
+ *
+ * Control characters, those that change the direction of text, and bytes that are not UTF-8 become
+ * their codes: `\x1b`, `\u202e`, `\xff`. Cells of tables are printable; call it for a name that
+ * goes to the terminal otherwise.
+ */
+[[nodiscard]] std::string printable(std::string_view text);
+
 /** @brief The number of columns that a terminal needs for this UTF-8 text without wide characters.
  */
 [[nodiscard]] std::size_t width_of(std::string_view text);

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <functional>
+#include <string_view>
 #include <utility>
 
 #include "explain/explained.hpp"
@@ -13,12 +14,36 @@ namespace {
 
 constexpr std::uint64_t kLeastBytes = std::uint64_t{2} << 20;  // worth telling, and 1%
 
-bool uses_expandable_segments(const trace::AllocationLog& log) {
-  return log.snapshot && (log.snapshot->settings.expandable_segments ||
-                          std::ranges::any_of(log.blocks, &trace::LoggedBlock::expandable) ||
-                          std::ranges::any_of(log.events, [](const trace::LogEvent& event) {
-                            return event.kind == trace::EventKind::segment_map;
-                          }));
+/** What a row changes in the program. */
+struct ProgramAdvice {
+  const char* change = "";
+  const char* cost = "";
+  MemoryPart saved = MemoryPart::stream;  ///< without a replay, no more than this
+};
+
+ProgramAdvice program_advice(ProgramChange change) {
+  switch (change) {
+    case ProgramChange::none:
+      break;
+    case ProgramChange::one_stream:
+      return {
+          "allocate on the main stream what side streams write, too (copy strategy in-place)",
+          "a side stream waits for the main stream before it writes, so less of its work overlaps",
+          MemoryPart::stream};
+    case ProgramChange::ring:
+      return {"give each side stream fixed buffers that it uses in turn (copy strategy ring)",
+              "the buffers are never free for other streams, and sizes that grow need headroom",
+              MemoryPart::stream};
+    case ProgramChange::handed_over:
+      return {"hand blocks of side streams to the main stream where it waits for them (transfer)",
+              "the allocator needs a call for it, as Millrace's has", MemoryPart::stream};
+    case ProgramChange::no_recorded_uses:
+      return {
+          "hold blocks until the other stream is done with them, instead of recording its uses "
+          "(record_stream)",
+          "the program has to keep the references and wait for an event", MemoryPart::waiting};
+  }
+  return {};
 }
 
 /** Finds changes for one device. */
@@ -28,123 +53,133 @@ class Adviser {
       : log_(file.log),
         device_(device),
         peak_(device.memory.peak),
-        expandable_(uses_expandable_segments(log_)) {}
+        of_torch_(is_of_torch(file, device)),
+        baseline_(baseline(file, device)),
+        least_(std::max(kLeastBytes, peak_.reserved.value_or(device.memory.most_live) / 100)) {}
 
   std::vector<Advice> run() {
-    use_millrace();
-    if (is_torch()) {
-      use_one_stream();
-      use_fixed_buffers();
-      hold_references();
-    }
-    use_expandable_segments();
-    share_pools();
-    round_less();
-    const std::uint64_t all = peak_.reserved.value_or(device_.memory.most_live);
-    const std::uint64_t least = std::max(kLeastBytes, all / 100);
-    std::erase_if(found_, [&](const Advice& advice) { return advice.saves < least; });
-    // What a replay shows comes before what may be.
-    std::ranges::stable_sort(found_, [](const Advice& a, const Advice& b) {
-      return std::pair{!a.at_most, a.saves} > std::pair{!b.at_most, b.saves};
-    });
-    return std::move(found_);
+    for (const WhatIfRow& row : device_.rows) add(row);
+    std::vector<Advice> all = sorted(std::move(singles_));
+    const std::vector<Advice> pairs = sorted(std::move(pairs_));
+    const bool takes_two =
+        !pairs.empty() && (all.empty() || pairs.front().saves >= all.front().saves + least_);
+    if (takes_two) all.insert(all.begin(), pairs.front());
+    add_bounds();
+    for (Advice& bound : sorted(std::move(bounds_))) all.push_back(std::move(bound));
+    return all;
   }
 
  private:
-  /** What the recorded program reserves, as the replays are compared with it. */
-  [[nodiscard]] std::optional<std::uint64_t> now() const {
-    if (!is_torch()) return std::nullopt;    // the allocator that wrote the log is not known
-    if (expandable_) return peak_.reserved;  // no replay has expandable segments
-    const WhatIfRow* const row = device_.find("torch", ProgramChange::none);
-    return row == nullptr ? std::nullopt : row->reserved;
+  [[nodiscard]] std::vector<Advice> sorted(std::vector<Advice> found) const {
+    std::erase_if(found, [&](const Advice& advice) { return advice.saves < least_; });
+    std::ranges::stable_sort(found, std::greater{}, &Advice::saves);
+    return found;
   }
 
-  [[nodiscard]] std::uint64_t saved_by(const WhatIfRow* row) const {
-    const auto reserved = now();
-    return row == nullptr || !reserved || *row->reserved >= *reserved ? 0
-                                                                      : *reserved - *row->reserved;
+  void add(const WhatIfRow& row) {
+    if (!row.reserved || !baseline_ || *row.reserved >= *baseline_) return;
+    if (row.allocator == kDriverLeast) return;  // a lower bound shows no saving
+    const std::string allocator = allocator_advice(row.allocator);
+    const ProgramAdvice program = program_advice(row.change);
+    const bool changes_program = row.change != ProgramChange::none;
+    if (allocator.empty() && !changes_program) return;
+    Advice advice{
+        .change = allocator, .cost = {}, .row = row.name(), .saves = *baseline_ - *row.reserved};
+    if (!allocator.empty() && row.waits != 0) {
+      advice.cost = fmt::format("it makes a stream wait for another {} times", row.waits);
+    } else if (!changes_program) {
+      advice.cost = "no stream waits for another because of it";
+    }
+    if (changes_program) {
+      advice.change += (allocator.empty() ? "" : ", and ") + std::string{program.change};
+      advice.cost += (advice.cost.empty() ? "" : "; ") + std::string{program.cost};
+    }
+    (changes_program && !allocator.empty() ? pairs_ : singles_).push_back(std::move(advice));
   }
 
-  [[nodiscard]] bool is_torch() const { return log_.snapshot.has_value(); }
-
-  void add(std::string change, std::string cost, std::uint64_t saves, bool at_most = false) {
-    found_.push_back({std::move(change), std::move(cost), saves, at_most});
+  /** "" if the recorded program has such an allocator, or one that reserved as much. */
+  [[nodiscard]] std::string allocator_advice(std::string_view allocator) const {
+    const bool millrace = allocator == "millrace";
+    if (allocator == kDriverMost)
+      return peak_.unplaced != 0 ? "" : "use the driver's pool (cudaMallocAsync)";
+    if (of_torch_)
+      return millrace ? "run it on Millrace's allocator (python -m millrace.torch)" : "";
+    if (millrace && log_.snapshot) return "";  // no other writes snapshots and passes memory on
+    const WhatIfRow* const plain = device_.find(allocator, ProgramChange::none);
+    if (plain != nullptr && peak_.reserved) {
+      const std::uint64_t more = std::max(*plain->reserved, *peak_.reserved);
+      const std::uint64_t less = std::min(*plain->reserved, *peak_.reserved);
+      if (more - less < least_) return "";
+    }
+    return millrace ? "run it on Millrace's allocator (millrace run)"
+                    : "run it on an allocator that decides as PyTorch's does";
   }
 
-  void use_millrace() {
-    const WhatIfRow* const row = device_.find("millrace", ProgramChange::none);
-    if (row == nullptr) return;
-    const std::string cost =
-        row->waits == 0 ? "no stream waits for another because of it"
-                        : fmt::format("it makes a stream wait for another {} times", row->waits);
-    add("run it on Millrace's allocator (python -m millrace.torch)", cost, saved_by(row));
+  void add_bound(std::string change, std::string cost, MemoryPart part) {
+    bounds_.push_back({.change = std::move(change),
+                       .cost = std::move(cost),
+                       .row = {},
+                       .saves = peak_.bytes(part),
+                       .at_most = true});
   }
 
-  // PyTorch's own decisions with another program. Without a replay of them, what is there to save.
-  void add_program_change(std::string change, std::string cost, ProgramChange which,
-                          MemoryPart part) {
-    const WhatIfRow* const row = device_.find("torch", which);
-    const bool replayed = row != nullptr && !expandable_;
-    add(std::move(change), std::move(cost), replayed ? saved_by(row) : peak_.bytes(part),
-        !replayed);
-  }
-
-  void use_one_stream() {
-    add_program_change(
-        "allocate on the main stream what side streams write, too (copy strategy in-place)",
-        "a side stream waits for the main stream before it writes, so less of its work overlaps",
-        ProgramChange::one_stream, MemoryPart::stream);
-  }
-
-  void use_fixed_buffers() {
-    if (device_.find("torch", ProgramChange::ring) == nullptr) return;
-    add_program_change(
-        "give each side stream fixed buffers that it uses in turn (copy strategy ring)",
-        "the buffers are never free for other streams, and sizes that grow need headroom",
-        ProgramChange::ring, MemoryPart::stream);
-  }
-
-  void hold_references() {
-    add_program_change(
-        "hold tensors until the other stream is done with them, instead of record_stream",
-        "the program has to keep the references and wait for an event",
-        ProgramChange::no_recorded_uses, MemoryPart::waiting);
-  }
-
-  void use_expandable_segments() {
-    if (!is_torch()) return;
-    if (expandable_) return;
-    add("set PYTORCH_ALLOC_CONF=expandable_segments:True",
-        "not with memory that is shared between processes, and it does not help between streams",
-        peak_.bytes(MemoryPart::hard), true);
-  }
-
-  void share_pools() {
-    add("let CUDA graphs and MemPools share one pool, captured on one stream",
-        "graphs of one pool may not run at the same time", peak_.bytes(MemoryPart::pool), true);
-  }
-
-  void round_less() {
-    if (!is_torch()) return;
+  // What no replay has, and without replays what there is to save.
+  void add_bounds() {
+    add_bound("let CUDA graphs and MemPools share one pool, captured on one stream",
+              "graphs of one pool may not run at the same time", MemoryPart::pool);
+    if (!of_torch_) return;
+    if (device_.rows.empty()) {
+      for (const ProgramChange change :
+           {ProgramChange::one_stream, ProgramChange::no_recorded_uses}) {
+        const ProgramAdvice advice = program_advice(change);
+        add_bound(advice.change, advice.cost, advice.saved);
+      }
+    }
+    if (!uses_expandable_segments(log_)) {
+      add_bound(
+          "set PYTORCH_ALLOC_CONF=expandable_segments:True",
+          "not with memory that is shared between processes, and it does not help between streams",
+          MemoryPart::hard);
+    }
     const auto& divisions = log_.snapshot->settings.roundup_power2_divisions;
-    const bool rounds =
-        std::ranges::any_of(divisions, [](std::uint64_t steps) { return steps > 1; });
-    if (!rounds) return;
-    add("set roundup_power2_divisions to more steps, or leave it out",
-        "sizes that vary find a free block less often", peak_.bytes(MemoryPart::rounding), true);
+    if (std::ranges::any_of(divisions, [](std::uint64_t steps) { return steps > 1; })) {
+      add_bound("set roundup_power2_divisions to more steps, or leave it out",
+                "sizes that vary find a free block less often", MemoryPart::rounding);
+    }
   }
 
   const trace::AllocationLog& log_;
   const ExplainedDevice& device_;
   const MemoryMoment& peak_;
-  const bool expandable_;
-  std::vector<Advice> found_;
+  const bool of_torch_;
+  const std::optional<std::uint64_t> baseline_;
+  const std::uint64_t least_;
+  std::vector<Advice> singles_, pairs_, bounds_;
 };
 
 }  // namespace
 
+bool uses_expandable_segments(const trace::AllocationLog& log) {
+  return log.snapshot && (log.snapshot->settings.expandable_segments ||
+                          std::ranges::any_of(log.blocks, &trace::LoggedBlock::expandable) ||
+                          std::ranges::any_of(log.events, [](const trace::LogEvent& event) {
+                            return event.kind == trace::EventKind::segment_map;
+                          }));
+}
+
 std::vector<Advice> advise(const ExplainedFile& file, const ExplainedDevice& device) {
   return Adviser{file, device}.run();
+}
+
+bool is_of_torch(const ExplainedFile& file, const ExplainedDevice& device) {
+  return file.log.snapshot.has_value() && !device.memory.shares_streams;
+}
+
+std::optional<std::uint64_t> baseline(const ExplainedFile& file, const ExplainedDevice& device) {
+  const auto recorded = device.memory.peak.reserved;
+  const WhatIfRow* const torch = device.find("torch", ProgramChange::none);
+  if (!recorded || torch == nullptr || !is_of_torch(file, device)) return recorded;
+  return std::min(*recorded, *torch->reserved);
 }
 
 }  // namespace millrace::cli

@@ -1,8 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+namespace millrace::trace {
+struct AllocationLog;
+}
 
 namespace millrace::cli {
 
@@ -13,15 +18,33 @@ struct ExplainedFile;
 struct Advice {
   std::string change;       ///< what to do: "set expandable_segments:True"
   std::string cost;         ///< what it costs
-  std::uint64_t saves = 0;  ///< bytes of the peak
-  bool at_most = false;     ///< an upper bound; otherwise the difference between two replays
+  std::string row;          ///< the row that shows it: "millrace, one stream"; "" for a bound
+  std::uint64_t saves = 0;  ///< bytes of the peak: what `baseline` is above the row
+  bool at_most = false;     ///< an upper bound; otherwise a replay has shown it
 };
+
+/** @brief Whether the program's segments are expandable, which no replay has. */
+[[nodiscard]] bool uses_expandable_segments(const trace::AllocationLog& log);
 
 /**
  * @brief The changes that are worth making, the one that saves most first.
  *
- * None of them is in effect already, as far as the log shows it.
+ * Those that a row shows come before bounds. A row that needs two changes is the advice if it saves
+ * 1% more than every row that needs one. No change is in effect already, as far as the log shows.
  */
 [[nodiscard]] std::vector<Advice> advise(const ExplainedFile& file, const ExplainedDevice& device);
+
+/**
+ * @brief What savings are compared with: the recorded peak; std::nullopt if it is not known.
+ *
+ * If a replay of PyTorch's own decisions needs less than was recorded, the rest is cache from
+ * before the log, with which no row starts. Then it is what that replay reserves.
+ */
+[[nodiscard]] std::optional<std::uint64_t> baseline(const ExplainedFile& file,
+                                                    const ExplainedDevice& device);
+
+/** @brief Whether the log is PyTorch's own: a snapshot whose allocator does not pass memory between
+ *         streams, as Millrace's does. */
+[[nodiscard]] bool is_of_torch(const ExplainedFile& file, const ExplainedDevice& device);
 
 }  // namespace millrace::cli

@@ -10,7 +10,9 @@
 
 #include "cli/figures.hpp"
 #include "cli/read_log.hpp"
+#include "millrace/device/error.hpp"
 #include "millrace/memory/out_of_memory.hpp"
+#include "millrace/observe/driver_model.hpp"
 #include "millrace/observe/packing.hpp"
 #include "millrace/observe/replay.hpp"
 
@@ -45,6 +47,23 @@ void replay_row(WhatIfRow& row, const trace::AllocationLog& log, std::uint32_t d
   }
 }
 
+/** The driver's pool, which only the order of streams allows to model. */
+void model_driver_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
+  for (WhatIfRow& row : device.rows) {
+    if (row.allocator != kDriverLeast && row.allocator != kDriverMost) continue;
+    row.failure = "the requests do not fit";
+  }
+  try {
+    const DriverModel model = model_driver(log, device.memory.device, 0);
+    for (WhatIfRow& row : device.rows) {
+      if (row.allocator == kDriverLeast) row.reserved = model.least;
+      if (row.allocator == kDriverMost) row.reserved = model.most;
+      if (row.reserved) row.failure.clear();
+    }
+  } catch (const DeviceError&) {  // they keep what they say
+  }
+}
+
 /** Runs tasks on as many threads as there are processors. */
 void run_all(const std::vector<std::function<void()>>& tasks) {
   std::atomic<std::size_t> next = 0;
@@ -62,15 +81,24 @@ std::size_t events_of(const trace::AllocationLog& log, std::uint32_t device) {
   return static_cast<std::size_t>(std::ranges::count(log.events, device, &trace::LogEvent::device));
 }
 
+/** The stream that has the blocks of a changed program. */
+std::uint32_t main_of(const ExplainedDevice& device, const trace::AllocationLog& log) {
+  return main_stream(log, device.memory.device).value_or(device.memory.peak.asker.stream);
+}
+
 void plan_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
   std::vector<ProgramChange> changes =
-      possible_changes(log, device.memory.device, device.memory.peak.asker.stream);
+      possible_changes(log, device.memory.device, main_of(device, log));
   changes.insert(changes.begin(), ProgramChange::none);
+  const auto add = [&](const char* allocator, ProgramChange change) {
+    device.rows.push_back(
+        {.allocator = allocator, .change = change, .reserved = {}, .waits = 0, .failure = {}});
+  };
+  if (log.format == trace::TraceFormat::millrace) {
+    for (const char* const driver : {kDriverLeast, kDriverMost}) add(driver, ProgramChange::none);
+  }
   for (const ProgramChange change : changes) {
-    for (const char* const allocator : {"torch", "millrace"}) {
-      device.rows.push_back(
-          {.allocator = allocator, .change = change, .reserved = {}, .waits = 0, .failure = {}});
-    }
+    for (const char* const allocator : {"torch", "millrace"}) add(allocator, change);
   }
 }
 
@@ -92,10 +120,14 @@ void add_replays(ExplainedFile& explained, Replays replays) {
       continue;
     }
     plan_rows(device, explained.log);
+    const std::uint32_t main = main_of(device, explained.log);
+    if (explained.log.format == trace::TraceFormat::millrace) {
+      tasks.emplace_back([&device, &explained] { model_driver_rows(device, explained.log); });
+    }
     for (WhatIfRow& row : device.rows) {
-      tasks.emplace_back([&row, &explained, number, main = device.memory.peak.asker.stream] {
-        replay_row(row, explained.log, number, main);
-      });
+      if (row.allocator == kDriverLeast || row.allocator == kDriverMost) continue;
+      tasks.emplace_back(
+          [&row, &explained, number, main] { replay_row(row, explained.log, number, main); });
     }
     if (events <= kMostPackedEvents || replays == Replays::all) {
       tasks.emplace_back([&device, &explained, number] {
@@ -127,6 +159,11 @@ ExplainedFile explained_log(const std::string& file, trace::AllocationLog log,
 }
 
 }  // namespace
+
+std::string WhatIfRow::name() const {
+  return change == ProgramChange::none ? allocator
+                                       : fmt::format("{}, {}", allocator, to_string(change));
+}
 
 const WhatIfRow* ExplainedDevice::find(std::string_view allocator, ProgramChange change) const {
   const auto row = std::ranges::find_if(rows, [&](const WhatIfRow& each) {

@@ -12,6 +12,11 @@
 
 namespace millrace::cli {
 
+/// Allocators of rows that only a trace of Millrace's has: bounds of the driver's pool, as all work
+/// may be complete at once, or none before a call of the program waits for it.
+inline constexpr const char* kDriverLeast = "driver, at least";
+inline constexpr const char* kDriverMost = "driver, at most";
+
 /** @brief What an allocator would have reserved for the requests of a log. */
 struct WhatIfRow {
   std::string allocator;
@@ -19,6 +24,8 @@ struct WhatIfRow {
   std::optional<std::uint64_t> reserved;
   std::uint64_t waits = 0;  ///< that the allocator would have inserted between streams
   std::string failure;      ///< why there is no figure
+
+  [[nodiscard]] std::string name() const;  ///< "torch", "torch, one stream"
 };
 
 /** @brief One device of an explained file. */

@@ -56,7 +56,8 @@ class FileJson {
   Json share_of(const MemoryShare& share) {
     const ExplainedSite& site = file_.explanation.sites[share.site];
     Json out{{"part", to_string(share.part)},
-             {"stream", streams_[share.stream]},
+             {"stream", share.stream == MemoryShare::kNoStream ? Json(nullptr)
+                                                               : Json(streams_[share.stream])},
              {"pool", pool_of(share.pool)},
              {"site", site.name},
              {"bytes", share.bytes},
@@ -94,8 +95,7 @@ class FileJson {
     Json parts = Json::object();
     for (std::size_t i = 0; i < kMemoryParts; ++i) {
       const auto part = static_cast<MemoryPart>(i);
-      const bool known = moment.reserved || part == MemoryPart::live;
-      parts[to_string(part)] = known ? Json(moment.bytes(part)) : Json(nullptr);
+      parts[to_string(part)] = moment.knows(part) ? Json(moment.bytes(part)) : Json(nullptr);
     }
     Json shares = Json::array();
     const std::size_t shown = std::min(moment.shares.size(), kMostShares);
@@ -107,6 +107,7 @@ class FileJson {
             {"reserved_bytes", or_null(moment.reserved)},
             {"parts", std::move(parts)},
             {"in_no_segment_bytes", moment.elsewhere},
+            {"in_driver_pool_bytes", moment.unplaced},
             {"shares", std::move(shares)},
             {"further_shares", moment.shares.size() - shown},
             {"further_shares_bytes", others}};
@@ -127,6 +128,7 @@ class FileJson {
             {"event", event_of(failed.event)},
             {"requested_bytes", failed.bytes},
             {"device_free_bytes", or_null(failed.device_free)},
+            {"device_free_is_at_most", failed.device_is_whole},
             {"reason", to_string(failed.reason)},
             {"sentences", failure_sentences(file_, device)},
             {"would_fit_bytes", or_null(failed.would_fit)},
@@ -155,6 +157,7 @@ class FileJson {
     for (const Advice& advice : device.advice) {
       list.push_back({{"change", advice.change},
                       {"cost", advice.cost},
+                      {"row", advice.row.empty() ? Json(nullptr) : Json(advice.row)},
                       {"saved_bytes", advice.saves},
                       {"at_most", advice.at_most}});
     }
@@ -169,6 +172,7 @@ class FileJson {
             {"out_of_memory", failure_of(device.memory)},
             {"what_if", rows_of(device)},
             {"left_out", device.left_out},
+            {"compared_with_bytes", or_null(baseline(file_, device))},
             {"advice", advice_of(device)}};
   }
 

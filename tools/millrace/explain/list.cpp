@@ -1,10 +1,16 @@
 #include "explain/list.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "explain/words.hpp"
 
 namespace millrace::cli {
+
+void List::add_row(std::vector<TextTable::Cell> cells) {
+  for (TextTable::Cell& cell : cells) cell.text = printable(cell.text);
+  rows_.push_back(std::move(cells));
+}
 
 std::string List::render(const Painter& paint, std::size_t page) const {
   constexpr std::size_t kGap = 2, kLeastName = 12;

@@ -16,7 +16,7 @@ class List {
  public:
   explicit List(std::vector<std::string> titles) : titles_(std::move(titles)) {}
 
-  void add_row(std::vector<TextTable::Cell> cells) { rows_.push_back(std::move(cells)); }
+  void add_row(std::vector<TextTable::Cell> cells);
 
   [[nodiscard]] std::string render(const Painter& paint, std::size_t page) const;
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "explain/page_blocks.hpp"
+#include "explain/page_order.hpp"
 #include "explain/page_segments.hpp"
 #include "explain/sentences.hpp"
 #include "explain/words.hpp"
@@ -27,24 +28,30 @@ class RunMaker {
     if (log_.snapshot && !log_.snapshot->settings.configuration.empty()) {
       run_.meta.emplace_back("PYTORCH_ALLOC_CONF", log_.snapshot->settings.configuration);
     }
+    if (log_.addresses_are_made_up) {
+      run_.meta.emplace_back("addresses", "made up by the recording: the map shows no real gaps");
+    }
+    if (log_.times_are_positions) {
+      run_.meta.emplace_back("axis", "events: the trace has no times of a clock");
+    }
     run_.events = static_cast<PageEvent>(log_.events.size());
     add_streams();
     add_times();
     add_stacks();
     const std::uint32_t expandable = add_labels();
-    run_.blocks = page_blocks_of(log_, file_.explanation.held, stacks_);
+    run_.blocks = page_blocks_of(log_, file_.explanation, stacks_);
     run_.segments = page_segments_of(log_, file_.explanation, expandable);
     for (const ExplainedDevice& device : file_.devices) add_device(device);
+    add_arrows();
     add_annotations();
     return std::move(run_);
   }
 
  private:
   void add_streams() {
-    const std::vector<std::string> names = stream_names(file_.explanation, false);
-    for (std::size_t i = 0; i < names.size(); ++i) {
+    for (std::uint32_t i = 0; i < file_.explanation.streams.size(); ++i) {
       const std::uint32_t device = file_.explanation.streams[i].device;
-      run_.streams.push_back({.device = device, .name = names[i]});
+      run_.streams.push_back({.device = device, .name = short_stream(file_.explanation, i)});
       run_.devices = std::max(run_.devices, device + 1);
     }
   }
@@ -52,7 +59,7 @@ class RunMaker {
   // Clocks of devices are interleaved, and the page's ascends.
   void add_times() {
     const bool has_times =
-        log_.format != trace::TraceFormat::lifetimes &&
+        log_.format != trace::TraceFormat::lifetimes && !log_.times_are_positions &&
         std::ranges::any_of(log_.events, [](const auto& event) { return event.time_us != 0; });
     if (!has_times) return;
     origin_ = log_.events.front().time_us;
@@ -129,9 +136,8 @@ class RunMaker {
     PageRows rows{.title = "where it is at the peak", .device = device.memory.device, .rows = {}};
     for (std::size_t i = 0; i < kMemoryParts; ++i) {
       const auto part = static_cast<MemoryPart>(i);
-      const bool known = peak.reserved || part == MemoryPart::live;
       PageRow row{.label = to_string(part), .bytes = {}, .note = meaning(part)};
-      if (known)
+      if (peak.knows(part))
         row.bytes = peak.bytes(part);
       else
         row.note += "; not in this log";
@@ -147,20 +153,38 @@ class RunMaker {
                          .bytes = device.memory.peak.reserved,
                          .note = device.memory.peak.reserved ? "" : "not in this log"});
     for (const WhatIfRow& row : device.rows) {
-      const bool changed = row.change != ProgramChange::none;
+      const bool advised = !device.advice.empty() && device.advice.front().row == row.name();
       rows.rows.push_back(
-          {.label = changed ? fmt::format("{}, {}", row.allocator, to_string(row.change))
-                            : row.allocator,
-           .bytes = row.reserved,
-           .note = row.failure});
+          {.label = row.name(), .bytes = row.reserved, .note = row.failure, .emphasized = advised});
     }
-    rows.rows.push_back({.label = "packed offline",
+    rows.rows.push_back({.label = kPackedName,
                          .bytes = device.packed,
-                         .note = device.packed ? "with knowledge of the future" : "not computed"});
+                         .note = device.packed
+                                     ? "with knowledge of the future; replay may find a lower one"
+                                     : "not computed"});
     rows.rows.push_back({.label = "most live at once",
                          .bytes = device.memory.most_live,
                          .note = "nothing can hold the requests in less"});
     run_.tables.push_back(std::move(rows));
+  }
+
+  // From what the mark covers to what the waiting stream did next.
+  void add_arrows() {
+    if (log_.order.empty() || log_.events.empty()) return;
+    PageOrder order{log_};
+    order.advance(log_.events.size());
+    const auto place = [&](const trace::LoggedOrder& step) {
+      const std::uint64_t last = log_.events.size() - 1;
+      return at(static_cast<std::size_t>(std::min<std::uint64_t>(step.before, last)));
+    };
+    for (const PageOrder::Wait& wait : order.waits()) {
+      const trace::LoggedOrder &mark = log_.order[wait.mark], &waits = log_.order[wait.wait];
+      if (mark.stream == waits.stream) continue;
+      run_.arrows.push_back({.from_stream = mark.stream,
+                             .to_stream = waits.stream,
+                             .from = place(mark),
+                             .to = place(waits)});
+    }
   }
 
   // Ranges with one name may be nested; each end closes the latest begin.

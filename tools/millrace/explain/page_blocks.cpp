@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
+
+#include "explain/page_order.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -48,15 +51,23 @@ class LastUsers {
 /** Goes through a log once. */
 class BlockMaker {
  public:
-  BlockMaker(const trace::AllocationLog& log, const std::vector<std::uint64_t>& held)
-      : log_(log), held_(held), blocks_(log.blocks.size()) {}
+  BlockMaker(const trace::AllocationLog& log, const Explanation& explanation)
+      : log_(log),
+        explanation_(explanation),
+        blocks_(log.blocks.size()),
+        complete_(log.blocks.size()) {
+    if (log.format == trace::TraceFormat::millrace) order_.emplace(log);
+  }
 
   std::vector<PageBlock> run(const std::vector<std::uint32_t>& stacks) {
     for (std::uint32_t i = 0; i < blocks_.size(); ++i) {
       describe(i, stacks);
       if (log_.blocks[i].live_at_start && log_.has_addresses()) (void)use(i);
     }
-    for (std::uint32_t i = 0; i < log_.events.size(); ++i) apply(log_.events[i], i);
+    for (std::uint32_t i = 0; i < log_.events.size(); ++i) {
+      if (order_) order_->advance(i);
+      apply(log_.events[i], i);
+    }
     return std::move(blocks_);
   }
 
@@ -65,13 +76,16 @@ class BlockMaker {
     const LoggedBlock& block = log_.blocks[index];
     PageBlock& out = blocks_[index];
     if (log_.has_addresses()) out.address = block.address;
-    out.bytes = std::max(held_[index], block.bytes);
+    out.bytes = std::max(explanation_.held[index], block.bytes);
     out.requested = block.bytes;
     out.device = block.device;
     out.stream = block.stream;
     if (block.label != trace::LabelTable::kNone) out.tag = block.label;
     out.stack = stacks[block.stack];
-    if (log_.snapshot) out.ready = static_cast<PageEvent>(log_.events.size());
+    if (block.freed_before_start) out.freed = 0;
+    if (!log_.snapshot && log_.format != trace::TraceFormat::millrace) return;
+    const auto& completed = explanation_.completed[index];
+    out.ready = static_cast<PageEvent>(completed.value_or(log_.events.size()));
   }
 
   std::uint32_t use(std::uint32_t index) {
@@ -87,17 +101,21 @@ class BlockMaker {
         return;
       case EventKind::free_requested:
         blocks_[event.block].freed = now;
+        if (order_) order_->freed(event);
         return;
       case EventKind::free_completed:
-        blocks_[event.block].ready = now;
+        complete_[event.block] = true;
+        if (order_) order_->completed(event.block);
         return;
       case EventKind::segment_alloc:
       case EventKind::segment_map:
+        if (!trace::has_place(log_, event)) return;
         (void)users_[event.device].replace(event.address, event.address + event.bytes, kUnknown);
         fresh_[event.device][event.address] = event.address + event.bytes;
         return;
       case EventKind::segment_free:
       case EventKind::segment_unmap:
+        if (!trace::has_place(log_, event)) return;
         (void)users_[event.device].replace(event.address, event.address + event.bytes, kUnknown);
         return;
       case EventKind::out_of_memory:
@@ -112,10 +130,15 @@ class BlockMaker {
       if (is_fresh(block)) block.reuse = PageReuse::fresh;
       return;
     }
+    if (order_) {
+      block.reuse = order_->reuse(previous, block.stream);
+      return;
+    }
+    // A snapshot has the completion of each free: one that follows at once waited for no stream.
     const PageBlock& before = blocks_[previous];
-    const bool at_once =
-        before.ready != kUnknown && before.freed != kUnknown && before.ready == before.freed + 1;
-    if (before.ready != kUnknown && before.ready < block.allocated && !at_once) {
+    const bool at_once = log_.snapshot && before.freed != kUnknown && before.ready != kUnknown &&
+                         before.ready <= before.freed + 1;
+    if (complete_[previous] && !at_once) {
       block.reuse = PageReuse::completed;
     } else if (before.stream == block.stream) {
       block.reuse = PageReuse::same_stream;
@@ -131,18 +154,20 @@ class BlockMaker {
   }
 
   const trace::AllocationLog& log_;
-  const std::vector<std::uint64_t>& held_;
+  const Explanation& explanation_;
   std::vector<PageBlock> blocks_;
-  std::map<std::uint32_t, LastUsers> users_;                               // by device
+  std::optional<PageOrder> order_;            // of a trace of Millrace's
+  std::vector<bool> complete_;                // by block: all its work was known to be complete
+  std::map<std::uint32_t, LastUsers> users_;  // by device
   std::map<std::uint32_t, std::map<std::uint64_t, std::uint64_t>> fresh_;  // segments, by device
 };
 
 }  // namespace
 
 std::vector<PageBlock> page_blocks_of(const trace::AllocationLog& log,
-                                      const std::vector<std::uint64_t>& held,
+                                      const Explanation& explanation,
                                       const std::vector<std::uint32_t>& stacks) {
-  return BlockMaker{log, held}.run(stacks);
+  return BlockMaker{log, explanation}.run(stacks);
 }
 
 }  // namespace millrace::cli

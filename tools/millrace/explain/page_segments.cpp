@@ -40,7 +40,13 @@ class SegmentMaker {
  private:
   void apply(const LogEvent& event, PageEvent now) {
     const bool maps = event.kind == EventKind::segment_map;
-    if (maps || event.kind == EventKind::segment_alloc) {
+    if (!trace::has_place(log_, event)) {
+      if (maps || event.kind == EventKind::segment_alloc) {
+        add_unplaced(event, now);
+      } else {
+        remove_unplaced(event, now);
+      }
+    } else if (maps || event.kind == EventKind::segment_alloc) {
       if (event.bytes == 0) return;
       close(event, now);
       add({.address = event.address,
@@ -54,7 +60,42 @@ class SegmentMaker {
     }
   }
 
+  void add_unplaced(const LogEvent& event, PageEvent now) {
+    if (event.bytes == 0) return;
+    unplaced_[event.device].push_back(static_cast<std::uint32_t>(segments_.size()));
+    segments_.push_back({.bytes = event.bytes, .device = event.device, .mapped = now});
+    held_[event.device] += event.bytes;
+  }
+
+  // The newest first: of several segments at unknown addresses, any may be the one that is gone.
+  void remove_unplaced(const LogEvent& event, PageEvent now) {
+    std::uint64_t& held = held_[event.device];
+    if (event.bytes >= held) {  // a reset of the device
+      for (const auto& [address, index] : open_[event.device]) segments_[index].unmapped = now;
+      open_[event.device].clear();
+    }
+    std::uint64_t bytes = event.bytes;
+    std::vector<std::uint32_t>& unplaced = unplaced_[event.device];
+    while (bytes > 0 && !unplaced.empty()) {
+      PageSegment& segment = segments_[unplaced.back()];
+      unplaced.pop_back();
+      segment.unmapped = now;
+      const std::uint64_t gone = std::min(bytes, segment.bytes);
+      PageSegment rest = segment;
+      rest.unmapped = kUnknown;
+      rest.bytes -= gone;
+      segment.bytes = gone;
+      bytes -= gone;
+      held -= std::min(held, gone);
+      if (rest.bytes == 0) continue;
+      unplaced.push_back(static_cast<std::uint32_t>(segments_.size()));
+      segments_.push_back(rest);
+    }
+    held -= std::min(held, bytes);
+  }
+
   void add(const PageSegment& segment) {
+    held_[segment.device] += segment.bytes;
     open_[segment.device][segment.address] = static_cast<std::uint32_t>(segments_.size());
     segments_.push_back(segment);
   }
@@ -68,6 +109,7 @@ class SegmentMaker {
     std::vector<PageSegment> rests;
     while (at != open.end() && at->first < end) {
       PageSegment& segment = segments_[at->second];
+      held_[segment.device] -= segment.bytes;
       const std::uint64_t segment_end = segment.address + segment.bytes;
       PageSegment rest = segment;
       if (segment.address < begin) {
@@ -94,7 +136,9 @@ class SegmentMaker {
   const trace::AllocationLog& log_;
   const std::uint32_t expandable_;
   std::vector<PageSegment> segments_;
-  std::map<std::uint32_t, Open> open_;  // by device
+  std::map<std::uint32_t, Open> open_;                            // by device
+  std::map<std::uint32_t, std::uint64_t> held_;                   // bytes, by device
+  std::map<std::uint32_t, std::vector<std::uint32_t>> unplaced_;  // at unknown addresses, by device
 };
 
 }  // namespace

@@ -18,14 +18,15 @@ class FailureWords {
 
   [[nodiscard]] std::string what() const {
     std::string text = fmt::format(
-        "out of memory at {}: a request of {} on the {}", event_name(file_.log, failed_.event),
-        size_in_words(failed_.bytes), streams_[failed_.memory.asker.stream]);
+        "out of memory at {}: a request of {} {}", event_name(file_.log, failed_.event),
+        size_in_words(failed_.bytes), on_stream(file_.explanation, failed_.memory.asker.stream));
     if (failed_.memory.reserved) {
       text += fmt::format(", with {} reserved for {} live", size_in_words(*failed_.memory.reserved),
                           size_in_words(live()));
     }
     if (failed_.device_free) {
-      text += fmt::format(" and {} free on the device", size_in_words(*failed_.device_free));
+      text += fmt::format(" and {}{} free on the device", failed_.device_is_whole ? "at most " : "",
+                          size_in_words(*failed_.device_free));
     }
     return text;
   }
@@ -65,6 +66,11 @@ class FailureWords {
                "outside of this allocator";
       case FailureReason::unknown:
         break;
+    }
+    if (failed_.memory.reserved && failed_.device_is_whole) {
+      return "not known; what is free in this process is not enough, and the log does not show "
+             "what "
+             "the device had free beside it";
     }
     return "not known; the log does not show what was reserved and what the device had free";
   }
@@ -111,27 +117,69 @@ std::string site_of(const Explanation& explanation, trace::StackTable::Id stack)
 }
 
 std::string moment(const ExplainedFile& file, const MemoryMoment& peak) {
-  const std::vector<std::string> streams = stream_names(file.explanation, false);
   const MemoryAsker& asker = peak.asker;
-  const std::string stream =
-      asker.stream < streams.size() ? streams[asker.stream] : "default stream";
+  const std::string stream = on_stream(file.explanation, asker.stream);
   std::string text = "at " + event_name(file.log, peak.event);
   if (asker.requests) {
-    text += fmt::format(", by a request of {} on the {}", size_in_words(asker.bytes), stream);
+    text += fmt::format(", by a request of {} {}", size_in_words(asker.bytes), stream);
     if (asker.stack != trace::StackTable::kNone) {
       text += " in " + site_of(file.explanation, asker.stack);
     }
   } else if (peak.reserved) {
-    text += fmt::format("; it did not grow within the log, and is seen from the {}", stream);
+    text +=
+        fmt::format("; it did not grow within the log, and is explained for a request {}", stream);
   }
   if (peak.elsewhere != 0) {
     text += fmt::format("; {} live are in no segment of the log", size_in_words(peak.elsewhere));
+  }
+  if (peak.unplaced != 0) {
+    text += fmt::format("; {} are in the driver's pool, whose addresses are not recorded",
+                        size_in_words(peak.unplaced));
   }
   return text;
 }
 
 std::string amount(const Advice& advice) {
   return (advice.at_most ? "at most " : "") + size_in_words(advice.saves);
+}
+
+/** Why there is no advice. */
+std::string without_advice(const ExplainedDevice& device) {
+  if (device.memory.peak.reserved) {
+    return device.rows.empty() ? "saves most: not known; nothing was replayed"
+                               : "saves most: no change that is known saves 1% of it";
+  }
+  const std::string unknown = "saves most: not known; the log does not have what was reserved";
+  const WhatIfRow* least = nullptr;
+  for (const WhatIfRow& row : device.rows) {
+    if (row.reserved && (least == nullptr || *row.reserved < *least->reserved)) least = &row;
+  }
+  if (least == nullptr) return unknown;
+  return fmt::format("{}. Of the rows above, \"{}\" reserves least, {}", unknown, least->name(),
+                     size_in_words(*least->reserved));
+}
+
+/** How PyTorch's replayed row differs from the record; "" if it does not. */
+std::string difference_of_replay(const ExplainedFile& file, const ExplainedDevice& device) {
+  const WhatIfRow* const torch = device.find("torch", ProgramChange::none);
+  const auto recorded = device.memory.peak.reserved;
+  if (torch == nullptr || !recorded || !is_of_torch(file, device)) return "";
+  constexpr std::uint64_t kOnePercent = 100;
+  const std::uint64_t replayed = *torch->reserved;
+  if (replayed > *recorded && replayed - *recorded > *recorded / kOnePercent) {
+    return fmt::format(
+        "note: \"torch\" is a replay{}, and reserves {} more than was recorded; the other rows may "
+        "be too high, too. Savings are compared with what was recorded",
+        uses_expandable_segments(file.log) ? " without expandable segments" : "",
+        size_in_words(replayed - *recorded));
+  }
+  if (replayed<*recorded&& * recorded - replayed> * recorded / kOnePercent) {
+    return fmt::format(
+        "note: {} of what was recorded is cache that \"torch\", a replay of the log's requests, "
+        "does not need. Savings are compared with \"torch\", as all rows start without it",
+        size_in_words(*recorded - replayed));
+  }
+  return "";
 }
 
 }  // namespace
@@ -154,18 +202,24 @@ std::vector<std::string> peak_sentences(const ExplainedFile& file, const Explain
 
 std::vector<std::string> advice_sentences(const ExplainedFile& file, const ExplainedDevice& device,
                                           bool all) {
+  std::vector<std::string> sentences;
   if (device.advice.empty()) {
-    const bool compared = file.log.snapshot.has_value() && !device.rows.empty();
-    return {compared ? "saves most: no change that is known saves 1% of it"
-                     : "saves most: not known; there is nothing to compare this log with"};
+    sentences.push_back(without_advice(device));
+  } else {
+    const Advice& best = device.advice.front();
+    const std::string row = best.row.empty() ? "" : fmt::format(" (\"{}\")", best.row);
+    sentences = {fmt::format("saves most: {}{}: {}", amount(best), row, best.change),
+                 "its cost: " + best.cost};
+    for (std::size_t i = 1; i < device.advice.size(); ++i) {
+      const Advice& other = device.advice[i];
+      const bool may_save_more = other.saves > best.saves;  // it is a bound
+      if (!all && !may_save_more) continue;
+      sentences.push_back(fmt::format("{}: {}: {}; {}", may_save_more ? "may save more" : "also",
+                                      amount(other), other.change, other.cost));
+    }
   }
-  const Advice& best = device.advice.front();
-  std::vector<std::string> sentences{fmt::format("saves most: {}: {}", amount(best), best.change),
-                                     "its cost: " + best.cost};
-  for (std::size_t i = 1; all && i < device.advice.size(); ++i) {
-    const Advice& other = device.advice[i];
-    sentences.push_back(fmt::format("also: {}: {}; {}", amount(other), other.change, other.cost));
-  }
+  const std::string note = difference_of_replay(file, device);
+  if (!note.empty()) sentences.push_back(note);
   return sentences;
 }
 

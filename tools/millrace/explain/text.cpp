@@ -28,7 +28,7 @@ std::size_t width_for(const ExplainText& options) {
 }
 
 std::string sentence(const std::string& text, std::size_t width, std::size_t indent = 0) {
-  return std::string(indent, ' ') + wrap(text, width - indent, indent + 2) + '\n';
+  return std::string(indent, ' ') + wrap(printable(text), width - indent, indent + 2) + '\n';
 }
 
 TextTable::Cell cell(std::string text, Look look = Look::plain) { return {std::move(text), look}; }
@@ -68,7 +68,6 @@ class DeviceText {
       : file_(file),
         device_(device),
         peak_(device.memory.peak),
-        streams_(stream_names(file.explanation, false)),
         paint_(paint),
         width_(width_for(options)),
         wide_(options.wide),
@@ -101,6 +100,7 @@ class DeviceText {
       text_ += fmt::format("  {:<10} {:>10}  {:>4}  {}\n", to_string(part), size_in_words(bytes),
                            share_of(bytes, *peak_.reserved), detail(part));
       if (part == MemoryPart::stream) add_streams();
+      if (part == MemoryPart::pool) add_pools();
     }
   }
 
@@ -119,13 +119,31 @@ class DeviceText {
     std::ranges::stable_sort(rows, std::greater{}, &MemoryShare::bytes);
     const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
     for (std::size_t i = 0; i < shown; ++i) {
-      text_ +=
-          sentence(fmt::format("{} of it on the {}, last freed at {}", size_in_words(rows[i].bytes),
-                               streams_[rows[i].stream], event_name(file_.log, rows[i].last)),
-                   width_, 4);
+      text_ += sentence(fmt::format("{} of it {}, last freed at {}", size_in_words(rows[i].bytes),
+                                    on_stream(file_.explanation, rows[i].stream),
+                                    event_name(file_.log, rows[i].last)),
+                        width_, 4);
     }
     if (shown < rows.size()) {
       text_ += fmt::format("    and on {} more streams\n", rows.size() - shown);
+    }
+  }
+
+  void add_pools() {
+    std::map<trace::TorchPool, std::uint64_t> pools;
+    for (const MemoryShare& share : peak_.shares) {
+      if (share.part == MemoryPart::pool) pools[share.pool] += share.bytes;
+    }
+    std::vector<std::pair<trace::TorchPool, std::uint64_t>> rows{pools.begin(), pools.end()};
+    std::ranges::stable_sort(rows, std::greater{},
+                             &std::pair<trace::TorchPool, std::uint64_t>::second);
+    const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
+    for (std::size_t i = 0; i < shown; ++i) {
+      text_ += fmt::format("    {} of it in {}\n", size_in_words(rows[i].second),
+                           pool_name(rows[i].first));
+    }
+    if (shown < rows.size()) {
+      text_ += fmt::format("    and in {} more pools\n", rows.size() - shown);
     }
   }
 
@@ -143,15 +161,22 @@ class DeviceText {
     const std::vector<MemoryShare> rows = merged(file_, peak_.shares, counts);
     if (rows.empty()) return;
     const bool live = counts == is_live;
-    List table{{title, "size", live ? "blocks" : "ranges", live ? "stream" : "what",
-                live ? "lives" : "usable"}};
+    std::vector<std::string> titles{title, "size", live ? "blocks" : "ranges",
+                                    live ? "stream" : "what"};
+    if (wide_) titles.emplace_back("since");
+    titles.emplace_back(live ? "lives" : "usable");
+    List table{std::move(titles)};
     const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kHolders);
     for (std::size_t i = 0; i < shown; ++i) {
       const MemoryShare& row = rows[i];
-      table.add_row({cell(file_.site(row)), cell(size_in_words(row.bytes)),
-                     cell(fmt::format("{}", row.blocks)),
-                     cell(live ? short_stream(row.stream) : to_string(row.part)),
-                     cell(usable(file_.log, row))});
+      std::vector<TextTable::Cell> cells{
+          cell(file_.site(row)), cell(size_in_words(row.bytes)),
+          cell(fmt::format("{}", row.blocks)),
+          cell(live ? short_stream(file_.explanation, row.stream) : to_string(row.part))};
+      // Live blocks since the first was allocated, and all of the others since the last was freed.
+      if (wide_) cells.push_back(cell(since(row)));
+      cells.push_back(cell(usable(file_.log, row)));
+      table.add_row(std::move(cells));
     }
     std::uint64_t others = 0;
     for (std::size_t i = shown; i < rows.size(); ++i) others += rows[i].bytes;
@@ -162,15 +187,9 @@ class DeviceText {
     text_ += '\n' + table.render(paint_, width_);
   }
 
-  [[nodiscard]] std::string short_stream(std::uint32_t stream) const {
-    const std::string& name = streams_[stream];
-    const auto space = name.find(' ');
-    return name.starts_with("stream ") ? name.substr(space + 1) : name.substr(0, space);
-  }
-
-  static std::string row_name(const WhatIfRow& row) {
-    if (row.change == ProgramChange::none) return row.allocator;
-    return fmt::format("{}, {}", row.allocator, to_string(row.change));
+  [[nodiscard]] std::string since(const MemoryShare& row) const {
+    if (row.part == MemoryPart::driver) return "not known";
+    return event_name(file_.log, is_live(row.part) ? row.first : row.last);
   }
 
   void add_rows() {
@@ -187,11 +206,11 @@ class DeviceText {
     std::string failures;
     for (const WhatIfRow& row : device_.rows) {
       if (row.reserved)
-        add_row(row_name(row), *row.reserved, Look::plain);
+        add_row(row.name(), *row.reserved, Look::plain);
       else
-        failures += sentence(row_name(row) + ": out of memory: " + row.failure, width_);
+        failures += sentence(row.name() + ": out of memory: " + row.failure, width_);
     }
-    if (device_.packed) add_row("packed offline", *device_.packed, Look::plain);
+    if (device_.packed) add_row(kPackedName, *device_.packed, Look::plain);
     add_row("most live at once", live, Look::plain);
     text_ += '\n' + table.render(paint_, width_) + failures;
     add_left_out();
@@ -209,7 +228,6 @@ class DeviceText {
   const ExplainedFile& file_;
   const ExplainedDevice& device_;
   const MemoryMoment& peak_;
-  const std::vector<std::string> streams_;
   const Painter& paint_;
   const std::size_t width_;
   const bool wide_;
@@ -230,7 +248,11 @@ std::string file_line(const ExplainedFile& file, std::size_t width) {
 }
 
 std::string warnings_of(const ExplainedFile& file, const ExplainText& options) {
-  const auto& warnings = file.log.warnings;
+  std::vector<std::string> warnings = file.log.warnings;
+  if (file.log.addresses_are_made_up) {
+    warnings.insert(warnings.begin(),
+                    "the recording made up the addresses: what lay beside what is not known");
+  }
   const std::size_t shown = std::min(warnings.size(), options.wide ? kEverything : kWarnings);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
@@ -268,27 +290,26 @@ std::string render(const ExplainedFile& first, const ExplainedFile& second,
   for (const DeviceDifference& device : devices) {
     const SizeUnit unit{std::max(device.first, device.second)};
     const auto change = static_cast<std::int64_t>(device.second - device.first);
-    text += '\n' + sentence(fmt::format("device {}: {} from {} to {} {} at the peak, {} {}",
-                                        device.device, device.of_reserved ? "reserved" : "live",
-                                        unit.plain(device.first), unit.plain(device.second),
-                                        unit.name(), unit.change(change), unit.name()),
-                            width);
+    text += '\n' +
+            sentence(fmt::format("device {}: {} from {} to {} {} at the peak, {}", device.device,
+                                 device.of_reserved ? "reserved" : "live", unit.plain(device.first),
+                                 unit.plain(device.second), unit.name(), change_in_words(change)),
+                     width);
     if (device.rows.empty()) continue;
-    List table{{"what changed", unit.name(), "blocks", "what", "stream"}};
+    List table{{"what changed", "size", "blocks", "what", "stream"}};
     const std::size_t shown = std::min(device.rows.size(), options.wide ? kEverything : kChanges);
     for (std::size_t i = 0; i < shown; ++i) {
       const MemoryDifference& row = device.rows[i];
       const auto blocks = static_cast<std::int64_t>(row.second_blocks - row.first_blocks);
       table.add_row({cell(row.site),
-                     cell(unit.change(row.change()), row.change() > 0 ? Look::bad : Look::good),
-                     cell(fmt::format("{:+}", blocks)), cell(to_string(row.part)),
-                     cell(row.stream)});
+                     cell(change_in_words(row.change()), row.change() > 0 ? Look::bad : Look::good),
+                     cell(signed_number(blocks)), cell(to_string(row.part)), cell(row.stream)});
     }
     std::int64_t others = 0;
     for (std::size_t i = shown; i < device.rows.size(); ++i) others += device.rows[i].change();
     if (shown < device.rows.size()) {
       table.add_row({cell(fmt::format("{} more, with --wide", device.rows.size() - shown)),
-                     cell(unit.change(others))});
+                     cell(change_in_words(others))});
     }
     text += table.render(paint, width);
   }

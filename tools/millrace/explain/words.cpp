@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <string_view>
 
 #include "cli/text.hpp"
 #include "cli/wording.hpp"
+#include "millrace/observe/explain_difference.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -32,9 +33,14 @@ std::string SizeUnit::plain(std::uint64_t bytes) const {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / divisor_);
 }
 
-std::string SizeUnit::change(std::int64_t bytes) const {
-  return fmt::format("{}{:.2f}", bytes < 0 ? "−" : "+",
-                     std::abs(static_cast<double>(bytes)) / divisor_);
+std::string change_in_words(std::int64_t bytes) {
+  const auto magnitude = static_cast<std::uint64_t>(bytes);
+  return (bytes < 0 ? "−" : "+") + size_in_words(bytes < 0 ? 0 - magnitude : magnitude);
+}
+
+std::string signed_number(std::int64_t number) {
+  const auto magnitude = static_cast<std::uint64_t>(number);
+  return fmt::format("{}{}", number < 0 ? "−" : "+", number < 0 ? 0 - magnitude : magnitude);
 }
 
 std::string share_of(std::uint64_t part, std::uint64_t all) {
@@ -42,7 +48,8 @@ std::string share_of(std::uint64_t part, std::uint64_t all) {
   return percent(static_cast<double>(part) / static_cast<double>(all));
 }
 
-std::string shortened(const std::string& text, std::size_t columns) {
+std::string shortened(const std::string& any_text, std::size_t columns) {
+  const std::string text = printable(any_text);
   if (width_of(text) <= columns) return text;
   // Names of functions are at the beginning and places at the end. Cut between characters.
   const auto is_inside = [&](std::size_t at) {
@@ -73,13 +80,37 @@ const char* meaning(MemoryPart part) noexcept {
       return "free, next to blocks in use";
     case MemoryPart::soft:
       return "free, in whole segments";
+    case MemoryPart::driver:
+      return "not live, in the driver's pool at addresses not known";
   }
   return "";
 }
 
+std::string on_stream(const Explanation& explanation, std::uint32_t stream) {
+  if (stream >= explanation.streams.size()) return "on the default stream";
+  const std::string name = stream_names(explanation, false)[stream];
+  return explanation.streams[stream].for_all ? "by " + name : "on the " + name;
+}
+
+std::string pool_name(const trace::TorchPool& pool) {
+  if (pool == trace::TorchPool{0, 0}) return "the default pool";
+  return fmt::format("the pool ({}, {})", pool.first, pool.second);
+}
+
+std::string short_stream(const Explanation& explanation, std::uint32_t stream) {
+  std::string name = stream_names(explanation, false)[stream];
+  constexpr std::string_view before = "stream ", after = " stream";
+  const bool is_number = name.find_first_not_of("0123456789", before.size()) == std::string::npos;
+  if (name.starts_with(before) && !is_number) return name.substr(before.size());
+  if (name.ends_with(after)) return name.substr(0, name.size() - after.size());
+  return name;
+}
+
 std::string event_name(const trace::AllocationLog& log, std::optional<std::size_t> event) {
   if (!event) return "the beginning";
-  return fmt::format("{} {}", log.snapshot ? "event" : "line", log.events[*event].position);
+  const bool has_lines =
+      log.format == trace::TraceFormat::rmm_log || log.format == trace::TraceFormat::lifetimes;
+  return fmt::format("{} {}", has_lines ? "line" : "event", log.events[*event].position);
 }
 
 std::string usable(const trace::AllocationLog& log, const MemoryShare& share) {
@@ -99,6 +130,8 @@ std::string usable(const trace::AllocationLog& log, const MemoryShare& share) {
       return "in its pool only";
     case MemoryPart::soft:
       return "now";
+    case MemoryPart::driver:
+      return "as the driver decides";
   }
   return "";
 }

@@ -8,8 +8,17 @@
 
 namespace millrace::cli {
 
+/// The row of a layout that is found in n log n steps. `replay` searches longer: "packed offline".
+inline constexpr const char* kPackedName = "packed quickly";
+
 /** @brief Bytes with a unit that suits them: "6.74 GiB", "20.00 MiB", "512 B". */
 [[nodiscard]] std::string size_in_words(std::uint64_t bytes);
+
+/** @brief A difference of bytes, each in the unit that suits it: "+1.20 GiB", "−300 B". */
+[[nodiscard]] std::string change_in_words(std::int64_t bytes);
+
+/** @brief A difference of numbers: "+12", "−3". */
+[[nodiscard]] std::string signed_number(std::int64_t number);
 
 /** @brief Numbers of a table in one unit: that of its largest number. */
 class SizeUnit {
@@ -18,7 +27,6 @@ class SizeUnit {
 
   [[nodiscard]] const char* name() const noexcept { return name_; }
   [[nodiscard]] std::string plain(std::uint64_t bytes) const;
-  [[nodiscard]] std::string change(std::int64_t bytes) const;  ///< "+1.20", "−0.30"
 
  private:
   double divisor_;
@@ -31,7 +39,17 @@ class SizeUnit {
 /** @brief What a part of memory is, in a few words. */
 [[nodiscard]] const char* meaning(MemoryPart part) noexcept;
 
-/** @brief "event 12" for PyTorch, "line 12" for a CSV file; "the beginning" for none. */
+/** @brief Where a request was made or memory is: "on the stream copy", "by cudaMalloc". */
+[[nodiscard]] std::string on_stream(const Explanation& explanation, std::uint32_t stream);
+
+/** @brief "the pool (0, 1)", as PyTorch numbers it; "the default pool". */
+[[nodiscard]] std::string pool_name(const trace::TorchPool& pool);
+
+/** @brief The name of a stream in a column: "copy", "stream 3", "default",
+ *         "0x7f12a0". */
+[[nodiscard]] std::string short_stream(const Explanation& explanation, std::uint32_t stream);
+
+/** @brief "event 12", "line 12" for a CSV file; "the beginning" for none. */
 [[nodiscard]] std::string event_name(const trace::AllocationLog& log,
                                      std::optional<std::size_t> event);
 

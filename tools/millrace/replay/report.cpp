@@ -90,7 +90,7 @@ std::string decisions_line(const ReplayDecisions& decisions) {
               : fmt::format("; {} of {} segments taken alike\n", decisions.segments_same,
                             decisions.segments_total);
   if (!decisions.first_difference.empty()) {
-    line += fmt::format("  first difference: {}\n", decisions.first_difference);
+    line += fmt::format("  first difference: {}\n", printable(decisions.first_difference));
   }
   return line;
 }
@@ -98,7 +98,7 @@ std::string decisions_line(const ReplayDecisions& decisions) {
 std::string warnings_text(const std::vector<std::string>& warnings) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kWarningsShown, warnings.size()); ++i) {
-    text += fmt::format("  note: {}\n", warnings[i]);
+    text += fmt::format("  note: {}\n", printable(warnings[i]));
   }
   if (warnings.size() > kWarningsShown) {
     text += fmt::format("  note: and {} more, all in --format json\n",
@@ -195,7 +195,7 @@ std::string memory_text(const ReplayMemory& memory, bool snapshot) {
 /** A sentence below the table. */
 std::string sentence(const std::string& text) {
   constexpr std::size_t indent = 2;
-  return std::string(indent, ' ') + wrap(text, page_width() - indent, 2 * indent) + '\n';
+  return std::string(indent, ' ') + wrap(printable(text), page_width() - indent, 2 * indent) + '\n';
 }
 
 /** What each row starts with. */
@@ -241,6 +241,17 @@ std::string same_start(const ReplayedDevice& device) {
       fmt::format("{}: {:.1f}% {}", text, 100 * std::abs(change), change < 0 ? "less" : "more"));
 }
 
+WhatIf with_printable_names(WhatIf what_if) {
+  for (WhatIfStranded& row : what_if.stranded) {
+    for (std::string* const name : {&row.stream, &row.site, &row.waits_for})
+      *name = printable(*name);
+  }
+  for (WhatIfMove& move : what_if.moves) {
+    for (std::string* const name : {&move.stream, &move.to, &move.site}) *name = printable(*name);
+  }
+  return what_if;
+}
+
 /** One device of a file. */
 std::string render_device(const ReplayedDevice& device, bool snapshot, bool wide,
                           const Painter& paint) {
@@ -260,7 +271,7 @@ std::string render_device(const ReplayedDevice& device, bool snapshot, bool wide
       if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
     }
   }
-  if (device.what_if) text += to_string(*device.what_if);
+  if (device.what_if) text += to_string(with_printable_names(*device.what_if));
   return text + curves(device, snapshot) + warnings_text(warnings);
 }
 
@@ -283,7 +294,8 @@ std::string render(const std::vector<ReplayedFile>& files, bool wide, const Pain
   std::string text;
   bool any = false;
   for (const ReplayedFile& file : files) {
-    text += paint(file.file, Look::strong) + fmt::format("  ({})\n", trace::to_string(file.format));
+    text += paint(printable(file.file), Look::strong) +
+            fmt::format("  ({})\n", trace::to_string(file.format));
     text += warnings_text(file.warnings);
     const bool snapshot = file.format == trace::TraceFormat::torch_snapshot;
     for (const ReplayedDevice& device : file.devices) {

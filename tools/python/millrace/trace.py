@@ -22,6 +22,7 @@ MAGIC = b"\x8dMRTRACE"
 VERSION = 1
 
 _LEGACY, _BLOCKING, _FOR_ALL = 1, 2, 4
+_TIMES_ARE_POSITIONS, _ADDRESSES_ARE_MADE_UP = 1, 2
 _MOST_ADDRESS = 1 << 57
 _MOST_TIME = 1 << 62
 _MOST_DEVICES = 64
@@ -56,6 +57,8 @@ class Device(NamedTuple):
     number: int
     memory_bytes: int  # 0: unknown
     name: str
+    times_are_positions: bool = False  # a microsecond an event
+    addresses_are_made_up: bool = False  # blocks were not where the trace says
 
 
 class Stream(NamedTuple):
@@ -289,7 +292,10 @@ class _Parser:
             trace.program = self.text()
         elif self.kind == _DEVICE:
             number = self.number("a device", _MOST_DEVICES - 1)
-            trace.devices.append(Device(number, self.number("bytes", _MOST_ADDRESS), self.text()))
+            memory_bytes, name = self.number("bytes", _MOST_ADDRESS), self.text()
+            flags = self.number("flags") if self.at < self.end else 0  # not in a trace of an earlier Millrace
+            trace.devices.append(Device(number, memory_bytes, name, bool(flags & _TIMES_ARE_POSITIONS),
+                                        bool(flags & _ADDRESSES_ARE_MADE_UP)))
         elif self.kind == _STREAM:
             device, flags = self.number("a device", _MOST_DEVICES - 1), self.number("flags")
             handle, thread = self.number("a handle"), self.number("a thread")
@@ -428,8 +434,9 @@ class Writer:
     def program(self, text):
         self._put(_PROGRAM, text)
 
-    def device(self, number, memory_bytes, name):
-        self._put(_DEVICE, number, memory_bytes, name)
+    def device(self, number, memory_bytes, name, times_are_positions=False, addresses_are_made_up=False):
+        flags = _TIMES_ARE_POSITIONS * times_are_positions + _ADDRESSES_ARE_MADE_UP * addresses_are_made_up
+        self._put(_DEVICE, number, memory_bytes, name, flags)
 
     def stream(self, stream):
         """Returns the stream's number."""

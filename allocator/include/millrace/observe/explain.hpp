@@ -19,14 +19,15 @@ enum class MemoryPart : std::uint8_t {
   live,      ///< requested by the program, and not freed
   rounding,  ///< in a live block: its size was rounded up
   rest,      ///< in a live block: an end of it, too small to be split off
-  waiting,   ///< freed, but its uses on other streams are not known to be complete
+  waiting,   ///< freed and used on other streams, where the uses are not known to be complete
   stream,    ///< free, on another stream than the asker's
   pool,      ///< free, in another pool than the asker's (CUDA graphs, MemPool)
   hard,      ///< free for the asker, but the segment has blocks in use
   soft,      ///< free for the asker, in a segment without blocks in use
+  driver,    ///< not live, in the driver's pool, whose addresses are not in the log
 };
 
-inline constexpr std::size_t kMemoryParts = 8;
+inline constexpr std::size_t kMemoryParts = 9;
 
 [[nodiscard]] const char* to_string(MemoryPart part) noexcept;  ///< "live", "rounding", ...
 
@@ -36,6 +37,7 @@ enum class SiteKind : std::uint8_t {
   size,     ///< by the size of the block, as the log has neither stack nor label
   unused,   ///< nothing was allocated there since the segment was acquired
   unknown,  ///< free since before the log begins
+  driver,   ///< free in the driver's pool, whose addresses are not in the log
 };
 
 /** @brief Who allocates: the blocks of one stack and label, or of one class of sizes. */
@@ -55,8 +57,12 @@ struct ExplainedSite {
  * the segment is in use. The site of other free bytes is that of their last user.
  */
 struct MemoryShare {
+  static constexpr std::uint32_t kNoStream = UINT32_MAX;
+
   MemoryPart part = MemoryPart::live;
-  std::uint32_t stream = 0;  ///< index into Explanation::streams: the stream that owns the memory
+  /// Index into Explanation::streams: the stream that owns the memory. If the allocator passes free
+  /// memory between streams: that of the block, or of the last user. kNoStream: `driver`.
+  std::uint32_t stream = 0;
   trace::TorchPool pool{0, 0};
   std::uint32_t site = 0;    ///< index into Explanation::sites
   bool whole = false;        ///< free, in a segment (of expandable segments: a page) without blocks
@@ -91,9 +97,17 @@ struct MemoryMoment {
   std::optional<std::uint64_t> reserved;
   /// These add up to `reserved`, to the byte. By decreasing bytes.
   std::vector<MemoryShare> shares;
+  /// Of `reserved`: bytes of the driver's pool, whose addresses are not in the log. Blocks that are
+  /// in no segment count as in this memory, as far as there is room.
+  std::uint64_t unplaced = 0;
+  /// Whether the log has the sizes of blocks. Otherwise `rounding` and `rest` are not known, and
+  /// count as free.
+  bool knows_rounding = true;
   std::uint64_t elsewhere = 0;  ///< live bytes of blocks in no segment of the log
 
   [[nodiscard]] std::uint64_t bytes(MemoryPart part) const;
+  /** @brief Whether the log has what it takes to know the bytes of a part. */
+  [[nodiscard]] bool knows(MemoryPart part) const noexcept;
 };
 
 /** @brief A free range of addresses. */
@@ -124,7 +138,10 @@ enum class FailureReason : std::uint8_t {
 struct FailedRequest {
   std::size_t event = 0;  ///< index into the log's events
   std::uint64_t bytes = 0;
-  std::optional<std::uint64_t> device_free{};  ///< what the device had free, as recorded
+  /// What the device had free, as recorded. If only the size of the device is known, its size
+  /// without what was reserved, or live: other programs and allocators may have had a part of it.
+  std::optional<std::uint64_t> device_free{};
+  bool device_is_whole = false;  ///< `device_free` is derived from the size of the device
   FailureReason reason = FailureReason::unknown;
   std::optional<FreeRange> own{};      ///< the largest that the asker may use
   std::optional<FreeRange> other{};    ///< the largest of another stream, in the asker's pool
@@ -142,6 +159,7 @@ struct DeviceExplanation {
   /// the moment with the most live bytes. If they are not known, that of all moments.
   MemoryMoment peak{};
   std::uint64_t most_live = 0;             ///< peak of live bytes over the log, at any moment
+  bool shares_streams = false;             ///< streams got free memory of other streams' segments
   std::size_t failures = 0;                ///< requests that failed
   std::optional<FailedRequest> failure{};  ///< the last one
 };
@@ -152,6 +170,9 @@ struct Explanation {
   std::vector<ExplainedSite> sites;
   std::vector<DeviceExplanation> devices;  ///< those with blocks, segments or events
   std::vector<std::uint64_t> held;  ///< by block of the log: bytes in its segment; 0 if unknown
+  /// By block of the log: the event from which its stream may use the memory again. std::nullopt:
+  /// not within the log.
+  std::vector<std::optional<std::size_t>> completed;
 };
 
 /**

@@ -37,9 +37,10 @@ struct DeviceDifference {
                                                        const Explanation& second);
 
 /**
- * @brief A name for each stream of an explanation: "stream copy" if the log names it; otherwise
- *        "default stream", "stream 0x7f12a0", and with `numbered` "side stream 1", ... in the order
- *        in which each device's log names them.
+ * @brief A name for each stream of an explanation: "stream copy" or "stream 3" if the log names it
+ *        "copy" or "stream 3", "cudaMalloc" for memory of all streams; otherwise "default stream",
+ * "stream 0x7f12a0", and with `numbered` "side stream 1", ... in the order in which each device's
+ * log names them.
  *
  * Handles are addresses that differ between processes, so numbers serve to compare two logs.
  */

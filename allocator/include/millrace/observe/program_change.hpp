@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "millrace/observe/trace/allocation_log.hpp"
@@ -19,9 +19,19 @@ enum class ProgramChange : std::uint8_t {
   ring,
   /// No use on another stream is recorded: the program holds a block until that use is complete.
   no_recorded_uses,
+  /// Blocks of side streams are handed to the main stream (`Allocator::transfer`) where it first
+  /// waits for their stream. Only a trace of Millrace's has these waits.
+  handed_over,
 };
 
 [[nodiscard]] const char* to_string(ProgramChange change) noexcept;  ///< "none", "one stream", ...
+
+/**
+ * @brief The stream whose blocks hold most memory at once; std::nullopt: no stream has blocks.
+ *        Memory for all streams at once does not count.
+ */
+[[nodiscard]] std::optional<std::uint32_t> main_stream(const trace::AllocationLog& log,
+                                                       std::uint32_t device);
 
 /**
  * @brief The requests of one device as the changed program would make them.

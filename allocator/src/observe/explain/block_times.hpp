@@ -8,7 +8,14 @@
 
 namespace millrace {
 
-/** @brief The events of a log at which each block is allocated, freed, and free. */
+/**
+ * @brief The events of a log at which each block is allocated, freed, and free.
+ *
+ * A freed block is free for its own stream at once, unless another stream used it. A snapshot shows
+ * that by an event of its own. A trace of Millrace's shows when all work on a block was known to be
+ * complete, that of its own stream too: here, that matters only for blocks that another stream used
+ * or whose free another stream made. Memory that another block gets does not wait any longer.
+ */
 class BlockTimes {
  public:
   static constexpr std::uint32_t kNever = UINT32_MAX;
@@ -19,7 +26,7 @@ class BlockTimes {
   [[nodiscard]] std::uint32_t allocated(std::uint32_t block) const { return allocated_[block]; }
   /** @brief kNever: before the log begins (`freed_before_start`), or not within the log */
   [[nodiscard]] std::uint32_t freed(std::uint32_t block) const { return freed_[block]; }
-  /** @brief kNever: not within the log */
+  /** @brief From here on its stream may use the memory again. kNever: not within the log */
   [[nodiscard]] std::uint32_t completed(std::uint32_t block) const { return completed_[block]; }
 
   [[nodiscard]] static std::optional<std::size_t> known(std::uint32_t event) {

@@ -37,11 +37,15 @@ class Joined {
     for (const MemoryShare& share : device.peak.shares) {
       if (!of_reserved_ && share.part != MemoryPart::live) continue;
       MemoryDifference& row =
-          rows_[{share.part, streams[share.stream], explanation.sites[share.site].origin}];
+          rows_[{share.part, name_of(streams, share), explanation.sites[share.site].origin}];
       (is_first ? row.first : row.second) += share.bytes;
       (is_first ? row.first_blocks : row.second_blocks) += share.blocks;
       (is_first ? first_ : second_) += share.bytes;
     }
+  }
+
+  static std::string name_of(const std::vector<std::string>& streams, const MemoryShare& share) {
+    return share.stream == MemoryShare::kNoStream ? "any stream" : streams[share.stream];
   }
 
   [[nodiscard]] DeviceDifference result(std::uint32_t device) const {
@@ -73,7 +77,10 @@ std::vector<std::string> stream_names(const Explanation& explanation, bool numbe
   std::map<std::uint32_t, std::size_t> count;  // by device
   for (const trace::LoggedStream& stream : explanation.streams) {
     if (!stream.name.empty()) {
-      names.push_back("stream " + stream.name);
+      // "stream 3", "default stream" and "cudaMalloc" are what a recording calls them.
+      const bool says_so =
+          stream.for_all || stream.name.starts_with("stream ") || stream.name.ends_with(" stream");
+      names.push_back(says_so ? stream.name : "stream " + stream.name);
     } else if (stream.handle == 0) {
       names.emplace_back("default stream");
     } else if (numbered) {

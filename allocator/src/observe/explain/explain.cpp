@@ -10,14 +10,15 @@ namespace millrace {
 namespace {
 
 DeviceExplanation explain_device(const ExplainContext& context, const DeviceLog& device) {
-  const Moments moments = find_moments(context.log, device, context.streams, context.ends);
-  DeviceExplanation result{
-      .device = device.device, .most_live = moments.most_live, .failures = moments.failures.size()};
-  result.peak =
-      MomentView{context, device, moments.peak}.explain(moments.asker, moments.knows_segments);
+  const Moments moments =
+      find_moments(context.log, device, context.times, context.streams, context.ends);
+  DeviceExplanation result{.device = device.device,
+                           .most_live = moments.most_live,
+                           .shares_streams = moments.shares_streams,
+                           .failures = moments.failures.size()};
+  result.peak = MomentView{context, device, moments.peak}.explain(moments.asker, moments);
   if (!moments.failures.empty()) {
-    result.failure =
-        explain_failure(context, device, moments.failures.back(), moments.knows_segments);
+    result.failure = explain_failure(context, device, moments.failures.back(), moments);
   }
   return result;
 }
@@ -42,6 +43,8 @@ const char* to_string(MemoryPart part) noexcept {
       return "hard";
     case MemoryPart::soft:
       return "soft";
+    case MemoryPart::driver:
+      return "driver";
   }
   return "?";
 }
@@ -82,6 +85,8 @@ Explanation explain(const trace::AllocationLog& log) {
   for (const DeviceLog& device : devices_of(log)) {
     explanation.devices.push_back(explain_device(context, device));
   }
+  for (std::uint32_t i = 0; i < log.blocks.size(); ++i)
+    explanation.completed.push_back(BlockTimes::known(times.completed(i)));
   explanation.held.resize(log.blocks.size());
   for (std::size_t i = 0; i < ends.size() && log.has_addresses(); ++i) {
     if (ends[i] != 0) explanation.held[i] = ends[i] - log.blocks[i].address;

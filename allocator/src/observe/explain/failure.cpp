@@ -64,12 +64,21 @@ std::uint64_t by_new_memory(std::uint64_t device_free, const trace::TorchSetting
 class Failure {
  public:
   Failure(const ExplainContext& context, MomentView& view, const LogEvent& event,
-          FailedRequest& failed)
-      : context_(context), view_(view), asker_(failed.memory.asker), failed_(failed) {
+          FailedRequest& failed, bool shares_streams)
+      : context_(context),
+        view_(view),
+        asker_(failed.memory.asker),
+        failed_(failed),
+        shares_streams_(shares_streams) {
     if (context.log.snapshot) {
       const trace::TorchEvent& recorded =
           context.log.snapshot->traces.at(event.device).at(event.position);
       failed.device_free = recorded.address;
+    } else if (event.device < context.log.device_memory.size() &&
+               context.log.device_memory[event.device] != 0) {
+      const std::uint64_t all = context.log.device_memory[event.device];
+      failed.device_free = all - std::min(all, held());
+      failed.device_is_whole = true;
     }
   }
 
@@ -79,7 +88,7 @@ class Failure {
     };
     const auto same_pool = [this](const Stretch& s) { return s.segment->pool == asker_.pool; };
     const auto same_stream = [this](const Stretch& s) {
-      return s.segment->stream == asker_.stream;
+      return shares_streams_ || s.segment->stream == asker_.stream;
     };
     failed_.own = largest_free(
         view_, [&](const Stretch& s) { return fits_class(s) && same_pool(s) && same_stream(s); });
@@ -92,46 +101,64 @@ class Failure {
   }
 
   void find_reason() {
-    const MemoryMoment& memory = failed_.memory;
-    if (!memory.reserved || !failed_.device_free) return;
-    const std::uint64_t all = *memory.reserved + *failed_.device_free;
-    failed_.reason = reason(all);
-    const std::uint64_t new_memory =
-        by_new_memory(*failed_.device_free, context_.log.snapshot->settings);
-    failed_.would_fit = std::max(new_memory, failed_.own ? failed_.own->bytes : 0);
+    if (failed_.device_free) failed_.reason = beyond(held() + *failed_.device_free);
+    if (failed_.memory.reserved && failed_.reason == FailureReason::unknown)
+      failed_.reason = among_free();
+    const std::uint64_t own = failed_.own ? failed_.own->bytes : 0;
+    if (context_.log.snapshot && failed_.memory.reserved && failed_.device_free) {
+      failed_.would_fit =
+          std::max(by_new_memory(*failed_.device_free, context_.log.snapshot->settings), own);
+    } else if (own != 0) {
+      failed_.would_fit = own;
+    }
   }
 
  private:
-  [[nodiscard]] FailureReason reason(std::uint64_t all) const {
+  /** What this allocator had from the device, at least. */
+  [[nodiscard]] std::uint64_t held() const {
+    return failed_.memory.reserved.value_or(failed_.memory.bytes(MemoryPart::live));
+  }
+
+  /** No allocator could have served it from `all` bytes of the device. */
+  [[nodiscard]] FailureReason beyond(std::uint64_t all) const {
+    if (failed_.bytes > all) return FailureReason::beyond_device;
+    const std::uint64_t live = std::min(all, failed_.memory.bytes(MemoryPart::live));
+    return failed_.bytes > all - live ? FailureReason::live : FailureReason::unknown;
+  }
+
+  [[nodiscard]] FailureReason among_free() const {
     const MemoryMoment& memory = failed_.memory;
-    const std::uint64_t live = memory.bytes(MemoryPart::live);
     const auto serves = [this](const std::optional<FreeRange>& range) {
       return range && range->bytes >= failed_.bytes;
     };
-    if (failed_.bytes > all) return FailureReason::beyond_device;
-    if (failed_.bytes > all - live) return FailureReason::live;
     if (serves(failed_.own)) return FailureReason::unused;
     if (serves(failed_.waiting)) return FailureReason::waiting;
     if (serves(failed_.other)) return FailureReason::stream;
     if (serves(failed_.pool)) return FailureReason::pool;
+    if (!failed_.device_free) return FailureReason::unknown;
+    // Others may have had what the device has beside this allocator.
+    const std::uint64_t device_free = failed_.device_is_whole ? 0 : *failed_.device_free;
     const std::uint64_t own = memory.bytes(MemoryPart::hard) + memory.bytes(MemoryPart::soft);
-    if (failed_.bytes <= own + *failed_.device_free) return FailureReason::hard;
+    if (failed_.bytes <= own + device_free) return FailureReason::hard;
     const std::uint64_t others = memory.bytes(MemoryPart::stream) + memory.bytes(MemoryPart::pool) +
-                                 memory.bytes(MemoryPart::waiting);
-    if (failed_.bytes <= own + others + *failed_.device_free) return FailureReason::scattered;
-    return FailureReason::outside;
+                                 memory.bytes(MemoryPart::waiting) +
+                                 memory.bytes(MemoryPart::driver);
+    if (failed_.bytes <= own + others + device_free) return FailureReason::scattered;
+    // What of the device others had decides whether a fragmented device or they are the reason.
+    return failed_.device_is_whole ? FailureReason::unknown : FailureReason::outside;
   }
 
   const ExplainContext& context_;
   const MomentView& view_;
   const MemoryAsker& asker_;
   FailedRequest& failed_;
+  const bool shares_streams_;
 };
 
 }  // namespace
 
 FailedRequest explain_failure(const ExplainContext& context, const DeviceLog& device,
-                              std::size_t number, bool knows_segments) {
+                              std::size_t number, const Moments& of_log) {
   const LogEvent& event = context.log.events[device.events[number]];
   MemoryAsker asker{
       .stream = event.stream, .requests = true, .bytes = event.bytes, .stack = event.stack};
@@ -141,8 +168,8 @@ FailedRequest explain_failure(const ExplainContext& context, const DeviceLog& de
   }
   MomentView view{context, device, number};
   FailedRequest failed{.event = device.events[number], .bytes = event.bytes};
-  failed.memory = view.explain(asker, knows_segments);
-  Failure failure{context, view, event, failed};
+  failed.memory = view.explain(asker, of_log);
+  Failure failure{context, view, event, failed, of_log.shares_streams};
   failure.find_ranges();
   failure.find_reason();
   return failed;

@@ -1,8 +1,8 @@
 #include "observe/explain/memory_map.hpp"
 
 #include <algorithm>
+#include <iterator>
 
-#include "observe/explain/block_times.hpp"
 #include "observe/trace/torch/heap.hpp"
 
 namespace millrace {
@@ -16,8 +16,9 @@ constexpr std::uint64_t kSmallSegment = std::uint64_t{2} << 20;
 }  // namespace
 
 MemoryMap::MemoryMap(const trace::AllocationLog& log, const DeviceLog& device,
-                     ExplainedStreams& streams, std::vector<std::uint64_t>& ends)
-    : log_(log), completes_(has_completions(log)), streams_(streams), ends_(ends) {
+                     const BlockTimes& times, ExplainedStreams& streams,
+                     std::vector<std::uint64_t>& ends)
+    : log_(log), times_(times), streams_(streams), ends_(ends) {
   ends_.resize(log.blocks.size());
   if (device.device < log.initial.size()) {
     for (const trace::TorchSegment& segment : log.initial[device.device].segments) {
@@ -41,7 +42,10 @@ void MemoryMap::apply(const trace::LogEvent& event) {
     case EventKind::free_requested: {
       const auto held = find(event.block);
       if (held == blocks_.end() || held->second.waits) return;
-      if (!completes_) return drop(held);
+      if (times_.completed(event.block) == times_.freed(event.block)) {
+        drop(held);
+        return;
+      }
       live_ -= log_.blocks[event.block].bytes;
       held->second.waits = true;
       return;
@@ -52,20 +56,30 @@ void MemoryMap::apply(const trace::LogEvent& event) {
       return;
     }
     case EventKind::segment_alloc:
-      return add_segment(event.address, {.end = event.address + event.bytes,
-                                         .stream = event.stream,
-                                         .large = event.bytes > kSmallSegment});
     case EventKind::segment_map:
+      if (!has_place(log_, event)) {
+        unplaced_ += event.bytes;
+        reserved_ += event.bytes;
+        return;
+      }
       return add_segment(event.address, {.end = event.address + event.bytes,
                                          .stream = event.stream,
                                          .large = event.bytes > kSmallSegment,
-                                         .expandable = true});
+                                         .expandable = event.kind == EventKind::segment_map});
     case EventKind::segment_free:
     case EventKind::segment_unmap:
+      if (!has_place(log_, event)) return remove_unplaced(event.bytes);
       return remove_segments(event.address, event.address + event.bytes);
     case EventKind::out_of_memory:
       return;
   }
+}
+
+bool MemoryMap::may_be_unplaced(std::uint64_t address, const Held& held) const {
+  if (log_.streams[log_.blocks[held.block].stream].for_all) return false;
+  const auto after = segments_.lower_bound(address + 1);
+  const bool begins_in_one = after != segments_.begin() && std::prev(after)->second.end > address;
+  return !begins_in_one && (after == segments_.end() || after->first >= held.end);
 }
 
 std::uint64_t MemoryMap::page_bytes(const Segment& segment) const {
@@ -89,6 +103,20 @@ void MemoryMap::remove_segments(std::uint64_t from, std::uint64_t to) {
   segments_.erase(first, last);
 }
 
+// All that is reserved: a reset of the device.
+void MemoryMap::remove_unplaced(std::uint64_t bytes) {
+  if (bytes >= reserved_) {
+    segments_.clear();
+    for (auto at = blocks_.begin(); at != blocks_.end();)
+      at = at->second.waits ? drop(at) : std::next(at);
+    reserved_ = unplaced_ = 0;
+    return;
+  }
+  const std::uint64_t gone = std::min(bytes, unplaced_);
+  unplaced_ -= gone;
+  reserved_ -= gone;
+}
+
 void MemoryMap::split_segment(std::uint64_t at) {
   const auto after = segments_.lower_bound(at);
   if (after == segments_.begin()) return;
@@ -108,21 +136,35 @@ MemoryMap::Segment* MemoryMap::segment_of(std::uint64_t address) {
 void MemoryMap::hold(std::uint32_t index, bool waits) {
   const trace::LoggedBlock& block = log_.blocks[index];
   const std::uint64_t place = place_of(index);
-  const auto other = blocks_.find(place);
-  if (other != blocks_.end()) drop(other);
   Segment* const segment = segment_of(block.address);
   if (segment != nullptr && !segment->pool_known) {  // the request for which it was acquired
     segment->pool = block.pool;
     segment->pool_known = true;
   }
+  if (segment != nullptr && !block.live_at_start) {
+    ++placed_;
+    if (segment->stream != block.stream) ++shared_;
+  }
+  drop_within(place, place + (log_.has_addresses() ? std::max<std::uint64_t>(block.bytes, 1) : 1));
   ends_[index] = end_of(block, segment);
   blocks_[place] = {.end = ends_[index], .block = index, .waits = waits};
   if (!waits) live_ += block.bytes;
 }
 
-void MemoryMap::drop(Blocks::iterator held) {
+MemoryMap::Blocks::iterator MemoryMap::drop(Blocks::iterator held) {
   if (!held->second.waits) live_ -= log_.blocks[held->second.block].bytes;
-  blocks_.erase(held);
+  return blocks_.erase(held);
+}
+
+// A block gets memory of another one, which waited or whose free was not seen.
+void MemoryMap::drop_within(std::uint64_t begin, std::uint64_t end) {
+  auto at = blocks_.lower_bound(begin);
+  if (log_.has_addresses() && at != blocks_.begin()) {
+    const auto before = std::prev(at);
+    const trace::LoggedBlock& block = log_.blocks[before->second.block];
+    if (before->first + block.bytes > begin) at = before;
+  }
+  while (at != blocks_.end() && at->first < end) at = drop(at);
 }
 
 MemoryMap::Blocks::iterator MemoryMap::find(std::uint32_t block) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "observe/explain/block_times.hpp"
 #include "observe/explain/device_log.hpp"
 #include "observe/explain/explained_streams.hpp"
 
@@ -13,7 +14,8 @@ namespace millrace {
  * @brief The segments of a device and the blocks in use in them, at a moment that moves forward.
  *
  * Free blocks are not kept: they are what lies between blocks in use. Every address is in at most
- * one segment, whatever the log says.
+ * one segment, and every block in use has its addresses for itself, whatever the log says. Memory
+ * whose addresses the log does not have is in no segment: it is `unplaced`.
  */
 class MemoryMap {
  public:
@@ -38,15 +40,25 @@ class MemoryMap {
    * @param ends  by block of the log: where each block ends in its segment; filled for every block
    *              that was ever in use
    */
-  MemoryMap(const trace::AllocationLog& log, const DeviceLog& device, ExplainedStreams& streams,
-            std::vector<std::uint64_t>& ends);
+  MemoryMap(const trace::AllocationLog& log, const DeviceLog& device, const BlockTimes& times,
+            ExplainedStreams& streams, std::vector<std::uint64_t>& ends);
 
   void apply(const trace::LogEvent& event);
 
   [[nodiscard]] const Segments& segments() const noexcept { return segments_; }
   [[nodiscard]] const Blocks& blocks() const noexcept { return blocks_; }
   [[nodiscard]] std::uint64_t reserved() const noexcept { return reserved_; }
+  /** @brief Of `reserved`: bytes at addresses that the log does not have. */
+  [[nodiscard]] std::uint64_t unplaced() const noexcept { return unplaced_; }
   [[nodiscard]] std::uint64_t live() const noexcept { return live_; }  ///< requested bytes
+  /** @brief Whether a block can be in the memory that is `unplaced`: it is in no segment, and it
+   *         does not have memory of its own. */
+  [[nodiscard]] bool may_be_unplaced(std::uint64_t address, const Held& held) const;
+  /** @brief Whether streams got memory of other streams' segments so far. */
+  [[nodiscard]] bool shares_streams() const noexcept {
+    constexpr std::uint64_t kRare = 100;  // in a log that contradicts itself
+    return shared_ * kRare > placed_;
+  }
 
   [[nodiscard]] std::uint64_t bytes_of(std::uint32_t block) const {
     return log_.blocks[block].bytes;
@@ -58,10 +70,12 @@ class MemoryMap {
  private:
   void add_segment(std::uint64_t address, const Segment& segment);
   void remove_segments(std::uint64_t from, std::uint64_t to);
+  void remove_unplaced(std::uint64_t bytes);
   void split_segment(std::uint64_t at);
   [[nodiscard]] Segment* segment_of(std::uint64_t address);
   void hold(std::uint32_t block, bool waits);
-  void drop(Blocks::iterator held);
+  Blocks::iterator drop(Blocks::iterator held);
+  void drop_within(std::uint64_t begin, std::uint64_t end);
   [[nodiscard]] Blocks::iterator find(std::uint32_t block);
   /** The address of a block; without addresses, a number of its own. */
   [[nodiscard]] std::uint64_t place_of(std::uint32_t block) const {
@@ -70,13 +84,15 @@ class MemoryMap {
   [[nodiscard]] std::uint64_t end_of(const trace::LoggedBlock& block, const Segment* segment) const;
 
   const trace::AllocationLog& log_;
-  const bool completes_;
+  const BlockTimes& times_;
   ExplainedStreams& streams_;
   std::vector<std::uint64_t>& ends_;
   Segments segments_;
   Blocks blocks_;
   std::uint64_t reserved_ = 0;
+  std::uint64_t unplaced_ = 0;
   std::uint64_t live_ = 0;
+  std::uint64_t placed_ = 0, shared_ = 0;  // allocated blocks in segments, and of other streams
 };
 
 }  // namespace millrace

@@ -66,7 +66,8 @@ class ShareSum {
   /** Whether something has to happen before the asker can use it. Other streams and pools keep
    * theirs. */
   static bool ends(MemoryPart part) {
-    return part != MemoryPart::stream && part != MemoryPart::pool && part != MemoryPart::soft;
+    return part != MemoryPart::stream && part != MemoryPart::pool && part != MemoryPart::soft &&
+           part != MemoryPart::driver;
   }
 
   static std::optional<std::size_t> event(std::int64_t at) {
@@ -82,17 +83,20 @@ std::uint64_t overlap(std::uint64_t bytes, std::uint64_t from, std::uint64_t to)
   return std::min(bytes, to) - std::min(bytes, from);
 }
 
+}  // namespace
+
 /** Divides the stretches of a moment for one asker. */
-class Divider {
+class MomentDivider {
  public:
-  Divider(const ExplainContext& context, const MemoryAsker& asker)
-      : context_(context), asker_(asker) {}
+  /** @param shares_streams  whether free memory is not bound to the streams of segments */
+  MomentDivider(const ExplainContext& context, const MemoryAsker& asker, bool shares_streams)
+      : context_(context), asker_(asker), shares_streams_(shares_streams) {}
 
   void add_block(const Stretch& stretch) {
     const LoggedBlock& block = context_.log.blocks[stretch.block];
     const std::uint64_t from = stretch.begin - block.address, to = stretch.end - block.address;
     const std::uint64_t first = from == 0 ? 1 : 0;
-    ShareSum::Key key{MemoryPart::live, stretch.segment->stream, stretch.segment->pool,
+    ShareSum::Key key{MemoryPart::live, block.stream, stretch.segment->pool,
                       context_.sites.of_block(stretch.block), false};
     const BlockTimes& times = context_.times;
     if (stretch.waits) {
@@ -118,7 +122,9 @@ class Divider {
 
   void add_free(const Stretch& stretch, const FreePiece& piece) {
     const MemoryMap::Segment& segment = *stretch.segment;
-    ShareSum::Key key{part_of(stretch), segment.stream, segment.pool, 0, stretch.whole};
+    const bool by_user = shares_streams_ && piece.user != Stretch::kNoBlock;
+    const std::uint32_t stream = by_user ? context_.log.blocks[piece.user].stream : segment.stream;
+    ShareSum::Key key{part_of(stretch, stream), stream, segment.pool, 0, stretch.whole};
     const bool kept = key.part == MemoryPart::hard;
     if (kept) {
       key.site = context_.sites.of_block(stretch.block);
@@ -131,33 +137,49 @@ class Divider {
              kept ? context_.times.completed(stretch.block) : 0);
   }
 
-  /** A block of a log that has no segments. */
-  void add_unplaced(std::uint32_t index) {
-    const LoggedBlock& block = context_.log.blocks[index];
-    sum_.add({MemoryPart::live, block.stream, block.pool, context_.sites.of_block(index), false},
-             block.bytes, 1, context_.times.allocated(index), context_.times.freed(index));
-    placed_live_ += block.bytes;
+  /** The first bytes of a block whose segment is not in the log. */
+  void add_unplaced(const MemoryMap::Held& held, std::uint64_t bytes) {
+    const LoggedBlock& block = context_.log.blocks[held.block];
+    const BlockTimes& times = context_.times;
+    ShareSum::Key key{MemoryPart::live, block.stream, block.pool,
+                      context_.sites.of_block(held.block), false};
+    if (held.waits) {
+      key.part = MemoryPart::waiting;
+      return sum_.add(key, bytes, 1, times.freed(held.block), times.completed(held.block));
+    }
+    sum_.add(key, bytes, 1, times.allocated(held.block), times.freed(held.block));
+    placed_live_ += bytes;
+  }
+
+  /** What no block has of the driver's pool. */
+  void add_driver(std::uint64_t bytes) {
+    sum_.add({MemoryPart::driver, MemoryShare::kNoStream, trace::TorchPool{0, 0},
+              context_.sites.of_kind(SiteKind::driver), false},
+             bytes, 1, BlockTimes::kNever, 0);
   }
 
   [[nodiscard]] std::vector<MemoryShare> shares() const { return sum_.shares(); }
   [[nodiscard]] std::uint64_t placed_live() const noexcept { return placed_live_; }
 
  private:
-  [[nodiscard]] MemoryPart part_of(const Stretch& stretch) const {
+  [[nodiscard]] MemoryPart part_of(const Stretch& stretch, std::uint32_t stream) const {
     if (stretch.segment->pool != asker_.pool) return MemoryPart::pool;
-    if (stretch.segment->stream != asker_.stream) return MemoryPart::stream;
+    if (stream != asker_.stream) return MemoryPart::stream;
     return stretch.whole ? MemoryPart::soft : MemoryPart::hard;
   }
 
   const ExplainContext& context_;
   const MemoryAsker& asker_;
+  const bool shares_streams_;
   ShareSum sum_;
   std::uint64_t placed_live_ = 0;
 };
 
+namespace {
+
 MemoryMap map_at(const ExplainContext& context, const DeviceLog& device,
                  std::optional<std::size_t> event) {
-  MemoryMap map{context.log, device, context.streams, context.ends};
+  MemoryMap map{context.log, device, context.times, context.streams, context.ends};
   for (std::size_t i = 0; event && i <= *event; ++i)
     map.apply(context.log.events[device.events[i]]);
   return map;
@@ -172,27 +194,49 @@ MomentView::MomentView(const ExplainContext& context, const DeviceLog& device,
       event_(event),
       map_(map_at(context, device, event)),
       stretches_(stretches_of(map_, context.times)),
-      pieces_(last_users(context.log, device, event ? *event + 1 : 0, stretches_, context.ends)) {}
+      pieces_(last_users(context.log, device, context.times, event ? *event + 1 : 0, stretches_,
+                         context.ends)) {}
 
-MemoryMoment MomentView::explain(MemoryAsker asker, bool knows_segments) {
+MemoryMoment MomentView::explain(MemoryAsker asker, const Moments& of_log) {
   if (!asker.requests) asker = busiest();
-  Divider divider{context_, asker};
+  MomentDivider divider{context_, asker, of_log.shares_streams};
   for (const Stretch& stretch : stretches_) {
     if (!stretch.is_free) divider.add_block(stretch);
   }
   for (const FreePiece& piece : pieces_) divider.add_free(stretches_[piece.stretch], piece);
-  if (!knows_segments) {
+  if (of_log.knows_segments) {
+    add_unplaced(divider);
+  } else {
     for (const auto& [address, held] : map_.blocks()) {
-      if (!held.waits) divider.add_unplaced(held.block);
+      if (!held.waits) divider.add_unplaced(held, map_.bytes_of(held.block));
     }
   }
   MemoryMoment moment;
   if (event_) moment.event = device_.events[*event_];
   moment.asker = asker;
-  if (knows_segments) moment.reserved = map_.reserved();
+  if (of_log.knows_segments) moment.reserved = map_.reserved();
+  moment.unplaced = map_.unplaced();
+  moment.knows_rounding =
+      context_.log.snapshot.has_value() ||
+      std::ranges::any_of(context_.log.blocks, [](const LoggedBlock& b) { return b.held != 0; });
   moment.shares = divider.shares();
   moment.elsewhere = map_.live() - divider.placed_live();
   return moment;
+}
+
+// The driver's pool has the blocks that are in no segment, live ones first. What is beyond its
+// bytes is in a pool that was not recorded.
+void MomentView::add_unplaced(MomentDivider& divider) const {
+  std::uint64_t room = map_.unplaced();
+  for (const bool waits : {false, true}) {
+    for (auto at = map_.blocks().begin(); at != map_.blocks().end() && room > 0; ++at) {
+      if (at->second.waits != waits || !map_.may_be_unplaced(at->first, at->second)) continue;
+      const std::uint64_t bytes = std::min(room, map_.bytes_of(at->second.block));
+      divider.add_unplaced(at->second, bytes);
+      room -= bytes;
+    }
+  }
+  if (room > 0) divider.add_driver(room);
 }
 
 std::optional<std::size_t> MomentView::freed(std::uint64_t begin, std::uint64_t end) const {
@@ -215,6 +259,12 @@ MemoryAsker MomentView::busiest() const {
       std::ranges::max_element(live, {}, &std::pair<const Place, std::uint64_t>::second);
   if (most == live.end()) return {};
   return {.stream = most->first.first, .pool = most->first.second};
+}
+
+bool MemoryMoment::knows(MemoryPart part) const noexcept {
+  if (part == MemoryPart::live) return true;
+  const bool is_rounding = part == MemoryPart::rounding || part == MemoryPart::rest;
+  return reserved.has_value() && (knows_rounding || !is_rounding);
 }
 
 std::uint64_t MemoryMoment::bytes(MemoryPart part) const {

@@ -7,6 +7,7 @@
 #include "millrace/observe/explain.hpp"
 #include "observe/explain/block_times.hpp"
 #include "observe/explain/memory_map.hpp"
+#include "observe/explain/moments.hpp"
 #include "observe/explain/partition.hpp"
 #include "observe/explain/sites.hpp"
 
@@ -30,9 +31,8 @@ class MomentView {
   MomentView(const MomentView&) = delete;
   MomentView& operator=(const MomentView&) = delete;
 
-  /** @brief Where all of it is, for an asker. @param knows_segments  whether the log has segments
-   */
-  [[nodiscard]] MemoryMoment explain(MemoryAsker asker, bool knows_segments);
+  /** @brief Where all of it is, for an asker. */
+  [[nodiscard]] MemoryMoment explain(MemoryAsker asker, const Moments& of_log);
 
   [[nodiscard]] const std::vector<Stretch>& stretches() const noexcept { return stretches_; }
   [[nodiscard]] std::uint64_t live() const noexcept { return map_.live(); }
@@ -42,6 +42,7 @@ class MomentView {
 
  private:
   [[nodiscard]] MemoryAsker busiest() const;
+  void add_unplaced(class MomentDivider& divider) const;
 
   const ExplainContext& context_;
   const DeviceLog& device_;
@@ -54,6 +55,6 @@ class MomentView {
 /** @brief Why the request of an out_of_memory event failed. @param event  number among the device's
  *         events */
 [[nodiscard]] FailedRequest explain_failure(const ExplainContext& context, const DeviceLog& device,
-                                            std::size_t event, bool knows_segments);
+                                            std::size_t event, const Moments& of_log);
 
 }  // namespace millrace

@@ -25,6 +25,7 @@ class Finder {
       found_.most_live = std::max(found_.most_live, map_.live());
       look(event, i);
     }
+    found_.shares_streams = map_.shares_streams();
     return std::move(found_);
   }
 
@@ -75,8 +76,9 @@ class Finder {
 }  // namespace
 
 Moments find_moments(const trace::AllocationLog& log, const DeviceLog& device,
-                     ExplainedStreams& streams, std::vector<std::uint64_t>& ends) {
-  MemoryMap map{log, device, streams, ends};
+                     const BlockTimes& times, ExplainedStreams& streams,
+                     std::vector<std::uint64_t>& ends) {
+  MemoryMap map{log, device, times, streams, ends};
   return Finder{log, device, map}.run();
 }
 

@@ -163,19 +163,26 @@ std::vector<Stretch> stretches_of(const MemoryMap& map, const BlockTimes& times)
 }
 
 std::vector<FreePiece> last_users(const trace::AllocationLog& log, const DeviceLog& device,
-                                  std::size_t until, const std::vector<Stretch>& stretches,
+                                  const BlockTimes& times, std::size_t until,
+                                  const std::vector<Stretch>& stretches,
                                   const std::vector<std::uint64_t>& ends) {
   std::vector<FreePiece> pieces;
   Unclaimed unclaimed{stretches, pieces};
-  const bool completes = has_completions(log);
   for (std::size_t i = until; i-- > 0 && !unclaimed.empty();) {
     const std::uint32_t index = device.events[i];
     const LogEvent& event = log.events[index];
-    const bool ends_block = event.kind == EventKind::free_completed ||
-                            (event.kind == EventKind::free_requested && !completes);
-    if (ends_block) {
-      unclaimed.claim(log.blocks[event.block].address, ends[event.block], event.block, index);
+    const bool is_free =
+        event.kind == EventKind::free_completed || event.kind == EventKind::free_requested;
+    if (is_free) {
+      const std::uint32_t completed = times.completed(event.block);
+      // Or else it was free at another event of its own, or when a part of it was used again.
+      const bool by_reuse = event.kind == EventKind::free_requested &&
+                            completed != BlockTimes::kNever &&
+                            log.events[completed].block != event.block;
+      if (completed != index && !by_reuse) continue;
+      unclaimed.claim(log.blocks[event.block].address, ends[event.block], event.block, completed);
     } else if (event.kind == EventKind::segment_alloc || event.kind == EventKind::segment_map) {
+      if (!trace::has_place(log, event)) continue;
       unclaimed.claim(event.address, event.address + event.bytes, Stretch::kNoBlock, index);
     }
   }

@@ -43,7 +43,8 @@ struct FreePiece {
  * @param ends   by block: where it ends in its segment
  */
 [[nodiscard]] std::vector<FreePiece> last_users(const trace::AllocationLog& log,
-                                                const DeviceLog& device, std::size_t until,
+                                                const DeviceLog& device, const BlockTimes& times,
+                                                std::size_t until,
                                                 const std::vector<Stretch>& stretches,
                                                 const std::vector<std::uint64_t>& ends);
 

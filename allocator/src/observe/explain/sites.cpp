@@ -87,6 +87,8 @@ std::string Sites::name_of(const ExplainedSite& site, bool with_line) const {
                          bytes_in_words(site.size_class));
     case SiteKind::unused:
       return "not used since its segment was acquired";
+    case SiteKind::driver:
+      return "the driver's pool";
     case SiteKind::unknown:
       break;
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "millrace/memory/out_of_memory.hpp"
+#include "millrace/observe/program_change.hpp"
 #include "millrace/observe/replay.hpp"
 #include "observe/replay/known_completions.hpp"
 #include "observe/replay/strategy_log.hpp"
@@ -126,22 +127,6 @@ class Analysis {
     result_.stranded = stranded_in(*report, Policy::torch());
   }
 
-  /** The stream whose blocks hold most at once. */
-  [[nodiscard]] std::optional<std::uint32_t> main_stream() const {
-    std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> held;  // now, and most
-    for (const LogEvent& event : log_.events) {
-      if (event.device != device_ || event.block == LogEvent::kNoBlock) continue;
-      const trace::LoggedBlock& block = log_.blocks[event.block];
-      if (log_.streams[block.stream].for_all) continue;
-      auto& [now, most] = held[block.stream];
-      if (event.kind == EventKind::allocate) most = std::max(most, now += block.bytes);
-      if (event.kind == EventKind::free_requested) now -= block.bytes;
-    }
-    const auto most =
-        std::ranges::max_element(held, {}, [](const auto& each) { return each.second.second; });
-    return most == held.end() ? std::nullopt : std::optional{most->first};
-  }
-
   struct SideStream {
     std::uint32_t stream = 0;
     std::uint64_t bytes = 0;
@@ -181,7 +166,7 @@ class Analysis {
   // Some programs make a stream for each call, and some have hundreds of sites: only the largest of
   // both are tried.
   [[nodiscard]] std::vector<WhatIfGroup> groups() const {
-    const auto main = main_stream();
+    const auto main = main_stream(log_, device_);
     if (!main) return {};
     const std::vector<SideStream> streams = side_streams(*main);
     std::vector<WhatIfGroup> groups;

@@ -48,6 +48,10 @@ const char* to_string(OrderKind kind) noexcept {
   return "?";
 }
 
+bool has_place(const AllocationLog& log, const LogEvent& segment) noexcept {
+  return log.format != TraceFormat::millrace || segment.address != 0;
+}
+
 std::string site_name(const StackTable& stacks, StackTable::Id stack) {
   if (stack == StackTable::kNone) return "";
   const StackFrame& frame = stacks.at(stacks.innermost(stack));

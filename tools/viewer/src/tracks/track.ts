@@ -87,14 +87,17 @@ export abstract class Track {
   }
 }
 
+/** Cut in the middle, as names begin alike: handles of streams, functions of one module. */
 export function fitted(context: CanvasRenderingContext2D, text: string, width: number): string {
   if (context.measureText(text).width <= width) return text;
-  let most = text.length;
+  const cut = (kept: number) =>
+    `${text.slice(0, Math.ceil(kept / 2))}…${text.slice(text.length - Math.floor(kept / 2))}`;
+  let most = text.length - 1;
   let least = 0;
   while (least < most) {
     const middle = (least + most + 1) >>> 1;
-    if (context.measureText(text.slice(0, middle) + '…').width <= width) least = middle;
+    if (context.measureText(cut(middle)).width <= width) least = middle;
     else most = middle - 1;
   }
-  return least ? text.slice(0, least) + '…' : '';
+  return least ? cut(least) : '';
 }

@@ -79,10 +79,12 @@ struct LogEvent {
   std::uint32_t device = 0;
   std::uint32_t stream = 0;        ///< index into AllocationLog::streams
   std::uint32_t block = kNoBlock;  ///< index into AllocationLog::blocks; only first three kinds
-  std::uint64_t address = 0;
-  std::uint64_t bytes = 0;                   ///< requested bytes, or size of the segment
-  std::int64_t time_us = 0;                  ///< for lifetimes, in the unit of the file
-  std::uint64_t position = 0;                ///< line of the file, or index in the device's trace
+  std::uint64_t address = 0;       ///< of a segment: see `has_place`
+  std::uint64_t bytes = 0;         ///< requested bytes, or size of the segment
+  std::int64_t time_us = 0;        ///< for lifetimes, in the unit of the file
+  /// Line of a CSV file; index in the device's trace of a snapshot; index in `events` for a trace
+  /// of Millrace's, whose file has no lines.
+  std::uint64_t position = 0;
   StackTable::Id stack = StackTable::kNone;  ///< where the program made the call
 };
 
@@ -136,6 +138,8 @@ struct AllocationLog {
   /// @{
   std::string program;                       ///< what was recorded, in words
   std::vector<std::uint64_t> device_memory;  ///< by device: its bytes; 0 if unknown
+  bool times_are_positions = false;          ///< of events, not of a clock
+  bool addresses_are_made_up = false;        ///< blocks were not where the log says
   /// @}
 
   /// By device: the layout before the first event. Empty if the format does not have the bytes that
@@ -149,6 +153,13 @@ struct AllocationLog {
 
   [[nodiscard]] bool has_addresses() const noexcept { return format != TraceFormat::lifetimes; }
 };
+
+/**
+ * @brief Whether the log has the addresses of a segment. A trace of Millrace's does not have those
+ *        of the driver's pools: such an event has the address 0. One that gives back all that is
+ *        reserved is a reset of the device.
+ */
+[[nodiscard]] bool has_place(const AllocationLog& log, const LogEvent& segment) noexcept;
 
 /**
  * @brief The innermost frame of a stack in one line: "train_step (app.cpp:12)"; "" without a stack.

@@ -50,6 +50,12 @@ struct WrittenAllocation {
   LabelTable::Id label = LabelTable::kNone;
 };
 
+/** @brief What the times and addresses of a trace are. */
+struct RecordedForm {
+  bool times_are_positions = false;    ///< a microsecond an event
+  bool addresses_are_made_up = false;  ///< blocks were not where the trace says
+};
+
 /**
  * @brief Writes a trace in Millrace's own format, which docs/record.md defines.
  *
@@ -72,7 +78,8 @@ class TraceWriter {
   /** @brief What is recorded, in words: a command, a workload. */
   void program(std::string_view text);
   /** @param bytes  its memory */
-  void device(std::uint32_t number, std::uint64_t bytes, std::string_view name);
+  void device(std::uint32_t number, std::uint64_t bytes, std::string_view name,
+              RecordedForm form = {});
   [[nodiscard]] std::uint32_t stream(const LoggedStream& stream);
 
   [[nodiscard]] StackTable::FrameId frame(const StackFrame& frame);

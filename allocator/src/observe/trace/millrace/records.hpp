@@ -40,6 +40,9 @@ enum class RecordKind : std::uint8_t {
 /** @brief Bits of the flags of a stream. */
 inline constexpr std::uint64_t kLegacy = 1, kBlocking = 2, kForAll = 4;
 
+/** @brief Bits of the flags of a device. */
+inline constexpr std::uint64_t kTimesArePositions = 1, kAddressesAreMadeUp = 2;
+
 inline constexpr std::size_t kMostVarintBytes = 10;
 
 /** @brief Takes a number off the front of `bytes`: seven bits a byte, the lowest first. Nothing if

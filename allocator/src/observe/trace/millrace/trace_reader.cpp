@@ -212,6 +212,12 @@ class TraceReader {
     const std::uint32_t device = read_device_number();
     log_.device_memory.resize(std::max<std::size_t>(log_.device_memory.size(), device + 1));
     log_.device_memory[device] = number(kTraceAddresses, "bytes");
+    if (rest_.empty()) return;
+    static_cast<void>(text());  // its name
+    if (rest_.empty()) return;  // a trace of an earlier Millrace
+    const std::uint64_t flags = number(UINT64_MAX, "flags");
+    log_.times_are_positions = log_.times_are_positions || (flags & kTimesArePositions) != 0;
+    log_.addresses_are_made_up = log_.addresses_are_made_up || (flags & kAddressesAreMadeUp) != 0;
   }
 
   void read_stream() {
@@ -255,6 +261,7 @@ class TraceReader {
                     where());
       lose(*other);
     }
+    event.position = log_.events.size();  // after those that were lost
     builder_.allocate({.address = event.address,
                        .bytes = event.bytes,
                        .device = event.device,
@@ -300,7 +307,7 @@ class TraceReader {
     event.kind = EventKind::free_requested;
     event.stream = log_.blocks[index].stream;
     event.time_us = time_;
-    event.position = position_;
+    event.position = log_.events.size();
     lives_[index] = Life::lost;
     add_free(index, event);
     builder_.forget(index);
@@ -331,6 +338,7 @@ class TraceReader {
     for (const std::uint32_t index : builder_.live_on(event.device)) lose(index);
     event.stream = first_stream(event.device);
     event.bytes = std::exchange(held_[event.device], 0);
+    event.position = log_.events.size();
     if (event.bytes != 0) builder_.add(event);
   }
 
@@ -339,7 +347,7 @@ class TraceReader {
     LogEvent event;
     event.kind = kind;
     event.time_us = time_;
-    event.position = position_;
+    event.position = log_.events.size();
     return event;
   }
 
@@ -466,7 +474,11 @@ bool is_millrace_trace(std::string_view bytes) { return bytes.starts_with(kTrace
 
 AllocationLog read_millrace_trace(std::string_view bytes, const std::string& source,
                                   std::uint64_t most_memory) {
-  const char version = bytes.size() > kTraceMagic.size() ? bytes[kTraceMagic.size()] : '\0';
+  if (bytes.size() <= kTraceMagic.size()) {
+    throw ParseError{source, fmt::format("byte {}", bytes.size()),
+                     "the trace of Millrace's ends before its version"};
+  }
+  const char version = bytes[kTraceMagic.size()];
   if (version != kTraceVersion) {
     throw ParseError{
         source, "byte 8",

@@ -89,9 +89,13 @@ void TraceWriter::program(std::string_view text) {
   put(Record{*this, RecordKind::program}.text(text));
 }
 
-void TraceWriter::device(std::uint32_t number, std::uint64_t bytes, std::string_view name) {
+void TraceWriter::device(std::uint32_t number, std::uint64_t bytes, std::string_view name,
+                         RecordedForm form) {
   const std::lock_guard lock{mutex_};
-  put(Record{*this, RecordKind::device}.number(number).number(bytes).text(name));
+  std::uint64_t flags = 0;
+  if (form.times_are_positions) flags |= kTimesArePositions;
+  if (form.addresses_are_made_up) flags |= kAddressesAreMadeUp;
+  put(Record{*this, RecordKind::device}.number(number).number(bytes).text(name).number(flags));
 }
 
 std::uint32_t TraceWriter::stream(const LoggedStream& stream) {

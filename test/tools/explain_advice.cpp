@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "test/support/catch.hpp"
+#include "test/support/data.hpp"
+#include "test/tools/program.hpp"
+
+// The advice of `millrace explain` and the table above it.
+
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+namespace {
+
+json explained(const std::string& file) {
+  return document_of({"explain", file}).at("files").at(0).at("devices").at(0);
+}
+
+/// The advice is what the table shows: no row that it could name saves more, and a saving is no
+/// more than what was recorded above the row.
+void check_advice(const json& device) {
+  const json& recorded = device.at("peak").at("reserved_bytes");
+  REQUIRE_FALSE(recorded.is_null());
+  const auto all = recorded.get<std::uint64_t>();
+  const auto compared = device.at("compared_with_bytes").get<std::uint64_t>();
+  CHECK(compared <= all);
+  std::uint64_t advised = 0;
+  for (const json& advice : device.at("advice")) {
+    INFO(advice.dump(1));
+    CHECK(advice.at("saved_bytes").get<std::uint64_t>() <= all);
+    if (advice.at("at_most") == true) continue;
+    const auto row = std::ranges::find_if(device.at("what_if"), [&](const json& each) {
+      std::string name = each.at("allocator");
+      if (each.at("change") != "none") name += ", " + each.at("change").get<std::string>();
+      return name == advice.at("row");
+    });
+    REQUIRE(row != device.at("what_if").end());
+    CHECK(advice.at("saved_bytes") == compared - row->at("reserved_bytes").get<std::uint64_t>());
+    advised = std::max(advised, advice.at("saved_bytes").get<std::uint64_t>());
+  }
+  for (const json& row : device.at("what_if")) {
+    const bool is_bound = row.at("allocator") == "driver, at least";
+    if (row.at("reserved_bytes").is_null() || is_bound) continue;
+    const auto reserved = row.at("reserved_bytes").get<std::uint64_t>();
+    INFO(row.dump(1));
+    if (reserved < compared) CHECK(compared - reserved < advised + all / 100 + (2 << 20));
+  }
+}
+
+std::string footprint(const ScratchFolder& folder, const std::string& allocator,
+                      const std::string& option, const std::string& name) {
+  const std::string file = (folder / name).string();
+  REQUIRE(run_program({"footprint", "--workload", "sparse_data_dist_base", "--allocator", allocator,
+                       "--copy", "side-stream", "--seeds", "1", "--steps", "6", "--batch-bytes",
+                       "64MiB", option, file})
+              .exit_code == 0);
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("the advice on each snapshot is the largest saving that the table shows") {
+  for (const auto& entry :
+       std::filesystem::directory_iterator{source_folder() / "test/observe/snapshots"}) {
+    if (entry.path().extension() != ".gz") continue;
+    CAPTURE(entry.path().string());
+    check_advice(explained(entry.path().string()));
+  }
+}
+
+TEST_CASE("a replay that differs from the record says so") {
+  const auto out = [](const char* name) {
+    return run_program({"explain", (source_folder() / "test/observe/snapshots" / name).string()})
+        .out;
+  };
+  CHECK_THAT(out("capture_streams.pickle.gz"),
+             ContainsSubstring("reserves 320.00 MiB more") &&
+                 ContainsSubstring("than was recorded") &&
+                 ContainsSubstring("saves most: 956.00 MiB (\"torch, one stream\")"));
+  CHECK_THAT(out("capture_streams.expandable.pickle.gz"),
+             ContainsSubstring("without expandable segments") &&
+                 ContainsSubstring("saves most: 1.06 GiB (\"torch, one stream\")"));
+  CHECK_THAT(out("stream_fragmentation.pickle.gz"), !ContainsSubstring("note: \"torch\""));
+}
+
+TEST_CASE("a trace of Millrace's and its snapshot get advice from their tables") {
+  const ScratchFolder folder;
+  for (const char* const option : {"--record", "--snapshot"}) {
+    CAPTURE(option);
+    const json device = explained(footprint(folder, "torch", option, "run"));
+    REQUIRE_FALSE(device.at("advice").empty());
+    check_advice(device);
+    std::filesystem::remove(folder / "run");
+  }
+}
+
+TEST_CASE("a program on Millrace's allocator is not advised to use it") {
+  const ScratchFolder folder;
+  const json device = explained(footprint(folder, "millrace", "--snapshot", "run.pickle"));
+  for (const json& advice : device.at("advice")) {
+    CHECK_THAT(advice.at("change").get<std::string>(), !ContainsSubstring("Millrace's allocator"));
+    CHECK(advice.at("at_most") == false);
+  }
+}
+
+TEST_CASE("a log without reserved bytes says why it has no advice") {
+  const ScratchFolder scratch;
+  const std::string rmm = scratch
+                              .write("rmm.csv",
+                                     "Thread,Time,Action,Pointer,Size,Stream\n"
+                                     "1,00:00:00:000001,allocate,0x7f00,4096,0x10\n"
+                                     "1,00:00:00:000003,free,0x7f00,4096,0x10\n")
+                              .string();
+  const std::string out = run_program({"explain", rmm}).out;
+  CHECK_THAT(out, ContainsSubstring("does not have what was reserved") &&
+                      ContainsSubstring("reserves least"));
+  CHECK_THAT(out, !ContainsSubstring("there is nothing to compare"));
+}
+
+TEST_CASE("two files of one run explain alike, as far as both know") {
+  const ScratchFolder folder;
+  for (const char* const allocator : {"torch", "millrace"}) {
+    CAPTURE(allocator);
+    const json trace = explained(footprint(folder, allocator, "--record", "run.trace"));
+    const json snapshot = explained(footprint(folder, allocator, "--snapshot", "run.pickle"));
+    const json &parts = trace.at("peak").at("parts"), &others = snapshot.at("peak").at("parts");
+    CHECK(trace.at("peak").at("reserved_bytes") == snapshot.at("peak").at("reserved_bytes"));
+    CHECK(trace.at("most_live_bytes") == snapshot.at("most_live_bytes"));
+    CHECK(parts.at("live") == others.at("live"));
+    // The snapshot knows what rounding adds to blocks that wait, and takes of free memory.
+    const auto waiting = parts.at("waiting").get<double>();
+    CHECK(others.at("waiting").get<double>() >= waiting);
+    CHECK(others.at("waiting").get<double>() <= 1.02 * waiting);
+    CHECK(parts.at("rounding").is_null());
+    const auto not_live = [](const json& all) {
+      std::uint64_t sum = 0;
+      for (const char* const part :
+           {"waiting", "stream", "pool", "hard", "soft", "rounding", "rest"})
+        sum += all.at(part).is_null() ? 0 : all.at(part).get<std::uint64_t>();
+      return sum;
+    };
+    CHECK(not_live(parts) == not_live(others));
+    for (const char* const name : {"run.trace", "run.pickle"})
+      std::filesystem::remove(folder / name);
+  }
+}

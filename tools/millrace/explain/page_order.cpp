@@ -1,0 +1,114 @@
+#include "explain/page_order.hpp"
+
+#include <algorithm>
+
+namespace millrace::cli {
+
+using trace::LoggedOrder;
+using trace::OrderKind;
+
+namespace {
+
+// A page of 200,000 waits is some MiB. Frontiers of 16 million entries are 1 GiB.
+constexpr std::size_t kMostWaits = 200'000, kMostEntries = std::size_t{1} << 24;
+
+}  // namespace
+
+PageOrder::PageOrder(const trace::AllocationLog& log)
+    : log_(log),
+      marks_(log.streams.size()),
+      frontier_(log.streams.size()),
+      done_(log.streams.size()),
+      complete_(log.blocks.size()),
+      freed_at_(log.blocks.size()) {}
+
+void PageOrder::advance(std::size_t event) {
+  for (; next_ < log_.order.size() && log_.order[next_].before <= event; ++next_) {
+    ++position_;
+    take(log_.order[next_], next_);
+  }
+  ++position_;
+}
+
+void PageOrder::take(const LoggedOrder& step, std::size_t index) {
+  switch (step.kind) {
+    case OrderKind::marked:
+      marks_[step.stream][step.marker] = {position_, index, frontier_[step.stream]};
+      return;
+    case OrderKind::waited:
+      return wait(step, index);
+    case OrderKind::used:
+      if (step.stream != log_.blocks[step.block].stream) uses_[step.block].insert(step.stream);
+      return;
+    case OrderKind::passed: {
+      const auto mark = marks_[step.stream].lower_bound(step.marker);
+      if (mark == marks_[step.stream].end()) return;
+      done_[step.stream] = std::max(done_[step.stream], mark->second.position);
+      return;
+    }
+    case OrderKind::passed_stream:
+      done_[step.stream] = position_;
+      return;
+    case OrderKind::passed_device:
+      for (std::size_t i = 0; i < done_.size(); ++i) {
+        if (log_.streams[i].device == step.device) done_[i] = position_;
+      }
+      return;
+    case OrderKind::closed:
+    case OrderKind::transferred:
+      return;
+  }
+}
+
+// What the other stream was ordered after when it made the mark, the waiting stream is, too.
+void PageOrder::wait(const LoggedOrder& step, std::size_t index) {
+  const auto found = marks_[step.other].lower_bound(step.marker);
+  if (found == marks_[step.other].end()) return;
+  const Mark& mark = found->second;
+  if (waits_.size() < kMostWaits) waits_.push_back({mark.step, index});
+  if (entries_ >= kMostEntries) return;
+  std::shared_ptr<const Frontier>& frontier = frontier_[step.stream];
+  auto after = frontier ? std::make_shared<Frontier>(*frontier) : std::make_shared<Frontier>();
+  const auto add = [&](std::uint32_t stream, std::uint64_t position) {
+    std::uint64_t& known = (*after)[stream];
+    known = std::max(known, position);
+  };
+  add(step.other, mark.position);
+  if (mark.frontier) {
+    for (const auto& [stream, position] : *mark.frontier) add(stream, position);
+  }
+  entries_ += after->size();
+  frontier = std::move(after);
+}
+
+void PageOrder::freed(const trace::LogEvent& event) {
+  const trace::LoggedStream& by = log_.streams[event.stream];
+  freed_at_[event.block] = position_;
+  if (by.for_all) {  // all work is complete
+    complete_[event.block] = true;
+  } else if (event.stream != log_.blocks[event.block].stream) {
+    uses_[event.block].insert(event.stream);
+  }
+}
+
+PageReuse PageOrder::reuse(std::uint32_t block, std::uint32_t stream) const {
+  bool same = true, complete = true, ordered = true;
+  const auto look = [&](std::uint32_t user) {
+    if (user == stream) return;
+    same = false;
+    if (done_[user] >= freed_at_[block]) return;
+    complete = false;
+    const std::shared_ptr<const Frontier>& frontier = frontier_[stream];
+    const bool is_after =
+        frontier && frontier->contains(user) && frontier->at(user) >= freed_at_[block];
+    ordered = ordered && is_after;
+  };
+  look(log_.blocks[block].stream);
+  const auto others = uses_.find(block);
+  if (others != uses_.end()) std::ranges::for_each(others->second, look);
+  if (same) return PageReuse::same_stream;
+  if (complete || complete_[block]) return PageReuse::completed;
+  return ordered ? PageReuse::ordered : PageReuse::unknown;
+}
+
+}  // namespace millrace::cli
