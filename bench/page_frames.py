@@ -48,6 +48,21 @@ def summary(pairs):
     return {"frames": len(pairs), "until_shown_ms": of([p[0] for p in pairs]), "drawing_ms": of([p[1] for p in pairs])}
 
 
+def measure(browser, page, frames):
+    """How long the page takes, in an open browser."""
+    start = time.monotonic()
+    browser.open(page)
+    named = time.monotonic() - start
+    shown = browser.run("performance.getEntriesByName('millrace:shown')[0].startTime") / 1000
+    turns = browser.run(f"{STEPS}({frames})")
+    return {
+        "page": os.path.basename(page), "page_bytes": os.path.getsize(page),
+        "browser": browser.call("Browser.getVersion")["product"], "processors": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1), "first_picture_s": round(shown, 2), "all_names_s": round(named, 2),
+        **{kind: summary(pairs) for kind, pairs in turns.items()}, "errors": browser.errors,
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page")
@@ -57,17 +72,7 @@ def main():
     if chromium is None:
         sys.exit("page_frames: no Chromium")
     with Browser(chromium, timeout=120) as browser:
-        start = time.monotonic()
-        browser.open(arguments.page)
-        named = time.monotonic() - start
-        shown = browser.run("performance.getEntriesByName('millrace:shown')[0].startTime") / 1000
-        turns = browser.run(f"{STEPS}({arguments.frames})")
-        result = {
-            "page": os.path.basename(arguments.page), "page_bytes": os.path.getsize(arguments.page),
-            "browser": browser.call("Browser.getVersion")["product"], "processors": os.cpu_count(),
-            "load_average": round(os.getloadavg()[0], 1), "first_picture_s": round(shown, 2), "all_names_s": round(named, 2),
-            **{kind: summary(pairs) for kind, pairs in turns.items()}, "errors": browser.errors,
-        }
+        result = measure(browser, arguments.page, arguments.frames)
     print(json.dumps(result, indent=2))
 
 

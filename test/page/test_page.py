@@ -17,6 +17,19 @@ import tempfile
 from browser import Browser, find_chromium
 
 SKIPPED = 4
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+SNAPSHOT = os.path.join(ROOT, "test", "observe", "snapshots", "capture_streams.pickle.gz")
+TRACE = os.path.join(ROOT, "bench", "traces", "sparse_dist.trace.gz")
+# The pages of the other commands. Nothing but the words differs.
+OTHERS = {
+    "explain a snapshot": ["explain", SNAPSHOT],
+    "explain a snapshot against another": ["explain", SNAPSHOT, "--against", SNAPSHOT.replace(".pickle", ".expandable.pickle")],
+    "explain a trace": ["explain", TRACE],
+    "replay a trace": ["replay", TRACE, "--allocator", "torch,millrace"],
+    "pipelines": ["pipelines", "--pipeline", "base", "--copy", "side-stream", "--allocator", "torch", "--steps", "3", "--ranks",
+                  "1", "--batch-size", "64", "--seeds", "1"],
+    "stream bench": ["stream", "bench", "--rows", "400", "--table-rows", "4000", "--steps", "3", "--capture", "ring"],
+}
 FOOTPRINT = ["footprint", "--workload", "sparse_data_dist_base", "--allocator", "torch,millrace", "--copy", "side-stream",
              "--seeds", "1", "--steps", "6", "--batch-bytes", "64MiB", "--format", "json"]
 
@@ -205,6 +218,50 @@ def law_dark_light_and_help_are_a_key_away(page, runs):
     assert page.js("document.querySelector('dialog').open") is False
 
 
+def check_other(browser, path, document):
+    """What holds on the page of any command."""
+    page = Page(browser, path).open()
+    assert browser.errors == [], browser.errors
+    reserved = page.bytes('[data-level="reserved"]')
+    assert reserved is not None and reserved > 0
+    if document is not None:  # of explain
+        assert reserved == document["files"][0]["devices"][0]["peak"]["reserved_bytes"], reserved
+    live = page.bytes('[data-level="live"]')
+    assert 0 < live <= reserved, (live, reserved)
+    block = page.select_some_block()
+    size = page.bytes('#selection [data-fact="size"]')
+    assert page.fact("stream") and page.fact("allocated") and page.fact("life")
+    count, _ = page.search(f"={size}B block:{block}")
+    assert count == 1
+    page.browser.key("Escape")
+    whole = page.open().state()
+    left, top, width, height = page.box(".memory canvas")
+    browser.wheel(left + width / 2, top + height / 2, -300)
+    assert page.state() != whole, "the wheel does not zoom"
+    page.browser.key("0")
+    assert page.state() == whole
+    page.open("run=0&axis=events&theme=dark")
+    assert browser.errors == [], browser.errors
+
+
+def check_others(program, browser, folder):
+    failed = 0
+    for title, words in OTHERS.items():
+        path = os.path.join(folder, title.replace(" ", "-") + ".html")
+        done = subprocess.run([program, *words, "--html", path, "--json", path + ".json"], capture_output=True, text=True,
+                              check=False)
+        try:
+            assert done.returncode == 0, done.stderr
+            with open(path + ".json", encoding="utf-8") as file:
+                document = json.load(file)
+            check_other(browser, path, document if words[0] == "explain" else None)
+            print(f"passed: the page of: {title}")
+        except (AssertionError, RuntimeError, TimeoutError, TypeError, KeyError) as error:
+            failed += 1
+            print(f"FAILED: the page of: {title}\n        {type(error).__name__}: {error}")
+    return failed
+
+
 def main(program):
     chromium = find_chromium()
     if chromium is None:
@@ -230,7 +287,8 @@ def main(program):
                 except (AssertionError, RuntimeError, TimeoutError, TypeError, KeyError) as error:
                     failed += 1
                     print(f"FAILED: {title}\n        {type(error).__name__}: {error}")
-        print(f"{len(laws) - failed} passed, {failed} failed")
+            failed += check_others(program, browser, folder)
+        print(f"{len(laws) + len(OTHERS) - failed} passed, {failed} failed")
         return 1 if failed else 0
 
 

@@ -238,16 +238,20 @@ class Filler {
 
   void fill_operations(const experiment::RunRecording& recording) {
     run_.names = recording.names;
-    std::vector<std::uint32_t> streams;
-    for (const std::string& name : recording.streams) streams.push_back(stream_named(name));
+    std::vector<std::uint32_t> streams(recording.streams.size(), kUnknown);
+    const auto stream = [&](std::uint32_t index) {  // one that did nothing gets no lane
+      std::uint32_t& known = streams[index];
+      if (known == kUnknown) known = stream_named(recording.streams[index]);
+      return known;
+    };
     for (const experiment::RecordedOperation& recorded : recording.operations) {
       const bool wait = recorded.engine == Engine::stream;
-      run_.operations.push_back({streams[recorded.stream], kind_of(recorded.engine), recorded.name,
+      run_.operations.push_back({stream(recorded.stream), kind_of(recorded.engine), recorded.name,
                                  microseconds(wait ? recorded.stands_since : recorded.begin),
                                  microseconds(recorded.end)});
     }
     for (const experiment::RecordedOrder& order : recording.orders) {
-      run_.arrows.push_back({streams[order.from_stream], streams[order.to_stream],
+      run_.arrows.push_back({stream(order.from_stream), stream(order.to_stream),
                              microseconds(order.from), microseconds(order.to), false});
     }
   }
