@@ -61,6 +61,47 @@ TEST_CASE("the page about training names every optimizer that a model can have")
   }
 }
 
+TEST_CASE("the schema of workloads has the keys, the ranges and the defaults that are read") {
+  using nlohmann::json;
+  const auto schema =
+      json::parse(read_file(std::filesystem::path{MILLRACE_DOCS} / "workload.schema.json"));
+  const json plain{{"schema", "millrace.workload/1"},
+                   {"batch_size", 1},
+                   {"activations", 0},
+                   {"num_float_features", 1}};
+  const auto refusal = [&](const std::string& key, const json& value) -> std::string {
+    json with = plain;
+    with[key] = value;
+    try {
+      (void)experiment::Workload::parse(with.dump(), "mine.json");
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  auto with_defaults = plain;
+  with_defaults.erase("num_float_features");
+  with_defaults["num_unweighted_features"] = 1;
+  const json read =
+      json::parse(experiment::Workload::parse(with_defaults.dump(), "mine.json").to_json());
+  for (const auto& [key, value] : read.items()) {
+    INFO(key);
+    CHECK(schema.at("properties").contains(key));
+  }
+  for (const auto& [key, property] : schema.at("properties").items()) {
+    INFO(key);
+    CHECK_THAT(refusal(key, json::array({json::array()})), ContainsSubstring(key));  // it is read
+    if (property.contains("default") && key != "num_unweighted_features")
+      CHECK(read.at(key) == property.at("default"));
+    if (!property.contains("minimum")) continue;
+    const auto most = property.at("maximum").get<double>();
+    CHECK_THAT(refusal(key, property.at("minimum")), !ContainsSubstring("\"" + key + "\""));
+    CHECK_THAT(refusal(key, property.at("maximum")), !ContainsSubstring("\"" + key + "\""));
+    CHECK_THAT(refusal(key, most + 1), ContainsSubstring(key));
+    CHECK_THAT(refusal(key, property.at("minimum").get<double>() - 1), ContainsSubstring(key));
+  }
+}
+
 TEST_CASE("the page about workloads has a row of every key, and each of its workloads is read") {
   const std::string page = read_file(std::filesystem::path{MILLRACE_DOCS} / "workloads.md");
   std::size_t workloads = 0;
