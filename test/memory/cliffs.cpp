@@ -255,6 +255,45 @@ TEST_CASE("a request does not grow while one of very many streams has what it ne
   }
 }
 
+TEST_CASE("a request does not grow where a poll of some streams leaves few in flight", "[cliffs]") {
+  const std::size_t n = GENERATE(60, 65, 100, 128, 129, 300);
+  for (std::size_t which = 0; which < n; which += 1 + n / 12) {
+    Crowd crowd{Policy::millrace()};
+    for (std::size_t i = 0; i < n; ++i) {
+      crowd.streams.push_back(
+          std::make_unique<Stream>(crowd.ordered, StreamOptions{.name = "one"}));
+      (void)crowd.allocate(*crowd.streams.back(), i == which ? 256 * MiB : 2 * MiB);
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      crowd.allocator.deallocate(crowd.live[i]);
+      crowd.ordered.mark(*crowd.streams[i]);
+    }
+    crowd.device.synchronize();  // all is complete, which only polls show
+    INFO("stream " << which << " of " << n);
+    void* const wanted = crowd.live[which];
+    CHECK(crowd.allocate(crowd.main, 256 * MiB) == wanted);
+  }
+}
+
+TEST_CASE("a marker of the legacy stream shows that blocking streams are complete", "[cliffs]") {
+  constexpr std::size_t kStreams = 100;
+  Crowd crowd{Policy::millrace()};
+  const StreamRef legacy = crowd.ordered.attach(crowd.device.legacy_stream());
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    crowd.streams.push_back(std::make_unique<Stream>(crowd.ordered, StreamOptions{.name = "busy"}));
+    crowd.keep_busy(*crowd.streams.back());
+    crowd.ordered.mark(*crowd.streams.back());
+  }
+  const Stream blocking{crowd.ordered, {.blocking = true, .name = "blocking"}};
+  void* const wanted = crowd.allocator.allocate(256 * MiB, blocking);
+  crowd.allocator.deallocate(wanted);
+  crowd.ordered.mark(legacy);
+  crowd.device.synchronize(crowd.device.legacy_stream());
+  const auto counts = crowd.allocator.statistics().counts;
+  CHECK(crowd.allocate(crowd.main, 256 * MiB) == wanted);
+  CHECK(crowd.allocator.statistics().counts.served_waited == counts.served_waited);
+}
+
 TEST_CASE("a request that fails costs the same however many fragments are free", "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     crowd.fragment(crowd.main, n);

@@ -17,10 +17,11 @@ constexpr std::size_t kMostLooks = 64;
 
 // What can be had with less than new memory. A marker costs a small part of what growing does, and
 // shows what the device has finished with where the program records none.
-Block* CachingAllocator::State::instead_of_growing(const Request& request, Lock& lock) {
+Block* CachingAllocator::State::instead_of_growing(const Request& request, Lock& lock,
+                                                   bool left_out) {
   if (!policy.before_growing) return nullptr;
   const bool marked = mark_what_waits(lock);
-  if (marked || many_in_flight()) {  // else the search has asked about all streams
+  if (marked || left_out) {
     poll(lock);
     if (Block* block = take_ready(request)) return block;
     if (Block* block = take_merged(request, carve_limit(request))) return block;

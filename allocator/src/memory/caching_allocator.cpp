@@ -130,16 +130,17 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
     block = take_ready_own(request);
   }
   is_own = block != nullptr;
+  bool left_out = false;
   if (block == nullptr) {
     empty_quick_for(request);
     merge_former_lanes();
-    block = search(request, lock);
+    block = search(request, lock, left_out);
   }
   if (block == nullptr && policy.sharing == Sharing::own_stream) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
     if (block == nullptr) collect_old_segments(request, lock);
   }
-  if (block == nullptr) block = instead_of_growing(request, lock);
+  if (block == nullptr) block = instead_of_growing(request, lock, left_out);
   if (block == nullptr) block = grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
   return block;

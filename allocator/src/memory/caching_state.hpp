@@ -270,7 +270,8 @@ struct CachingAllocator::State : GraphMemory {
   void put_back(Block* held);
 
   // reuse.cpp: finding a free block. What is returned is claimed.
-  Block* take_for_nothing(const Request& request, Lock& lock);
+  /** @param left_out  set if streams are in flight that were not asked about */
+  Block* take_for_nothing(const Request& request, Lock& lock, bool& left_out);
   Block* take_ready(const Request& request);
   Block* take_own(const Request& request);
   Block* take_ready_own(const Request& request);
@@ -284,11 +285,11 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
   void claim(Block* block);
   void poll(Lock& lock);
-  /** Asks at most `kMostPolled` streams. With more in flight: those that free blocks wait for. */
-  void poll_what_waits(Lock& lock);
+  /** Asks about at most `kMostPolled` streams. With more in flight: those that free blocks wait
+   * for. Returns whether it asked about all. */
+  bool poll_what_waits(Lock& lock);
   template <typename Poll>
   void poll(Lock& lock, const Poll& ask);
-  [[nodiscard]] bool many_in_flight() const;
   void settle();
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
 
@@ -334,7 +335,8 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] bool uses_ranges(const Request& request) const;
 
   // before_growth.cpp: what costs less than growing
-  Block* instead_of_growing(const Request& request, Lock& lock);
+  /** @param left_out  as the search set it */
+  Block* instead_of_growing(const Request& request, Lock& lock, bool left_out);
   Block* take_from_idle(const Request& request);
   bool mark_what_waits(Lock& lock);
   void continue_burst(Point marker);
@@ -365,7 +367,9 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] PointSet points_of_runs(const Request& request);
   bool await(const PointSet& points, Lock& lock);
   Block* ask_callbacks(const Request& request, Lock& lock);
-  Block* search(const Request& request, Lock& lock);
+  Block* search(const Request& request, Lock& lock, bool& left_out);
+  /** The same, and once more if streams were left out. */
+  Block* search_all(const Request& request, Lock& lock);
   bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
   bool leaves_headroom(Growths::Growth growth, Lock& lock);
   Block* grow_reserve(const Request& request, Lock& lock);

@@ -164,7 +164,7 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
     lock.lock();
     empty_quick();  // what it freed may be in a front
     if (!freed) continue;
-    if (Block* block = search(request, lock)) return block;
+    if (Block* block = search_all(request, lock)) return block;
   }
   return nullptr;
 }
@@ -179,7 +179,7 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
   }
   for (const std::size_t enough : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
     const std::size_t released = release_free_memory(0, enough, lock);
-    if (Block* block = search(request, lock)) return block;
+    if (Block* block = search_all(request, lock)) return block;
     if (Block* block = grow(request, lock)) return block;
     if (released == 0) break;
   }

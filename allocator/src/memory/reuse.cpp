@@ -48,16 +48,21 @@ void CachingAllocator::State::poll(Lock& lock) {
   poll(lock, [&] { device.poll(); });
 }
 
-void CachingAllocator::State::poll_what_waits(Lock& lock) {
-  if (!policy.before_growing || !many_in_flight()) return poll(lock);
-  const std::vector<StreamId> streams = shelves.waited_for(kMostPolled);
+bool CachingAllocator::State::poll_what_waits(Lock& lock) {
+  if (!policy.before_growing || device.ledger().streams_in_flight() <= kMostPolled) {
+    poll(lock);
+    return true;
+  }
+  const std::vector<Shelves::Wait> waits = shelves.some_waits(kMostPolled);
+  // By the points: a marker of another stream, such as the legacy stream's, may cover them.
   poll(lock, [&] {
-    for (const StreamId stream : streams) device.poll(stream);
+    for (const Shelves::Wait& wait : waits) {
+      if (device.poll(wait.newest)) continue;
+      device.poll(wait.newest.stream);
+      device.poll(wait.oldest);
+    }
   });
-}
-
-bool CachingAllocator::State::many_in_flight() const {
-  return device.ledger().streams_in_flight() > kMostPolled;
+  return false;
 }
 
 template <typename Poll>
@@ -98,17 +103,17 @@ void CachingAllocator::State::sweep() {
 }
 
 // The order in which a request looks for a free block before the allocator grows.
-Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
+Block* CachingAllocator::State::search(const Request& request, Lock& lock, bool& left_out) {
   if (policy.sharing == Sharing::own_stream) {
     Block* block = take_own(request);
     if (block == nullptr) return nullptr;
     if (request.user.id() == request.owner.id()) return block;
     return wait_for_block(request, block, lock) ? block : nullptr;
   }
-  if (Block* block = take_for_nothing(request, lock)) return block;
+  if (Block* block = take_for_nothing(request, lock, left_out)) return block;
   if ((request.small || !bins_are_pools) && with_small.any()) {
     empty_quick_small();  // so far of what may merge into one for the request
-    if (Block* block = take_for_nothing(request, lock)) return block;
+    if (Block* block = take_for_nothing(request, lock, left_out)) return block;
   }
   if (policy.sharing != Sharing::wait_before_grow) return nullptr;
   const std::uint64_t old = long_ago(request);
@@ -117,10 +122,19 @@ Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
   return should_grow(request) ? nullptr : take_waiting(request, OrderedDevice::kTail, lock);
 }
 
+Block* CachingAllocator::State::search_all(const Request& request, Lock& lock) {
+  bool left_out = false;
+  Block* const block = search(request, lock, left_out);
+  if (block != nullptr || !left_out) return block;
+  poll(lock);
+  return search(request, lock, left_out);
+}
+
 // Without a wait.
-Block* CachingAllocator::State::take_for_nothing(const Request& request, Lock& lock) {
+Block* CachingAllocator::State::take_for_nothing(const Request& request, Lock& lock,
+                                                 bool& left_out) {
   if (Block* block = take_ready(request)) return block;
-  poll_what_waits(lock);
+  if (!poll_what_waits(lock)) left_out = true;
   if (Block* block = take_ready(request)) return block;
   return take_merged(request, carve_limit(request));
 }

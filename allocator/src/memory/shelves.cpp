@@ -304,21 +304,18 @@ PointSet Shelves::newest_points(std::size_t most) const {
   return result;
 }
 
-std::vector<StreamId> Shelves::waited_for(std::size_t most) {
-  const std::size_t all = by_kind_[0].size() + by_kind_[1].size();
-  most = std::min(most, all);
-  std::vector<StreamId> result;
-  result.reserve(most);
-  for (std::size_t i = 0; i < most; ++i) {
+// Where it begins is spread over all queues, which also change their places: each has its chance.
+std::vector<Shelves::Wait> Shelves::some_waits(std::size_t most) {
+  const std::size_t others = by_kind_[0].size(), all = others + by_kind_[1].size();
+  std::vector<Wait> result;
+  if (all == 0) return result;
+  result.reserve(std::min(most, all));
+  std::size_t at = static_cast<std::size_t>(++looks_ * 0x9e3779b97f4a7c15 >> 32) % all;
+  for (std::size_t i = 0; i < std::min(most, all); ++i, at = at + 1 == all ? 0 : at + 1) {
     ordering::count_steps(1);
-    if (next_waited_for_ >= all) next_waited_for_ = 0;
-    const std::size_t at = next_waited_for_++;
-    const std::size_t others = by_kind_[0].size();
-    result.push_back((at < others ? by_kind_[0][at] : by_kind_[1][at - others])->stream());
+    const WaitQueue& queue = at < others ? *by_kind_[0][at] : *by_kind_[1][at - others];
+    result.push_back({queue.front_point(), queue.newest_point()});
   }
-  std::ranges::sort(result);
-  const auto twice = std::ranges::unique(result);
-  result.erase(twice.begin(), twice.end());
   return result;
 }
 

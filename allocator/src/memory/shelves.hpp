@@ -88,8 +88,12 @@ class Shelves {
   }
   /** @brief The latest that blocks of up to `most` queues wait for: a point a stream. */
   [[nodiscard]] PointSet newest_points(std::size_t most) const;
-  /** @brief The streams that blocks of up to `most` queues wait for; of other queues next time. */
-  [[nodiscard]] std::vector<StreamId> waited_for(std::size_t most);
+  /** @brief The earliest and the latest that blocks of a queue wait for. */
+  struct Wait {
+    Point oldest, newest;
+  };
+  /** @brief Those of up to `most` queues, and of others next time. */
+  [[nodiscard]] std::vector<Wait> some_waits(std::size_t most);
   /** @brief Lanes with blocks that wait for anything. At most `most`. */
   [[nodiscard]] std::vector<Lane*> waiting(std::size_t most);
 
@@ -144,7 +148,7 @@ class Shelves {
   std::vector<Block*> passed_, drained_;
   std::vector<LaneQueues::node_type> spare_queues_;
   std::uint64_t visits_ = 0;
-  std::size_t next_waited_for_ = 0;  // of the queues of both kinds, one after the other
+  std::uint64_t looks_ = 0;  // of some_waits
   std::size_t blocks_ = 0;
 };
 

@@ -34,8 +34,18 @@ StreamRef ReplayLanes::of_stream(std::uint32_t index) {
     of_stream_[index] = made_.back()->ref();
   }
   const bool has_handle = logged.legacy || logged.handle != 0;
-  handles_[of_stream_[index]->id()] = has_handle ? logged.handle : index + 1;
+  handles_[of_stream_[index]->id()] =
+      has_handle && used_handles_.insert(logged.handle).second ? logged.handle : free_handle();
   return *of_stream_[index];
+}
+
+// The driver gives handles again, and some streams have none.
+std::uint64_t ReplayLanes::free_handle() {
+  if (next_handle_ == 0) {
+    for (const trace::LoggedStream& stream : log_.streams)
+      next_handle_ = std::max(next_handle_, stream.handle);
+  }
+  return ++next_handle_;
 }
 
 StreamRef ReplayLanes::lane(const Key& key) {

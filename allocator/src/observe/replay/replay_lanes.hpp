@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -31,8 +32,8 @@ class ReplayLanes {
   /** @brief The lane of a stream in a trace of Millrace's, where each stream has one. */
   [[nodiscard]] StreamRef of_stream(std::uint32_t index);
 
-  /** @brief The handle of a lane's stream, as recorded. 0: the default stream; if none was
-   * recorded: its index and 1. */
+  /** @brief The handle of a lane's stream, as recorded; 0: the default stream. If none was
+   * recorded, or another stream had it before: a number above all recorded ones. */
   [[nodiscard]] std::uint64_t handle(StreamId lane) const { return handles_.at(lane); }
 
   /** @brief Whether a block is not where a segment is that could be modelled. */
@@ -44,6 +45,7 @@ class ReplayLanes {
   using Key = std::tuple<std::uint64_t, trace::TorchPool, bool>;  // handle, pool, apart
 
   StreamRef lane(const Key& key);
+  [[nodiscard]] std::uint64_t free_handle();
 
   const trace::AllocationLog& log_;
   OrderedDevice& device_;
@@ -52,6 +54,8 @@ class ReplayLanes {
   std::vector<std::optional<StreamRef>> of_stream_;
   std::vector<std::unique_ptr<Stream>> made_;
   std::map<StreamId, std::uint64_t> handles_;
+  std::set<std::uint64_t> used_handles_;
+  std::uint64_t next_handle_ = 0;  // above all that were recorded
   bool has_legacy_ = false;
 };
 
