@@ -26,11 +26,10 @@ cudaError_t entry(Function function, Body body) noexcept {
   }
 }
 
-inline void count_passed(Process& process, Function function) noexcept {
-  process.calls[static_cast<std::size_t>(function)].passed.fetch_add(1, std::memory_order_relaxed);
-}
-inline void count_refused(Process& process, Function function) noexcept {
-  process.calls[static_cast<std::size_t>(function)].refused.fetch_add(1, std::memory_order_relaxed);
+/** @brief Counts a request or a free that the runtime has answered. */
+inline void count_answer(Process& process, Function function, cudaError_t error) noexcept {
+  CallCount& count = process.calls[static_cast<std::size_t>(function)];
+  (error == cudaSuccess ? count.passed : count.refused).fetch_add(1, std::memory_order_relaxed);
 }
 
 /** @brief What 0 means in code that was compiled with --default-stream per-thread. */

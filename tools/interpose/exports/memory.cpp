@@ -63,8 +63,7 @@ void note_allocated(Gpu& gpu, const void* address, void* block, std::size_t byte
  * @param stream  nothing: memory for all streams */
 void note_answer(Process& process, Function function, Gpu* gpu, cudaError_t error,
                  std::size_t bytes, std::optional<cudaStream_t> stream) {
-  if (error == cudaSuccess) return count_passed(process, function);
-  count_refused(process, function);
+  count_answer(process, function, error);
   if (gpu == nullptr || error != cudaErrorMemoryAllocation) return;
   gpu->count_out_of_memory(bytes);
   note([&] {
@@ -257,8 +256,9 @@ namespace millrace::interpose {
 cudaError_t release(const Runtime& runtime, Process& process, void* address) {
   Gpu* const gpu = address == nullptr ? nullptr : process.owner_of(address);
   if (gpu == nullptr) {
-    if (address != nullptr) count_passed(process, Function::cudaFree);
-    return runtime.cudaFree(address);
+    const cudaError_t error = runtime.cudaFree(address);
+    if (address != nullptr) count_answer(process, Function::cudaFree, error);
+    return error;
   }
   if (process.settings.what_if) return free_beside(runtime, process, *gpu, address);
   if (process.capturing()) {  // a synchronization would break the capture
@@ -278,8 +278,9 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address) {
 cudaError_t release(const Runtime& runtime, Process& process, void* address, cudaStream_t stream) {
   Gpu* const gpu = address == nullptr ? nullptr : process.owner_of(address);
   if (gpu == nullptr || is_captured(stream)) {
-    if (address != nullptr) count_passed(process, Function::cudaFreeAsync);
-    return runtime.cudaFreeAsync(address, stream);
+    const cudaError_t error = runtime.cudaFreeAsync(address, stream);
+    if (address != nullptr) count_answer(process, Function::cudaFreeAsync, error);
+    return error;
   }
   if (process.settings.what_if) return free_beside(runtime, *gpu, address, stream);
   if (device_of(stream) != gpu->ordinal()) {  // its order is not known here

@@ -25,7 +25,7 @@ namespace millrace::interpose {
 struct CallCount {
   std::atomic<std::uint64_t> made{0};
   std::atomic<std::uint64_t> passed{0};   ///< allocations and frees that the runtime served
-  std::atomic<std::uint64_t> refused{0};  ///< allocations that failed there too
+  std::atomic<std::uint64_t> refused{0};  ///< those that failed there, too
 };
 
 /**

@@ -49,9 +49,10 @@ class RunMaker {
 
  private:
   void add_streams() {
+    const std::vector<std::string> names = stream_names(file_.explanation, false);
     for (std::uint32_t i = 0; i < file_.explanation.streams.size(); ++i) {
       const std::uint32_t device = file_.explanation.streams[i].device;
-      run_.streams.push_back({.device = device, .name = short_stream(file_.explanation, i)});
+      run_.streams.push_back({.device = device, .name = short_stream(names[i])});
       run_.devices = std::max(run_.devices, device + 1);
     }
   }

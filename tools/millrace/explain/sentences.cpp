@@ -17,9 +17,10 @@ class FailureWords {
       : file_(file), failed_(failed), streams_(stream_names(file.explanation, false)) {}
 
   [[nodiscard]] std::string what() const {
-    std::string text = fmt::format(
-        "out of memory at {}: a request of {} {}", event_name(file_.log, failed_.event),
-        size_in_words(failed_.bytes), on_stream(file_.explanation, failed_.memory.asker.stream));
+    std::string text =
+        fmt::format("out of memory at {}: a request of {} {}", event_name(file_.log, failed_.event),
+                    size_in_words(failed_.bytes),
+                    on_stream(file_.explanation, streams_, failed_.memory.asker.stream));
     if (failed_.memory.reserved) {
       text += fmt::format(", with {} reserved for {} live", size_in_words(*failed_.memory.reserved),
                           size_in_words(live()));
@@ -118,7 +119,8 @@ std::string site_of(const Explanation& explanation, trace::StackTable::Id stack)
 
 std::string moment(const ExplainedFile& file, const MemoryMoment& peak) {
   const MemoryAsker& asker = peak.asker;
-  const std::string stream = on_stream(file.explanation, asker.stream);
+  const std::string stream =
+      on_stream(file.explanation, stream_names(file.explanation, false), asker.stream);
   std::string text = "at " + event_name(file.log, peak.event);
   if (asker.requests) {
     text += fmt::format(", by a request of {} {}", size_in_words(asker.bytes), stream);

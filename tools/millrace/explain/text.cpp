@@ -67,6 +67,7 @@ class DeviceText {
              const Painter& paint, bool is_host)
       : file_(file),
         device_(device),
+        streams_(stream_names(file.explanation, false)),
         peak_(device.memory.peak),
         paint_(paint),
         width_(width_for(options)),
@@ -120,7 +121,7 @@ class DeviceText {
     const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
     for (std::size_t i = 0; i < shown; ++i) {
       text_ += sentence(fmt::format("{} of it {}, last freed at {}", size_in_words(rows[i].bytes),
-                                    on_stream(file_.explanation, rows[i].stream),
+                                    on_stream(file_.explanation, streams_, rows[i].stream),
                                     event_name(file_.log, rows[i].last)),
                         width_, 4);
     }
@@ -172,7 +173,7 @@ class DeviceText {
       std::vector<TextTable::Cell> cells{
           cell(file_.site(row)), cell(size_in_words(row.bytes)),
           cell(fmt::format("{}", row.blocks)),
-          cell(live ? short_stream(file_.explanation, row.stream) : to_string(row.part))};
+          cell(live ? short_stream(streams_[row.stream]) : to_string(row.part))};
       // Live blocks since the first was allocated, and all of the others since the last was freed.
       if (wide_) cells.push_back(cell(since(row)));
       cells.push_back(cell(usable(file_.log, row)));
@@ -227,6 +228,7 @@ class DeviceText {
 
   const ExplainedFile& file_;
   const ExplainedDevice& device_;
+  const std::vector<std::string> streams_;
   const MemoryMoment& peak_;
   const Painter& paint_;
   const std::size_t width_;

@@ -86,9 +86,10 @@ const char* meaning(MemoryPart part) noexcept {
   return "";
 }
 
-std::string on_stream(const Explanation& explanation, std::uint32_t stream) {
+std::string on_stream(const Explanation& explanation, const std::vector<std::string>& names,
+                      std::uint32_t stream) {
   if (stream >= explanation.streams.size()) return "on the default stream";
-  const std::string name = stream_names(explanation, false)[stream];
+  const std::string& name = names[stream];
   return explanation.streams[stream].for_all ? "by " + name : "on the " + name;
 }
 
@@ -97,8 +98,7 @@ std::string pool_name(const trace::TorchPool& pool) {
   return fmt::format("the pool ({}, {})", pool.first, pool.second);
 }
 
-std::string short_stream(const Explanation& explanation, std::uint32_t stream) {
-  std::string name = stream_names(explanation, false)[stream];
+std::string short_stream(const std::string& name) {
   constexpr std::string_view before = "stream ", after = " stream";
   const bool is_number = name.find_first_not_of("0123456789", before.size()) == std::string::npos;
   if (name.starts_with(before) && !is_number) return name.substr(before.size());

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "explain/explained.hpp"
 
@@ -39,15 +40,17 @@ class SizeUnit {
 /** @brief What a part of memory is, in a few words. */
 [[nodiscard]] const char* meaning(MemoryPart part) noexcept;
 
-/** @brief Where a request was made or memory is: "on the stream copy", "by cudaMalloc". */
-[[nodiscard]] std::string on_stream(const Explanation& explanation, std::uint32_t stream);
+/** @brief Where a request was made or memory is: "on the stream copy", "by cudaMalloc".
+ * @param names  of stream_names without devices */
+[[nodiscard]] std::string on_stream(const Explanation& explanation,
+                                    const std::vector<std::string>& names, std::uint32_t stream);
 
 /** @brief "the pool (0, 1)", as PyTorch numbers it; "the default pool". */
 [[nodiscard]] std::string pool_name(const trace::TorchPool& pool);
 
 /** @brief The name of a stream in a column: "copy", "stream 3", "default",
  *         "0x7f12a0". */
-[[nodiscard]] std::string short_stream(const Explanation& explanation, std::uint32_t stream);
+[[nodiscard]] std::string short_stream(const std::string& name);
 
 /** @brief "event 12", "line 12" for a CSV file; "the beginning" for none. */
 [[nodiscard]] std::string event_name(const trace::AllocationLog& log,

@@ -94,6 +94,8 @@ inline CUresult driver_call(DriverFunction function, const void* caller, Body bo
       error = process_refusal.load(std::memory_order_relaxed);
   } catch (const std::bad_alloc&) {
     error = cudaErrorMemoryAllocation;
+  } catch (const std::exception&) {  // a call never ends the program
+    error = cudaErrorUnknown;
   }
   thread->last_error = last;
   return error == cudaSuccess ? error : to_driver(error);

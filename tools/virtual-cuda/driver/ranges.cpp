@@ -171,7 +171,7 @@ MILLRACE_DRIVER_CALL(cuMemImportFromShareableHandle,
                      return import_handle(handle, file, type);)
 MILLRACE_DRIVER_CALL(cuMemRelease, (CUmemGenericAllocationHandle handle),
                      const Lock lock = lock_engine();
-                     runtime().ranges.drop_closed(); return runtime().ranges.drop(handle);)
+                     return runtime().ranges.release(handle);)
 MILLRACE_DRIVER_CALL(cuMemMap,
                      (CUdeviceptr address, std::size_t bytes, std::size_t offset,
                       CUmemGenericAllocationHandle handle, unsigned long long flags),

@@ -46,7 +46,7 @@ cudaError_t Ranges::create(std::uint64_t& handle, std::size_t bytes, unsigned gp
   const std::optional<std::size_t> pages = memory_->take_pages(gpu, bytes);
   if (!pages) return cudaErrorMemoryAllocation;
   handle = ++handles_;
-  pieces_[handle] = {*pages, bytes, gpu, 1, exportable};
+  pieces_[handle] = {.pages = *pages, .bytes = bytes, .gpu = gpu, .exportable = exportable};
   return cudaSuccess;
 }
 
@@ -63,8 +63,23 @@ cudaError_t Ranges::share(int& file, std::uint64_t handle) {
 
 std::optional<std::uint64_t> Ranges::import(int file) {
   const std::optional<std::uint64_t> handle = files_.find(file);
-  if (handle) ++pieces_.at(*handle).references;
+  if (handle) keep(*handle);
   return handle;
+}
+
+// One more handle of the program's: a file or a mapping has a reference, so the piece is there.
+void Ranges::keep(std::uint64_t handle) {
+  Piece& piece = pieces_.at(handle);
+  ++piece.references;
+  ++piece.handles;
+}
+
+cudaError_t Ranges::release(std::uint64_t handle) {
+  drop_closed();
+  const auto entry = pieces_.find(handle);
+  if (entry == pieces_.end() || entry->second.handles == 0) return cudaErrorInvalidValue;
+  --entry->second.handles;
+  return drop(handle);
 }
 
 void Ranges::drop_closed() {
@@ -156,7 +171,7 @@ std::optional<std::uint64_t> Ranges::retain(std::uintptr_t address) {
   const std::optional<Memory::Range> found = mapping(address);
   if (!found) return std::nullopt;
   const std::uint64_t handle = mappings_.at(found->begin).handle;
-  ++pieces_.at(handle).references;
+  keep(handle);
   return handle;
 }
 

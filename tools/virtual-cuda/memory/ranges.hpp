@@ -27,7 +27,8 @@ class Ranges {
   cudaError_t release(std::uintptr_t address, std::size_t bytes);
   /** @param exportable  as a file */
   cudaError_t create(std::uint64_t& handle, std::size_t bytes, unsigned gpu, bool exportable);
-  cudaError_t drop(std::uint64_t handle);
+  /** @brief Of a handle that the program has created, imported or retained. */
+  cudaError_t release(std::uint64_t handle);
   /** @brief A file that stands for the memory, and keeps it until it is closed. */
   cudaError_t share(int& file, std::uint64_t handle);
   /** @brief Another reference to the memory of a file of `share`. @return nothing if it is none */
@@ -58,11 +59,15 @@ class Ranges {
   [[nodiscard]] std::optional<About> about(std::uint64_t handle) const;
 
  private:
+  cudaError_t drop(std::uint64_t handle);
+  void keep(std::uint64_t handle);
+
   struct Piece {
     std::size_t pages = 0;
     std::size_t bytes = 0;
     unsigned gpu = 0;
-    unsigned references = 1;  // of the handle, of each mapping and of each file
+    unsigned references = 1;  // of each handle of the program's, of each mapping and of each file
+    unsigned handles = 1;     // of the program's
     bool exportable = false;
   };
   struct Mapping {

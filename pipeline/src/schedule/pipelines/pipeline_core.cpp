@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "millrace/memory/allocator.hpp"
+
 namespace millrace {
 
 PipelineCore::PipelineCore(const PipelineSetting& setting, const PipelineOptions& options,
@@ -38,12 +40,18 @@ bool PipelineCore::advance(BatchSource* source) {
   return stepped;
 }
 
-// A step copies one batch and ends one, so this has to be done once for each source.
+// A step copies one batch and ends one, so this has to be done once for each source. Where there is
+// no memory for a batch that nothing needs yet, the next step tries again.
 void PipelineCore::copy_ahead() {
   defer_errors([&] {
     for (std::size_t held = 0; held != held_.size() && held_.size() < depth_.between_steps;) {
       held = held_.size();
-      copy_next();
+      draw();
+      try {
+        copy_next();
+      } catch (const out_of_memory&) {
+        return;
+      }
     }
   });
 }

@@ -74,7 +74,8 @@ struct PipelineOptions {
   /// source.
   bool execute_all_batches = true;
   /// Batches that are copied to the device ahead of those that the pipeline needs there. Each takes
-  /// the memory of a batch for as many steps longer. The results do not change.
+  /// the memory of a batch for as many steps longer. The results do not change. Without
+  /// `execute_all_batches` as many more batches of a source wait for the next source.
   std::size_t copies_ahead = 0;
   LookupOptions lookup;
   StaleOptions stale;
