@@ -113,6 +113,18 @@ TEST_CASE("a file keeps exported memory until it and its duplicates are closed")
         kInvalidValue);
 }
 
+TEST_CASE("a handle is released as often as it was given, and no more: its file keeps the memory") {
+  const CUmemGenericAllocationHandle handle = create_pages(kFile);
+  int file = -1;
+  DRIVER_OK("cuMemExportToShareableHandle", static_cast<void*>(&file), handle, 1, 0ULL);
+  DRIVER_OK("cuMemRelease", handle);
+  CHECK(driver("cuMemRelease", handle) == kInvalidValue);
+  CUmemGenericAllocationHandle imported = 0;
+  DRIVER_OK("cuMemImportFromShareableHandle", &imported, as_handle(file), 1);
+  DRIVER_OK("cuMemRelease", imported);
+  CHECK(close(file) == 0);
+}
+
 TEST_CASE("only memory that was made for export is exported") {
   const CUmemGenericAllocationHandle handle = create_pages(0);
   int file = -1;

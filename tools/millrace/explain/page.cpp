@@ -174,6 +174,8 @@ class RunMaker {
     if (log_.order.empty() || log_.events.empty()) return;
     PageOrder order{log_};
     order.advance(log_.events.size());
+    if (order.is_cut())
+      run_.meta.emplace_back("order", "too long to be followed whole: later waits are left out");
     const auto place = [&](const trace::LoggedOrder& step) {
       const std::uint64_t last = log_.events.size() - 1;
       return at(static_cast<std::size_t>(std::min<std::uint64_t>(step.before, last)));

@@ -9,8 +9,8 @@ using trace::OrderKind;
 
 namespace {
 
-// A page of 200,000 waits is some MiB. Frontiers of 16 million entries are 1 GiB.
-constexpr std::size_t kMostWaits = 200'000, kMostEntries = std::size_t{1} << 24;
+// A page of 200,000 waits is some MiB. Frontiers of 4 million entries are 256 MiB.
+constexpr std::size_t kMostWaits = 200'000, kMostEntries = std::size_t{1} << 22;
 
 }  // namespace
 
@@ -65,20 +65,37 @@ void PageOrder::wait(const LoggedOrder& step, std::size_t index) {
   const auto found = marks_[step.other].lower_bound(step.marker);
   if (found == marks_[step.other].end()) return;
   const Mark& mark = found->second;
+  is_cut_ = is_cut_ || waits_.size() == kMostWaits || entries_ >= kMostEntries;
   if (waits_.size() < kMostWaits) waits_.push_back({mark.step, index});
   if (entries_ >= kMostEntries) return;
-  std::shared_ptr<const Frontier>& frontier = frontier_[step.stream];
-  auto after = frontier ? std::make_shared<Frontier>(*frontier) : std::make_shared<Frontier>();
+  Frontier& after = own_frontier(step.stream);
   const auto add = [&](std::uint32_t stream, std::uint64_t position) {
-    std::uint64_t& known = (*after)[stream];
+    if (position <= done_[stream]) return;  // complete: after that is everything
+    std::uint64_t& known = after[stream];
     known = std::max(known, position);
   };
+  const std::shared_ptr<const Frontier> others = mark.frontier;
   add(step.other, mark.position);
-  if (mark.frontier) {
-    for (const auto& [stream, position] : *mark.frontier) add(stream, position);
+  if (others) {
+    for (const auto& [stream, position] : *others) add(stream, position);
   }
-  entries_ += after->size();
-  frontier = std::move(after);
+}
+
+// A mark keeps the frontier that its stream had: then the stream gets a copy, without what is
+// complete by now.
+PageOrder::Frontier& PageOrder::own_frontier(std::uint32_t stream) {
+  std::shared_ptr<Frontier>& frontier = frontier_[stream];
+  if (!frontier) {
+    frontier = std::make_shared<Frontier>();
+  } else if (frontier.use_count() > 1) {
+    auto copy = std::make_shared<Frontier>();
+    for (const auto& [other, position] : *frontier) {
+      if (position > done_[other]) copy->emplace_hint(copy->end(), other, position);
+    }
+    entries_ += copy->size();
+    frontier = std::move(copy);
+  }
+  return *frontier;
 }
 
 void PageOrder::freed(const trace::LogEvent& event) {
@@ -98,7 +115,7 @@ PageReuse PageOrder::reuse(std::uint32_t block, std::uint32_t stream) const {
     same = false;
     if (done_[user] >= freed_at_[block]) return;
     complete = false;
-    const std::shared_ptr<const Frontier>& frontier = frontier_[stream];
+    const std::shared_ptr<Frontier>& frontier = frontier_[stream];
     const bool is_after =
         frontier && frontier->contains(user) && frontier->at(user) >= freed_at_[block];
     ordered = ordered && is_after;

@@ -37,6 +37,9 @@ class PageOrder {
   /** @brief Why `stream` may use the memory of a freed block now. */
   [[nodiscard]] PageReuse reuse(std::uint32_t block, std::uint32_t stream) const;
 
+  /** @brief Whether the trace has more order than is followed: later reuse may be "unknown". */
+  [[nodiscard]] bool is_cut() const noexcept { return is_cut_; }
+
   /** @brief The waits so far. */
   [[nodiscard]] const std::vector<Wait>& waits() const noexcept { return waits_; }
 
@@ -51,18 +54,21 @@ class PageOrder {
 
   void take(const trace::LoggedOrder& step, std::size_t index);
   void wait(const trace::LoggedOrder& step, std::size_t index);
+  /** To be changed: no mark has it. */
+  Frontier& own_frontier(std::uint32_t stream);
 
   const trace::AllocationLog& log_;
   std::size_t next_ = 0;
-  std::uint64_t position_ = 0;                             // steps and events together
-  std::size_t entries_ = 0;                                // of all frontiers
-  std::vector<std::map<std::uint64_t, Mark>> marks_;       // by stream and marker
-  std::vector<std::shared_ptr<const Frontier>> frontier_;  // by stream
+  std::uint64_t position_ = 0;                        // steps and events together
+  std::size_t entries_ = 0;                           // of all frontiers that were copied
+  std::vector<std::map<std::uint64_t, Mark>> marks_;  // by stream and marker
+  std::vector<std::shared_ptr<Frontier>> frontier_;   // by stream
   std::vector<std::uint64_t> done_;      // by stream: all its work before this position is complete
   std::vector<bool> complete_;           // by block: all its work is known to be complete
   std::vector<std::uint64_t> freed_at_;  // by block
   std::map<std::uint32_t, std::set<std::uint32_t>> uses_;  // by block: other streams that used it
   std::vector<Wait> waits_;
+  bool is_cut_ = false;
 };
 
 }  // namespace millrace::cli
