@@ -133,6 +133,8 @@ TEST_CASE("the nearest name is the one with the fewest letters changed, if few a
   const std::vector<std::string> known{"batch_size", "num_batches", "layers"};
   CHECK(nearest("batch_sise", known) == "batch_size");
   CHECK(nearest("layer", known) == "layers");
+  CHECK(nearest("--htlm", {"--help", "--html"}) == "--html");  // two letters that changed places
+  CHECK(nearest("explian", {"explain", "replay"}) == "explain");
   CHECK(nearest("something", known).empty());
   CHECK(nearest(std::string(10'000'000, 'x'), known).empty());
 }

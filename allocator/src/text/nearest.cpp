@@ -7,16 +7,19 @@
 namespace millrace::text {
 namespace {
 
-/** Insertions, deletions and replacements from one to the other (Levenshtein's distance). */
+/** Insertions, deletions, replacements and swaps of neighbors from one to the other (the distance
+ * of optimal string alignment): a swap is the most frequent slip. */
 std::size_t distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
+  std::vector<std::size_t> before(to.size() + 1), last(to.size() + 1), row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
+    std::swap(before, last);
+    std::swap(last, row);
+    row[0] = i + 1;
     for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
+      row[j + 1] = std::min({row[j] + 1, last[j + 1] + 1, last[j] + (from[i] == to[j] ? 0 : 1)});
+      const bool swapped = i > 0 && j > 0 && from[i] == to[j - 1] && from[i - 1] == to[j];
+      if (swapped) row[j + 1] = std::min(row[j + 1], before[j - 1] + 1);
     }
   }
   return row.back();
