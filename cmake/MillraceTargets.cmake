@@ -165,6 +165,20 @@ function(millrace_library name sources)
     COMPONENT ${name})
 endfunction()
 
+# millrace_leave_out(VARIABLE REGEX): takes the files that match out of the list. A file matches with its path below the
+# project, such as /pipeline/src/collective/mpi/world.cpp: a regular expression on the whole path would also match the
+# folder into which somebody cloned the project.
+function(millrace_leave_out variable regex)
+  set(kept "")
+  foreach(source IN LISTS ${variable})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE path)
+    if(NOT "/${path}" MATCHES "${regex}")
+      list(APPEND kept "${source}")
+    endif()
+  endforeach()
+  set(${variable} "${kept}" PARENT_SCOPE)
+endfunction()
+
 # millrace_sources(OUT FOLDER): the sources under FOLDER. What needs CUDA (*.cu, and folders named
 # cuda) is left out where there is none, and so are folders named as a sink that is not built.
 function(millrace_sources out folder)
@@ -173,10 +187,10 @@ function(millrace_sources out folder)
     file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS "${folder}/*.cu")
     list(APPEND sources ${cuda_sources})
   else()
-    list(FILTER sources EXCLUDE REGEX "/cuda/")
+    millrace_leave_out(sources "/cuda/")
   endif()
   foreach(absent IN LISTS MILLRACE_ABSENT_SINKS)
-    list(FILTER sources EXCLUDE REGEX "/${absent}/")
+    millrace_leave_out(sources "/${absent}/")
   endforeach()
   set(${out} "${sources}" PARENT_SCOPE)
 endfunction()

@@ -10,12 +10,17 @@ runtime=$(dirname "$library")/13/libcudart.so.13
 export MILLRACE_VIRTUAL_CHECK=on NVTX_INJECTION64_PATH=$library
 export MILLRACE_VIRTUAL=${MILLRACE_VIRTUAL-adversarial:1}
 
-# The names of the cases that fail with a flaw, in all parts of the suite.
+errors=$(mktemp)
+trap 'rm -f "$errors"' EXIT
+
+# The names of the cases that fail with a flaw, in all parts of the suite. What the parts write to standard error is in
+# the file $errors.
 failed_cases() {
   local part
+  : >"$errors"
   for part in "${parts[@]}"; do
     # Lines of Catch's XML: the program's own exit code is 4 after races.
-    MILLRACE_CHECKER_FLAW=$1 LD_PRELOAD="$library $runtime" timeout 60 "$suite" -r xml "[$part]" 2>/dev/null |
+    MILLRACE_CHECKER_FLAW=$1 LD_PRELOAD="$library $runtime" timeout 60 "$suite" -r xml "[$part]" 2>>"$errors" |
       awk -v part="$part" '
         /<TestCase name=/ { name = $0; sub(/.*<TestCase name="/, "", name); sub(/".*/, "", name) }
         /<OverallResult success="false"/ { print name }
@@ -28,6 +33,7 @@ parts=("$@")
 found=$(failed_cases none)
 if [ -n "$found" ]; then
   printf 'without a flaw these fail:\n%s\n' "$found"
+  tail -n 20 "$errors"
   exit 1
 fi
 missed=0
