@@ -21,7 +21,9 @@ constexpr const char* kFolders[] = {"", "/13", "/12"};
 // The loader copies what it is told, and asks under a lock.
 char found[PATH_MAX];
 
-bool may_be_virtual(const char* file) { return strncmp(file, "libcu", 5) == 0; }
+bool may_be_virtual(const char* file) {
+  return strncmp(file, "libcu", 5) == 0 || strncmp(file, "libnvidia-ml.", 13) == 0;
+}
 
 }  // namespace
 
