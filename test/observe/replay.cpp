@@ -35,7 +35,8 @@ TEST_CASE("the torch policy puts every block of a PyTorch trace where PyTorch pu
 
 TEST_CASE("the torch policy puts every block where PyTorch put it on a GPU") {
   for (const char* const name :
-       {"rollout_and_training", "stream_fragmentation", "capture_streams", "pool_in_use", "dlrm"}) {
+       {"rollout_and_training", "stream_fragmentation", "capture_streams", "pool_in_use", "dlrm",
+        "rollout_and_training.expandable", "capture_streams.expandable"}) {
     const auto file =
         test::source_folder() / "test/observe/snapshots" / (std::string{name} + ".pickle.gz");
     const ReplayReport report = replay(trace::read_trace(file), 0, {});

@@ -179,7 +179,7 @@ TEST_CASE("each device of a snapshot is replayed by itself") {
   }
 }
 
-TEST_CASE("expandable segments are not compared, and that is said") {
+TEST_CASE("expandable segments are compared, if their pages are PyTorch's") {
   const std::uint64_t base = std::uint64_t{1} << 40;
   json snapshot = TorchProgram{test::seed(), {}}.snapshot();
   snapshot["allocator_settings"]["expandable_segments"] = true;
@@ -201,12 +201,22 @@ TEST_CASE("expandable segments are not compared, and that is said") {
                                   snapshot_event("free_requested", base + 8 * MiB, 30 * MiB),
                                   snapshot_event("free_completed", base + 8 * MiB, 30 * MiB)};
   const ReplayReport report = replay(snapshot_log_of(snapshot), 0, {});
-  CHECK(report.decisions->total == 0);
-  CHECK(report.decisions->segments_total == 0);
-  CHECK(report.recorded_peak == 40 * MiB);
   CHECK(report.load == 38 * MiB);
-  CHECK(report.statistics.bytes.reserved.peak >= report.load);
-  CHECK_THAT(warnings_of(report.warnings), ContainsSubstring("2 blocks of expandable segments"));
+  CHECK(report.recorded_peak == 40 * MiB);
+  CHECK(report.decisions->total == 1);
+  CHECK(report.decisions->same == 1);
+  CHECK(report.decisions->segments_total == 1);
+  CHECK(report.decisions->segments_same == 1);
+  CHECK(report.statistics.bytes.reserved.peak == 40 * MiB);
+  CHECK(report.warnings.empty());
+
+  snapshot["device_traces"][0][0] = snapshot_event("segment_map", base + 21 * MiB, 19 * MiB);
+  const ReplayReport other = replay(snapshot_log_of(snapshot), 0, {});
+  CHECK(other.decisions->total == 0);
+  CHECK(other.decisions->segments_total == 0);
+  CHECK(other.recorded_peak == 40 * MiB);
+  CHECK(other.statistics.bytes.reserved.peak >= other.load);
+  CHECK_THAT(warnings_of(other.warnings), ContainsSubstring("2 blocks of expandable segments"));
 }
 
 TEST_CASE(

@@ -75,6 +75,7 @@ inline const std::vector<AllocatorFactory>& allocator_factories() {
   };
   static const std::vector<AllocatorFactory> factories{
       {"torch", caching(Policy::torch())},
+      {"torch-expandable", caching(Policy::torch_expandable())},
       {"millrace", caching(Policy::millrace())},
       {"pinned",
        [](Bench& bench) -> std::unique_ptr<Allocator> {

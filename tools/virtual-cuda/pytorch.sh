@@ -8,8 +8,8 @@
 # the millrace program MILLRACE (build/dev/bin/millrace). Not a part of CI.
 #
 # Under each schedule: import, devices, copies, fills, events, streams, pools, graphs, statistics, and ten steps of
-# the training of a transformer and of a DLRM. Their memory has to be the same under all schedules, and
-# `millrace replay` has to find every decision of PyTorch's allocator in the snapshot of each, to the address.
+# the training of a transformer and of a DLRM; then the same with expandable segments. Memory has to be the same
+# under all schedules, and `millrace replay` has to find every decision of PyTorch's allocator in the snapshot of each, to the address.
 # The exit code is 0 if all of it is so.
 set -euo pipefail
 
@@ -46,19 +46,21 @@ print(sum(d["same"] for d in decided), sum(d["total"] for d in decided),
 }
 
 failed=0
-for schedule in instant adversarial:1 h200; do
+for schedule in instant adversarial:1 h200 expandable; do
   log=$folder/${schedule%:*}.log
   snapshots=$folder/${schedule%:*}
+  settings=''
+  [ "$schedule" != expandable ] || schedule=h200 settings=expandable_segments:True
   rm -rf "$snapshots"
   mkdir -p "$snapshots"
-  if ! MILLRACE_VIRTUAL_REPORT=$snapshots/report.txt "$millrace" run --allocator own --virtual "$schedule,gpus=2" -- \
+  if ! PYTORCH_CUDA_ALLOC_CONF=$settings MILLRACE_VIRTUAL_REPORT=$snapshots/report.txt "$millrace" run --allocator own --virtual "$schedule,gpus=2" -- \
     "$python" -W ignore "$here/pytorch/steps.py" "$snapshots" >"$log" 2>&1; then
     echo "$schedule: failed; the end of $log:"
     tail -n 15 "$log"
     failed=1
     continue
   fi
-  echo "$schedule"
+  echo "$schedule${settings:+, $settings}"
   sed 's/^/  /' "$log"
   for snapshot in "$snapshots"/*.pickle; do
     read -r same all same_segments all_segments < <(decisions "$snapshot")
@@ -66,6 +68,7 @@ for schedule in instant adversarial:1 h200; do
       "$same_segments of $all_segments segments"
     if [ "$all" -eq 0 ] || [ "$same $same_segments" != "$all $all_segments" ]; then failed=1; fi
   done
+  [ -z "$settings" ] || continue # other memory
   grep '^memory ' "$log" >"$snapshots/memory.txt"
   cmp -s "$snapshots/memory.txt" "$folder/instant/memory.txt" || {
     echo "  the memory is not that of the schedule instant"

@@ -134,6 +134,7 @@ struct Segment {
   bool small = false;
   bool kept = false;          // reserved by the user: given back last
   std::size_t addresses = 0;  // a growable range: how many it has; 0: it is as large as it is
+  std::size_t page = 0;       // of a growable range: bytes of each of its pages
   std::size_t number = 0;     // from 1, as they came; 0: a segment that is known by its address
   StreamId home;              // a growable range: whose requests grow it
   Block* first = nullptr;

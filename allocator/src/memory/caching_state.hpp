@@ -334,6 +334,18 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] std::ptrdiff_t ranges_of(StreamId home) const;
   [[nodiscard]] bool uses_ranges(const Request& request) const;
 
+  // expandable.cpp: PyTorch's expandable segments
+  Block* grow_expandable(const Request& request, Lock& lock);
+  [[nodiscard]] Block* least_expandable(const Shelf& shelf, Block* best) const;
+  [[nodiscard]] std::optional<Gap> find_expandable_gap(const Request& request) const;
+  [[nodiscard]] std::optional<Gap> expandable_gap(const Request& request, Segment& range,
+                                                  Block* hole) const;
+  bool add_expandable_range(const Request& request, Lock& lock);
+  Block* map_page_run(const Gap& gap, Lock& lock);
+  std::vector<Block*> claim_pages(std::span<const AddressRange> pages);
+  void give_back_empty_ranges(Lock& lock);
+  std::size_t unmap_pages(std::span<const AddressRange> pages, Lock& lock);
+
   // before_growth.cpp: what costs less than growing
   /** @param left_out  as the search set it */
   Block* instead_of_growing(const Request& request, Lock& lock, bool left_out);
@@ -394,6 +406,10 @@ struct CachingAllocator::State : GraphMemory {
   Block* take_complete(const Request& request);
   void give_back(void* base, const PointSet& points) override;
   void close_front(StreamId stream) override;
+
+  // restoring.cpp
+  void restore_blocks(const SegmentLayout& segment, Block* rest);
+  void restore_range(const RangeLayout& range, std::span<const SegmentLayout* const> inside);
 
   // inspection.cpp
   [[nodiscard]] UsableBytes usable(StreamId stream) const;

@@ -213,7 +213,7 @@ void CachingAllocator::State::list_all() {
 // The block is free, with neighbors that are `bytes` together.
 void CachingAllocator::State::note_free(const Block& block, std::size_t bytes) {
   Segment& segment = *block.segment;
-  if (segment.growable() && bytes >= source.page_bytes()) segment.may_have_free_page = true;
+  if (segment.growable() && bytes >= segment.page) segment.may_have_free_page = true;
 }
 
 // Blocks that were kept for a destroyed stream, with all its work complete, go to the lane of no

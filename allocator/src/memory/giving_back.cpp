@@ -56,7 +56,7 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
     if (range == first_kept && released < enough) {
       released += release_free_segments(keep_bytes, true, lock);
     }
-    const std::size_t page = source.page_bytes();
+    const std::size_t page = range->page;
     const std::size_t reserved = meter.bytes().reserved.current;
     if (released >= enough || reserved <= keep_bytes) break;
     const std::size_t wanted = std::min(enough - released, reserved);
@@ -67,6 +67,7 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
   if (first_kept == nullptr && released < enough) {
     released += release_free_segments(keep_bytes, true, lock);
   }
+  give_back_empty_ranges(lock);
   return released;
 }
 
@@ -173,6 +174,15 @@ bool CachingAllocator::release_segment(void* base) {
   state_->sweep();  // what is known to be complete is free
   state_->list_all();
   return state_->release_if_free(static_cast<std::byte*>(base), lock);
+}
+
+std::size_t CachingAllocator::release_pages(std::span<const AddressRange> pages) {
+  state_->graphs.tidy();
+  State::Lock lock = state_->enter();
+  state_->empty_quick();
+  state_->sweep();
+  state_->list_all();
+  return state_->unmap_pages(pages, lock);
 }
 
 // Large, and one block. Of those that were restored, and never used since, the first one.

@@ -44,6 +44,9 @@ Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
     Block* block = grow_range(request, lock);
     if (block != nullptr || !heap.ranges().empty()) return block;
   }
+  if (policy.expandable_segments && source.page_bytes() != 0) {
+    return grow_expandable(request, lock);
+  }
   const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
   const std::size_t needed =
       request.small ? policy.small_segment : round_up(request.bytes, multiple);
@@ -177,7 +180,8 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
     if (Block* block = take_cached(request, lock)) return block;
     if (Block* block = ask_callbacks(request, lock)) return block;
   }
-  for (const std::size_t enough : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t enough : {policy.expandable_segments ? kAll : request.bytes, kAll}) {
     const std::size_t released = release_free_memory(0, enough, lock);
     if (Block* block = search_all(request, lock)) return block;
     if (Block* block = grow(request, lock)) return block;

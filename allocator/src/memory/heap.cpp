@@ -71,16 +71,32 @@ Block* Heap::add_segment(void* base, std::size_t bytes, bool small) {
   return block;
 }
 
-Segment& Heap::add_range(void* base, std::size_t addresses, StreamId home) {
-  auto range = std::make_unique<Segment>();
+Segment& Heap::add_range(void* base, std::size_t addresses, StreamId home, std::size_t page,
+                         bool small) {
+  std::unique_ptr<Segment> range;
+  if (spare_ranges_.empty()) {
+    range = std::make_unique<Segment>();
+  } else {
+    range = std::move(spare_ranges_.back());
+    spare_ranges_.pop_back();
+    *range = {};
+  }
   range->base = static_cast<std::byte*>(base);
   range->addresses = addresses;
+  range->page = page;
+  range->small = small;
   range->number = ++newest_number_;
   range->home = home;
   Segment& added = *range;
   ranges_.push_back(&added);
   insert(std::move(range));
   return added;
+}
+
+void Heap::remove_range(Segment& range) {
+  spare_ranges_.reserve(spare_ranges_.size() + 1);
+  std::erase(ranges_, &range);
+  spare_ranges_.push_back(std::move(segments_.extract(range.base).mapped()));
 }
 
 Block* Heap::fill(Segment& range, Block* hole, std::size_t bytes) {
@@ -100,6 +116,7 @@ Block* Heap::fill(Segment& range, Block* hole, std::size_t bytes) {
   (range.last == nullptr ? range.first : range.last->next) = block;
   range.last = block;
   range.bytes += bytes;
+  if (range.small) small_bytes_ += bytes;
   return block;
 }
 
@@ -120,6 +137,7 @@ void Heap::vacate(Block* block) {
   if (block->next != nullptr) return holes_.insert(block);
   Segment& range = *block->segment;
   range.bytes -= block->bytes;
+  if (range.small) small_bytes_ -= block->bytes;
   range.last = block->previous;
   (range.last == nullptr ? range.first : range.last->next) = nullptr;
   put_by(block);

@@ -31,7 +31,11 @@ class Heap {
   Block* add_segment(void* base, std::size_t bytes, bool small);
 
   /** @brief Adds a growable range, as a segment with no block yet. */
-  Segment& add_range(void* base, std::size_t addresses, StreamId home);
+  Segment& add_range(void* base, std::size_t addresses, StreamId home, std::size_t page,
+                     bool small = false);
+  /** @brief Takes out a range without blocks. Its object serves a later range, as calls that have
+   * dropped the lock may know it. */
+  void remove_range(Segment& range);
   /** @brief A claimed block of `bytes` in the place of `hole`'s first ones, or at the end. */
   Block* fill(Segment& range, Block* hole, std::size_t bytes);
   /** @brief The claimed block has no memory any more: a hole, or none if it was the last one. */
@@ -79,6 +83,7 @@ class Heap {
   std::size_t newest_number_ = 0;
   std::size_t small_bytes_ = 0;
   std::vector<Segment*> ranges_;
+  std::vector<std::unique_ptr<Segment>> spare_ranges_;
   SizeIndex<&WhileFree::by_size> holes_;
   BlockMap live_;
   std::vector<std::unique_ptr<Block[]>> blocks_;  // all that were ever made

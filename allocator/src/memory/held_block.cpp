@@ -10,7 +10,7 @@ namespace millrace {
 // Holds a claimed block that only its lane's stream has used, where none is held for the lane.
 // False: it is not held.
 bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
-  if (block->live.company != nullptr) return false;
+  if (block->live.company != nullptr || policy.expandable_segments) return false;
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;
   if (block->spare != 0 || mergeable(block->previous, id)) return false;

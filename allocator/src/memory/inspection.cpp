@@ -178,54 +178,6 @@ std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
   return result;
 }
 
-void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
-  State& state = *state_;
-  const State::Lock lock = state.enter();
-  if (!state.heap.segments().empty()) {
-    throw std::logic_error{"restore: the allocator holds memory already"};
-  }
-  for (const SegmentLayout& segment : segments) {
-    std::size_t at = 0;
-    for (const BlockLayout& block : segment.blocks) {
-      if (block.offset != at || block.bytes == 0) {
-        throw std::invalid_argument{"restore: blocks do not tile their segment"};
-      }
-      at += block.bytes;
-    }
-    if (at != segment.bytes) {
-      throw std::invalid_argument{"restore: blocks do not tile their segment"};
-    }
-  }
-  for (const SegmentLayout& segment : segments) {
-    const StreamRef stream = state.device.resolve(segment.stream);
-    Block* rest = state.heap.add_segment(segment.base, segment.bytes, segment.small);
-    rest->lane = stream.id();
-    state.turns.current().reserved(segment.bytes);
-    if (state.observer != nullptr) state.observer->segment_acquired(segment.base, segment.bytes);
-    for (const BlockLayout& wanted : segment.blocks) {
-      Block* block = rest;
-      if (wanted.bytes < block->bytes) rest = state.heap.split(block, wanted.bytes);
-      if (wanted.allocated) {
-        block->state = BlockState::live;
-        const Marker next = state.device.ledger().next(stream.id());
-        block->live = {state.new_id(), wanted.requested, stream, next, nullptr};
-        block->spare = 0;
-        block->tag = {};
-        state.heap.live().insert(block);
-        const State::Request request{{wanted.requested, wanted.bytes, stream, {}, next},
-                                     segment.small,
-                                     stream,
-                                     stream.id(),
-                                     next};
-        state.count_out(*block, request);
-        state.tell_allocated(*block, stream.id());
-      } else {
-        state.shelve(block);
-      }
-    }
-  }
-}
-
 void CachingAllocator::State::check() const {
   heap.check();
   std::size_t reserved = 0;

@@ -13,6 +13,13 @@ Policy Policy::torch() {
   return policy;
 }
 
+Policy Policy::torch_expandable() {
+  Policy policy = torch();
+  policy.name = "torch-expandable";
+  policy.expandable_segments = true;
+  return policy;
+}
+
 Policy Policy::millrace() {
   Policy policy;
   policy.name = "millrace";

@@ -138,7 +138,7 @@ bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
   }
   range_refusals.granted();
   if (ranges_of(request.lane) == before) {
-    heap.add_range(range.base, range.bytes, request.lane);
+    heap.add_range(range.base, range.bytes, request.lane, source.page_bytes());
   } else {  // another thread was faster
     const Unlocked unlocked{lock};
     source.give_back(range);
@@ -196,7 +196,7 @@ std::size_t CachingAllocator::State::unmap_free(Segment& range, std::size_t most
     return block != nullptr && block->state == BlockState::free;
   };
   std::size_t released = 0;
-  if (range.free_bytes < source.page_bytes() || !range.may_have_free_page) return 0;
+  if (range.free_bytes < range.page || !range.may_have_free_page) return 0;
   range.may_have_free_page = false;  // what is put back sets it again
   for (Block* block = range.last; block != nullptr && released < most;) {
     ordering::count_steps(1);
@@ -221,7 +221,7 @@ std::size_t CachingAllocator::State::unmap_free(Segment& range, std::size_t most
 // Whether the addresses of a range have a whole page in them.
 bool CachingAllocator::State::has_page(const Segment& range, const std::byte* begin,
                                        const std::byte* end) const {
-  const std::size_t page = source.page_bytes();
+  const std::size_t page = range.page;
   const auto from = static_cast<std::size_t>(begin - range.base);
   return round_up(from, page) + page <= static_cast<std::size_t>(end - range.base);
 }
@@ -260,7 +260,7 @@ std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, L
 
 // Keeps the last whole pages of the claimed block, at most `most` bytes; the rest is free again.
 Block* CachingAllocator::State::keep_pages(Block* block, std::size_t most) {
-  const std::size_t page = source.page_bytes();
+  const std::size_t page = block->segment->page;
   const auto offset = static_cast<std::size_t>(block->address - block->segment->base);
   const std::size_t end = round_down(offset + block->bytes, page);
   std::size_t begin = round_up(offset, page);

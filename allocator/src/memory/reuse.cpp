@@ -23,7 +23,7 @@ bool CachingAllocator::State::worth_splitting(const Block& block, std::size_t by
 bool CachingAllocator::State::worth_splitting(const Block& like, std::size_t block_bytes,
                                               std::size_t bytes) const {
   const std::size_t rest = block_bytes - bytes;
-  if (like.segment->small) return rest >= policy.small_remainder;
+  if (like.segment->small || policy.expandable_segments) return rest >= policy.small_remainder;
   const StreamId lane = like.lane;
   const bool used = lane.valid();
   if (used && static_cast<double>(rest) < policy.slack * static_cast<double>(bytes)) return false;
@@ -144,9 +144,11 @@ Block* CachingAllocator::State::take_own(const Request& request) {
   let_go(request.lane);  // another thread or a callback may have freed one meanwhile
   Lane* const lane = shelves.find(request.lane);
   if (lane == nullptr) return nullptr;
-  Block* const block = lane->shelf(request.small).ready.first(request.bytes);
+  const Shelf& shelf = lane->shelf(request.small);
+  Block* block = shelf.ready.first(request.bytes);
   if (block == nullptr) return nullptr;
-  if (!request.small) {
+  if (policy.expandable_segments) block = least_expandable(shelf, block);
+  if (!request.small || policy.expandable_segments) {
     const bool oversize = request.bytes >= policy.max_split;
     if (!oversize && block->bytes >= policy.max_split) return nullptr;
     if (oversize && block->bytes >= request.bytes + kOversizeSlack) return nullptr;

@@ -1,12 +1,11 @@
 // NVML tells of the GPUs what CUDA tells of them.
 
-#include "nvml/nvml.h"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
 
+#include "nvml/nvml.h"
 #include "test/support/catch.hpp"
 #include "test/virtual_cuda/cuda.hpp"
 

@@ -348,9 +348,7 @@ MILLRACE_NVML nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned,
 MILLRACE_NVML nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned, nvmlPciInfo_t*) {
   return unsupported(device);
 }
-MILLRACE_NVML nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, void*) {
-  return unsupported(device);
-}
+MILLRACE_NVML nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, void*) { return unsupported(device); }
 MILLRACE_NVML nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, void*) {
   return unsupported(device);
 }

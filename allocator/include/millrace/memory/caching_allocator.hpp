@@ -109,6 +109,13 @@ class CachingAllocator final : public Allocator {
   bool release_segment(void* base);
 
   /**
+   * @brief Unmaps pages of growable ranges, each as far as it lies in one free block.
+   * @param pages  in address order, in whole pages of their range
+   * @return bytes that went back to the device
+   */
+  std::size_t release_pages(std::span<const AddressRange> pages);
+
+  /**
    * @brief Registers a callback that is called before a request fails, without the allocator's
    *        lock. If it frees memory, the request is tried again.
    * @param turn  callbacks with a lower number are called first; equal ones in registration order
@@ -138,11 +145,24 @@ class CachingAllocator final : public Allocator {
   };
   [[nodiscard]] std::vector<SegmentLayout> layout() const;
 
+  /** @brief A range of addresses in which `restore` puts segments, and later requests map pages. */
+  struct RangeLayout {
+    void* base = nullptr;
+    std::size_t bytes = 0;             ///< addresses, in whole pages
+    std::size_t page = 0;              ///< bytes of each page
+    bool small = false;                ///< whether its requests are those of the small pool
+    StreamRef stream{StreamHandle{}};  ///< whose requests map memory in it
+  };
+
   /**
    * @brief Adopts segments with their blocks, for a replay that starts in the middle of a trace.
+   * @param segments  in any order; those inside a range are whole pages of it
+   * @param ranges    may have no segment yet. The source must be able to map and unmap in them.
+   * @throws std::invalid_argument if blocks do not tile their segment, or a segment in a range does
+   *         not consist of whole pages or overlaps another
    * @throws std::logic_error if anything is reserved already
    */
-  void restore(std::span<const SegmentLayout> segments);
+  void restore(std::span<const SegmentLayout> segments, std::span<const RangeLayout> ranges = {});
 
   /**
    * @brief Checks every invariant of the allocator's structures. For tests.

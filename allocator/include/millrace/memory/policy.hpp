@@ -52,6 +52,12 @@ struct Policy {
   /// address range, and exactly the missing memory is mapped at its end, instead of a new segment.
   bool growable_ranges = false;
 
+  /// PyTorch's `expandable_segments`, if the source has growable ranges: each pool of a stream has
+  /// its own address ranges. A request that no free block serves maps the pages that it lacks at
+  /// the lowest addresses that have none, behind a free block if there is one. Pages have
+  /// `small_segment` or `medium_segment` bytes, rounded up to the source's.
+  bool expandable_segments = false;
+
   /// Larger blocks are never split, and serve only requests that are larger than this too.
   std::size_t max_split = std::numeric_limits<std::size_t>::max();
   std::size_t small_remainder = 512;  ///< smallest remainder of a split in the small pool
@@ -88,7 +94,9 @@ struct Policy {
   /// the limit.
   double collect_threshold = 0;
 
-  [[nodiscard]] static Policy torch();     ///< PyTorch's decisions
+  [[nodiscard]] static Policy torch();  ///< PyTorch's decisions
+  /// Those with `expandable_segments:True`.
+  [[nodiscard]] static Policy torch_expandable();
   [[nodiscard]] static Policy millrace();  ///< the default of Millrace's own allocators
   [[nodiscard]] static Policy pinned();    ///< for allocators of pinned host memory
 

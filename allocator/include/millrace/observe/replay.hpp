@@ -130,8 +130,9 @@ struct RecordedDevice {
  * With the policy `torch` and the recorded start, a PyTorch snapshot starts from the layout at the
  * beginning of its trace, gets segments at the recorded addresses, and releases what was released.
  * Every decision can then be compared. The policy `torch` keeps private pools separate, as PyTorch
- * does. Expandable segments are not modeled: their blocks are replayed in ordinary segments and are
- * not compared, and the report has a warning. To compare policies, use the same start for each.
+ * does, and has expandable segments if the snapshot's settings say so. If memory is not mapped in
+ * PyTorch's pages, blocks of expandable segments are replayed in ordinary ones and not compared,
+ * and the report has a warning. To compare policies, use the same start for each.
  * @param log     the recorded trace
  * @param device  number of the device in the log
  * @throws out_of_memory if `device_bytes` are not enough

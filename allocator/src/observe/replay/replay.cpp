@@ -12,6 +12,7 @@
 #include "millrace/observe/stream_names.hpp"
 #include "millrace/observe/trace_snapshot.hpp"
 #include "observe/replay/decision_check.hpp"
+#include "observe/replay/expandable_ranges.hpp"
 #include "observe/replay/recorded_releases.hpp"
 #include "observe/replay/recorded_retry.hpp"
 #include "observe/replay/replay_lanes.hpp"
@@ -32,6 +33,7 @@ Policy with_settings(Policy policy, const trace::TorchSettings& settings) {
   }
   std::ranges::copy(settings.roundup_power2_divisions, policy.power2_divisions.begin());
   policy.medium_segment = settings.large_segment_size;
+  policy.expandable_segments = policy.expandable_segments || settings.expandable_segments;
   return policy;
 }
 
@@ -44,16 +46,16 @@ class Replayer {
         number_(device),
         as_torch_(log.snapshot.has_value() && options.policy.sharing == Sharing::own_stream),
         compares_(as_torch_ && options.start == ReplayStart::recorded),
+        policy_(as_torch_ ? with_settings(options.policy, log.snapshot->settings) : options.policy),
         bounds_(options.bounds ? *options.bounds : request_bounds(log, device)),
         retry_(log, device),
+        ranges_(recorded_ranges()),
         device_(options.device_bytes),
         ordered_(device_),
         source_(device_),
-        lanes_(log, ordered_, as_torch_),
+        lanes_(log, ordered_, as_torch_, policy_.expandable_segments),
         order_(log, device, ordered_, lanes_),
-        allocator_(
-            ordered_, source_,
-            as_torch_ ? with_settings(options.policy, log.snapshot->settings) : options.policy),
+        allocator_(ordered_, source_, policy_),
         observer_(options.ladder || options.snapshot || options.traced ? &trace_ : nullptr),
         options_(options),
         refused_(log) {
@@ -61,7 +63,8 @@ class Replayer {
     report_.device = device;
     report_.device_bytes = options.device_bytes;
     report_.start = compares_ ? ReplayStart::recorded : ReplayStart::live_blocks;
-    report_.warnings = warnings_of_blocks(log, device, as_torch_, compares_);
+    report_.warnings =
+        warnings_of_blocks(log, device, {as_torch_, compares_, policy_.expandable_segments});
   }
 
   ReplayReport run() {
@@ -76,13 +79,29 @@ class Replayer {
     };
     for (std::size_t i = 0; i < log_.events.size(); ++i) {
       order_.before(i, use, hand);
+      if (log_.events[i].kind != EventKind::segment_unmap) unmap();
+      if (const auto base = new_ranges_.find(i); base != new_ranges_.end()) {
+        device_.expect_range(base->second);
+      }
       if (log_.events[i].device == number_) apply(log_.events[i]);
     }
+    unmap();
     finish();
     return std::move(report_);
   }
 
  private:
+  // Of each range: more than any GPU has memory.
+  static constexpr std::size_t kAddresses = std::size_t{1} << 40;
+
+  // Without ranges to start with, blocks of expandable segments are replayed in ordinary ones.
+  std::optional<std::vector<ExpandableRange>> recorded_ranges() {
+    if (!compares_ || !policy_.expandable_segments) return std::nullopt;
+    auto ranges = expandable_ranges(log_, number_, policy_);
+    if (!ranges) policy_.expandable_segments = false;
+    return ranges;
+  }
+
   // The layout before the first event: as it was, or by asking for what was live.
   void start() {
     if (number_ < log_.initial.size()) {
@@ -123,7 +142,7 @@ class Replayer {
       if (block.device == number_ && block.live_at_start) at_start[block.address] = i;
     }
     for (const trace::TorchSegment& segment : layout.segments) {
-      if (segment.expandable) continue;
+      if (segment.expandable && !ranges_) continue;
       auto& out = segments.emplace_back();
       out.base = reinterpret_cast<void*>(segment.address);
       out.bytes = segment.bytes;
@@ -141,7 +160,27 @@ class Replayer {
       }
       device_.adopt(segment.address, segment.bytes);
     }
-    allocator_.restore(segments);
+    std::vector<CachingAllocator::RangeLayout> ranges;
+    for (const ExpandableRange& range : ranges_.value_or(std::vector<ExpandableRange>{})) {
+      if (range.since != ExpandableRange::kFromTheStart) {
+        new_ranges_[range.since] = range.base;
+        continue;
+      }
+      ranges.push_back({.base = reinterpret_cast<void*>(range.base),
+                        .bytes = kAddresses / range.page * range.page,
+                        .page = range.page,
+                        .small = range.small,
+                        .stream = lanes_.of(range.stream, range.pool)});
+    }
+    allocator_.restore(segments, ranges);
+  }
+
+  // Pages that PyTorch unmapped since the last other event.
+  void unmap() {
+    if (unmapped_.empty()) return;
+    std::ranges::sort(unmapped_, {}, &AddressRange::base);
+    allocator_.release_pages(unmapped_);
+    unmapped_.clear();
   }
 
   void apply(const LogEvent& event) {
@@ -158,15 +197,16 @@ class Replayer {
       case EventKind::segment_alloc:
       case EventKind::segment_map:
         recorded_ += event.bytes;
-        if (event.kind == EventKind::segment_map) break;
-        if (!compares_) break;
-        device_.expect(event.address, event.bytes);
+        if (!compares_ || (event.kind == EventKind::segment_map && !ranges_)) break;
+        if (event.kind == EventKind::segment_alloc) device_.expect(event.address, event.bytes);
         decisions_.expect_segment(event.bytes);
         break;
       case EventKind::segment_free:
       case EventKind::segment_unmap:
         recorded_ -= std::min<std::size_t>(recorded_, event.bytes);
-        if (compares_) {
+        if (compares_ && event.kind == EventKind::segment_unmap) {
+          unmapped_.push_back({reinterpret_cast<void*>(event.address), event.bytes});
+        } else if (compares_) {
           allocator_.release_segment(reinterpret_cast<void*>(event.address));
         } else if (log_.snapshot && program_emptied_cache(log_, event)) {
           allocator_.trim();
@@ -194,7 +234,7 @@ class Replayer {
     note_logged(event.block);
     ++report_.allocations;
     for (const std::uint32_t index : std::exchange(postponed_, {})) complete(index);
-    if (!compares_ || ReplayLanes::apart(block)) return;
+    if (!compares_ || lanes_.apart(block)) return;
     device_.unexpect();
     decisions_.compare(event, block.address, observer_.taken, number(address));
   }
@@ -323,9 +363,11 @@ class Replayer {
   const std::uint32_t number_;
   const bool as_torch_;  ///< PyTorch's settings and pools
   const bool compares_;  ///< and its layout at the start
+  Policy policy_;
 
   const RequestBounds bounds_;
   RecordedRetry retry_;
+  const std::optional<std::vector<ExpandableRange>> ranges_;  ///< of PyTorch's expandable segments
 
   TraceDevice device_;
   OrderedDevice ordered_;
@@ -336,6 +378,8 @@ class Replayer {
   std::unordered_map<trace::StackTable::Id, Tag> sites_;
   std::unordered_set<std::uint32_t> completes_;  // blocks whose completion the log has
   std::vector<std::uint32_t> postponed_;         // completed, from the next request on
+  std::unordered_map<std::size_t, std::uint64_t> new_ranges_;  // where, by the event that needs it
+  std::vector<AddressRange> unmapped_;  // to be unmapped before the next other event
   CachingAllocator allocator_;
   AllocationTrace trace_;
   std::unordered_map<std::uint64_t, std::uint32_t> logged_;  // blocks of the log, by id

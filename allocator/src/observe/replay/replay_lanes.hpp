@@ -21,12 +21,19 @@ namespace millrace {
  */
 class ReplayLanes {
  public:
-  /** @param by_pool  with PyTorch's pools */
-  ReplayLanes(const trace::AllocationLog& log, OrderedDevice& device, bool by_pool)
-      : log_(log), device_(device), by_pool_(by_pool) {}
+  /**
+   * @param by_pool     with PyTorch's pools
+   * @param expandable  blocks of expandable segments are where they were, too
+   */
+  ReplayLanes(const trace::AllocationLog& log, OrderedDevice& device, bool by_pool, bool expandable)
+      : log_(log), device_(device), by_pool_(by_pool), expandable_(expandable) {}
 
   /** @brief The lane of a cached segment of PyTorch's. */
   [[nodiscard]] StreamRef of(const trace::TorchSegment& segment);
+  /** @brief The lane of a pool of PyTorch's. @param stream  its handle */
+  [[nodiscard]] StreamRef of(std::uint64_t stream, trace::TorchPool pool) {
+    return lane({stream, pool, false});
+  }
   /** @param index  of the log's streams */
   [[nodiscard]] StreamRef of(const trace::LoggedBlock& block, std::uint32_t index);
   /** @brief The lane of a stream in a trace of Millrace's, where each stream has one. */
@@ -37,8 +44,8 @@ class ReplayLanes {
   [[nodiscard]] std::uint64_t handle(StreamId lane) const { return handles_.at(lane); }
 
   /** @brief Whether a block is not where a segment is that could be modelled. */
-  [[nodiscard]] static bool apart(const trace::LoggedBlock& block) {
-    return block.expandable || !block.placed;
+  [[nodiscard]] bool apart(const trace::LoggedBlock& block) const {
+    return (block.expandable && !expandable_) || !block.placed;
   }
 
  private:
@@ -50,6 +57,7 @@ class ReplayLanes {
   const trace::AllocationLog& log_;
   OrderedDevice& device_;
   const bool by_pool_;
+  const bool expandable_;
   std::map<Key, std::unique_ptr<Stream>> lanes_;
   std::vector<std::optional<StreamRef>> of_stream_;
   std::vector<std::unique_ptr<Stream>> made_;

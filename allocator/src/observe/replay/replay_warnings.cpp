@@ -3,7 +3,7 @@
 namespace millrace {
 
 std::vector<std::string> warnings_of_blocks(const trace::AllocationLog& log, std::uint32_t device,
-                                            bool as_torch, bool compares) {
+                                            ReplayManner manner) {
   std::size_t expandable = 0;
   std::size_t nowhere = 0;
   std::size_t in_pools = 0;
@@ -14,17 +14,17 @@ std::vector<std::string> warnings_of_blocks(const trace::AllocationLog& log, std
     if (block.pool != trace::TorchPool{}) ++in_pools;
   }
   std::vector<std::string> warnings;
-  if (as_torch && expandable > 0) {
+  if (manner.as_torch && !manner.expandable && expandable > 0) {
     warnings.push_back(std::to_string(expandable) +
                        " blocks of expandable segments are replayed in ordinary ones" +
-                       (compares ? ", and not compared" : ""));
+                       (manner.compares ? ", and not compared" : ""));
   }
-  if (compares && nowhere > 0) {
+  if (manner.compares && nowhere > 0) {
     warnings.push_back(std::to_string(nowhere) +
                        " blocks that are in no known segment are replayed apart, and not "
                        "compared");
   }
-  if (!as_torch && in_pools > 0) {
+  if (!manner.as_torch && in_pools > 0) {
     warnings.push_back(std::to_string(in_pools) +
                        " blocks of private pools (CUDA graphs, MemPool) are replayed as "
                        "if they were of the default one");

@@ -9,14 +9,17 @@
 
 namespace millrace {
 
-/**
- * @brief What of a device's blocks is replayed otherwise than it was.
- * @param as_torch  with PyTorch's settings and pools
- * @param compares  and with its layout at the start, so that decisions are compared
- */
+/** @brief How a log is replayed. */
+struct ReplayManner {
+  bool as_torch = false;    ///< with PyTorch's settings and pools
+  bool compares = false;    ///< and with its layout at the start, so that decisions are compared
+  bool expandable = false;  ///< with expandable segments
+};
+
+/** @brief What of a device's blocks is replayed otherwise than it was. */
 [[nodiscard]] std::vector<std::string> warnings_of_blocks(const trace::AllocationLog& log,
-                                                          std::uint32_t device, bool as_torch,
-                                                          bool compares);
+                                                          std::uint32_t device,
+                                                          ReplayManner manner);
 
 /** @brief Counts the requests that the recorded allocator refused. */
 class RefusedRequests {

@@ -23,6 +23,7 @@ void TraceDevice::expect(std::uint64_t address, std::size_t bytes) {
 }
 
 std::size_t TraceDevice::unexpect() {
+  expected_range_.reset();
   const std::size_t left = expected_.size();
   expected_.clear();
   return left;
@@ -75,6 +76,7 @@ void TraceDevice::do_free(void* address) {
 }
 
 void* TraceDevice::do_reserve_range(std::size_t bytes) {
+  if (const auto base = std::exchange(expected_range_, std::nullopt)) return pointer(*base);
   const auto address = place(bytes);
   if (!address) {
     throw DeviceError{ErrorCode::out_of_memory, "reserve_range(" + std::to_string(bytes) + ")",
@@ -84,8 +86,9 @@ void* TraceDevice::do_reserve_range(std::size_t bytes) {
   return pointer(*address);
 }
 
-void TraceDevice::do_release_range(void* base, std::size_t) {
-  taken_.erase(reinterpret_cast<std::uint64_t>(base));
+void TraceDevice::do_release_range(void* base, std::size_t bytes) {
+  const auto it = taken_.find(reinterpret_cast<std::uint64_t>(base));
+  if (it != taken_.end() && it->second == bytes) taken_.erase(it);
 }
 
 void TraceDevice::do_map(void*, std::size_t bytes) {

@@ -33,6 +33,8 @@ class TraceDevice final : public Device {
 
   /** @brief The next allocation of this size gets this address. */
   void expect(std::uint64_t address, std::size_t bytes);
+  /** @brief The next range of addresses begins here, wherever others end. */
+  void expect_range(std::uint64_t base) { expected_range_ = base; }
   /** @brief Forgets expected addresses that were not used. @return their number */
   std::size_t unexpect();
   /** @brief Declares all work on `stream`, past and future, complete. */
@@ -88,6 +90,7 @@ class TraceDevice final : public Device {
   std::uint64_t next_address_ = std::uint64_t{1} << 47;
   std::uint64_t next_handle_ = 16;
   std::deque<std::pair<std::uint64_t, std::size_t>> expected_;
+  std::optional<std::uint64_t> expected_range_;
   std::map<std::uint64_t, std::size_t> taken_;
   std::unordered_map<void*, EventState> events_;
   std::unordered_set<void*> finished_, blocking_;

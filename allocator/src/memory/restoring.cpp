@@ -1,0 +1,120 @@
+// An allocator that begins in the middle of what another one did.
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "memory/caching_state.hpp"
+
+namespace millrace {
+namespace {
+
+using SegmentLayout = CachingAllocator::SegmentLayout;
+using RangeLayout = CachingAllocator::RangeLayout;
+
+void require_tiled(const SegmentLayout& segment) {
+  std::size_t at = 0;
+  for (const CachingAllocator::BlockLayout& block : segment.blocks) {
+    if (block.offset != at || block.bytes == 0) break;
+    at += block.bytes;
+  }
+  if (at == segment.bytes && at != 0) return;
+  throw std::invalid_argument{"restore: blocks do not tile their segment"};
+}
+
+std::byte* begin_of(const SegmentLayout& segment) { return static_cast<std::byte*>(segment.base); }
+
+// The range that a segment is in: that with the last base before it. Ranges have more addresses
+// than memory, and the last ones may be those of another. Their number: it is in none.
+std::size_t range_of(const SegmentLayout& segment, std::span<const RangeLayout> ranges) {
+  std::size_t best = ranges.size();
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    auto* const base = static_cast<std::byte*>(ranges[i].base);
+    const bool holds = begin_of(segment) >= base && begin_of(segment) < base + ranges[i].bytes;
+    if (holds && (best == ranges.size() || base > ranges[best].base)) best = i;
+  }
+  return best;
+}
+
+}  // namespace
+
+// Blocks of a claimed block, from its first address on.
+void CachingAllocator::State::restore_blocks(const SegmentLayout& segment, Block* rest) {
+  const StreamRef stream = device.resolve(segment.stream);
+  rest->lane = stream.id();
+  turns.current().reserved(segment.bytes);
+  if (observer != nullptr) observer->segment_acquired(segment.base, segment.bytes);
+  for (const BlockLayout& wanted : segment.blocks) {
+    Block* const block = rest;
+    if (wanted.bytes < block->bytes) rest = heap.split(block, wanted.bytes);
+    if (!wanted.allocated) {
+      shelve(block);
+      continue;
+    }
+    block->state = BlockState::live;
+    const Marker next = device.ledger().next(stream.id());
+    block->live = {new_id(), wanted.requested, stream, next, nullptr};
+    block->spare = 0;
+    block->tag = {};
+    heap.live().insert(block);
+    const Request request{{wanted.requested, wanted.bytes, stream, {}, next},
+                          segment.small,
+                          stream,
+                          stream.id(),
+                          next};
+    count_out(*block, request);
+    tell_allocated(*block, stream.id());
+  }
+}
+
+// `inside`: its segments, in address order.
+void CachingAllocator::State::restore_range(const RangeLayout& range,
+                                            std::span<const SegmentLayout* const> inside) {
+  Segment& made = heap.add_range(range.base, range.bytes, device.resolve(range.stream).id(),
+                                 range.page, range.small);
+  for (const SegmentLayout* const segment : inside) {
+    const auto offset = static_cast<std::size_t>(begin_of(*segment) - made.base);
+    Block* const hole =
+        offset > made.bytes ? heap.fill(made, nullptr, offset - made.bytes) : nullptr;
+    Block* const block = heap.fill(made, nullptr, segment->bytes);
+    if (hole != nullptr) heap.vacate(hole);
+    block->state = BlockState::claimed;
+    restore_blocks(*segment, block);
+  }
+}
+
+void CachingAllocator::restore(std::span<const SegmentLayout> segments,
+                               std::span<const RangeLayout> ranges) {
+  State& state = *state_;
+  const State::Lock lock = state.enter();
+  if (!state.heap.segments().empty()) {
+    throw std::logic_error{"restore: the allocator holds memory already"};
+  }
+  std::vector<std::vector<const SegmentLayout*>> inside(ranges.size());
+  std::vector<const SegmentLayout*> apart;
+  for (const SegmentLayout& segment : segments) {
+    require_tiled(segment);
+    const std::size_t range = range_of(segment, ranges);
+    (range == ranges.size() ? apart : inside[range]).push_back(&segment);
+  }
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    std::ranges::sort(inside[i], {}, [](const auto* segment) { return begin_of(*segment); });
+    std::size_t end = 0;
+    for (const SegmentLayout* const segment : inside[i]) {
+      const auto offset =
+          static_cast<std::size_t>(begin_of(*segment) - static_cast<std::byte*>(ranges[i].base));
+      const bool whole_pages = offset % ranges[i].page == 0 && segment->bytes % ranges[i].page == 0;
+      if (offset < end || segment->bytes > ranges[i].bytes - offset || !whole_pages) {
+        throw std::invalid_argument{"restore: a segment is not whole pages of its range"};
+      }
+      end = offset + segment->bytes;
+    }
+  }
+  for (const SegmentLayout* const segment : apart) {
+    state.restore_blocks(*segment,
+                         state.heap.add_segment(segment->base, segment->bytes, segment->small));
+  }
+  for (std::size_t i = 0; i < ranges.size(); ++i) state.restore_range(ranges[i], inside[i]);
+}
+
+}  // namespace millrace
