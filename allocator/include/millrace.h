@@ -193,7 +193,7 @@ MILLRACE_EXPORT millrace_status millrace_set_limit(int device, size_t bytes);
 MILLRACE_EXPORT millrace_status millrace_set_headroom(int device, size_t bytes);
 
 /**
- * @brief Gives free memory back until at most `keep` bytes are reserved.
+ * @brief Gives free memory back, as far as at least `keep` bytes stay reserved.
  * @param released  receives the bytes given back; may be NULL
  */
 MILLRACE_EXPORT millrace_status millrace_trim(int device, size_t keep, size_t* released);

@@ -143,7 +143,7 @@ def snapshot(path, device=0):
 
 
 def trim(device=0, keep=0):
-    """Gives free memory back until at most `keep` bytes are reserved; returns the bytes given back."""
+    """Gives free memory back, as far as at least `keep` bytes stay reserved; returns the bytes given back."""
     released = ctypes.c_size_t()
     check(library().millrace_trim(device, keep, ctypes.byref(released)))
     return released.value

@@ -141,7 +141,7 @@ class Allocator {
   virtual void transfer(void* address, StreamRef new_owner) = 0;
 
   /**
-   * @brief Gives free segments back to the driver until at most `keep_bytes` are reserved.
+   * @brief Gives free memory back to the driver, as far as at least `keep_bytes` stay reserved.
    * @return the bytes given back
    */
   virtual std::size_t trim(std::size_t keep_bytes = 0) = 0;

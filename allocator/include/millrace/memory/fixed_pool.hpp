@@ -18,7 +18,8 @@ struct FixedPoolOptions {
  * @brief A pool of stream-ordered blocks of one size. Thread-safe.
  *
  * It is a CachingAllocator with a policy for one size. The one rule decides which stream may reuse
- * a block, and a request waits for a block before the pool grows, as with the preset `millrace`.
+ * a block, and whether a request waits for one or grows the pool, is decided as with the preset
+ * `millrace`: streams grow it while they have less than their share (Policy::spare_bursts).
  * Since the segments contain only blocks of this size, they do not fragment: the pool never
  * reserves more than its blocks need.
  *

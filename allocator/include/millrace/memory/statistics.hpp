@@ -25,7 +25,11 @@ struct Gauge {
 /**
  * @brief Memory of an allocator, in bytes; reserved = active + cached.
  *
- * Peaks are exact unless calls of several threads overlap (docs/allocator.md).
+ * Current values are exact when they are read. Peaks are exact with these exceptions:
+ * - `active` and `cached` may miss up to 4 MiB for each stream: freed blocks with recorded uses wait
+ *   in their stream's front, and count once it was emptied;
+ * - once calls of two threads have met, all peaks may miss up to 32 MiB for each stream, which a
+ *   stream counts for itself until then (docs/allocator.md).
  */
 struct MemoryGauges {
   Gauge requested;  ///< bytes asked for in live allocations
