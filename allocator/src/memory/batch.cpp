@@ -12,16 +12,17 @@ namespace millrace {
 void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
                                       std::span<void*> addresses, StreamRef stream, Tag tag) {
   State& state = *state_;
-  if (state.device.capturing() || state.graphs.any()) {  // a pool of a graph may have to serve
+  if (state.stock.device.capturing() ||
+      state.graphs.any()) {  // a pool of a graph may have to serve
     return Allocator::allocate_batch(sizes, addresses, stream, tag);
   }
-  stream = state.device.resolve(stream);
-  const Marker marker = require_open("allocate", state.device, stream);
-  const State::PlainRequest like{0, 0, stream, tag, marker};
+  stream = state.stock.device.resolve(stream);
+  const Marker marker = require_open("allocate", state.stock.device, stream);
+  const PlainRequest like{0, 0, stream, tag, marker};
   std::vector<Block*> blocks;
   blocks.reserve(sizes.size());
   try {
-    const std::size_t served = state.has_fronts ? state.take_quick(sizes, like, blocks) : 0;
+    const std::size_t served = state.stock.has_fronts ? state.take_quick(sizes, like, blocks) : 0;
     if (served < sizes.size()) state.serve(state.requests(sizes.subspan(served), like), blocks);
   } catch (...) {
     state.undo(blocks);
@@ -34,24 +35,24 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
 }
 
 // Requests for these sizes that are `like` this one otherwise.
-std::vector<CachingAllocator::State::Request> CachingAllocator::State::requests(
-    std::span<const std::size_t> sizes, const PlainRequest& like) {
+std::vector<Request> CachingAllocator::State::requests(std::span<const std::size_t> sizes,
+                                                       const PlainRequest& like) {
   constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
   std::vector<Request> all;
   all.reserve(sizes.size());
   const StreamId lane = like.owner.id();
-  Front* const front = has_fronts ? fronts.find(lane) : nullptr;
+  Front* const front = stock.has_fronts ? stock.fronts.find(lane) : nullptr;
   for (const std::size_t bytes : sizes) {
     if (bytes == 0) continue;
     Request request{like, false, like.owner, lane, like.next};
     request.requested = request.bytes = bytes;
     request.front = front;
-    if (bytes > largest - policy.segment_multiple) {
+    if (bytes > largest - stock.policy.segment_multiple) {
       Lock lock = enter();
       fail(request, lock);
     }
-    request.bytes = round(bytes);
-    request.small = request.bytes <= policy.small_limit;
+    request.bytes = stock.round(bytes);
+    request.small = request.bytes <= stock.policy.small_limit;
     all.push_back(request);
   }
   return all;
@@ -63,13 +64,13 @@ void CachingAllocator::State::serve(const std::vector<Request>& requests,
   if (requests.empty()) return;
   auto next = requests.begin();
   Lock lock = enter();
-  if (!meter.known(next->tag)) {
+  if (!stock.meter.known(next->tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
   if (!pending.empty()) poll(lock);
   sweep();
   for (; next != requests.end(); ++next) {
-    Block* block = has_fronts ? take_quick_alone(*next) : nullptr;
+    Block* block = stock.has_fronts ? take_quick_alone(*next) : nullptr;
     if (block == nullptr) {
       if (next->front != nullptr) look_further(*next->front, *next);
       bool is_own = false;
@@ -91,13 +92,14 @@ void CachingAllocator::State::undo(std::span<Block* const> blocks) {
 
 void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const StreamRef* stream) {
   State& state = *state_;
-  if (state.device.capturing() || state.graphs.any()) {
+  if (state.stock.device.capturing() || state.graphs.any()) {
     return Allocator::deallocate_batch(addresses, stream);
   }
   StreamRef given{StreamHandle{}};
-  if (stream != nullptr) given = state.device.resolve(*stream);
-  if (state.has_fronts && state.keep_batch(addresses, stream == nullptr ? nullptr : &given)) return;
-  State::Lock lock = state.enter();
+  if (stream != nullptr) given = state.stock.device.resolve(*stream);
+  if (state.stock.has_fronts && state.keep_batch(addresses, stream == nullptr ? nullptr : &given))
+    return;
+  Lock lock = state.enter();
   std::vector<Block*> blocks = state.claim_live(addresses);
   state.free_on(blocks, stream == nullptr ? nullptr : &given, lock);
 }
@@ -125,7 +127,7 @@ void CachingAllocator::State::free_on(std::span<Block*> blocks, const StreamRef*
   std::size_t freed = 0;
   try {
     std::vector<PointSet> points = points_of_frees(blocks, stream, lock);
-    if (has_fronts) {
+    if (stock.has_fronts) {
       {
         const Unlocked unlocked{lock};
         keep_quick(blocks, stream);
@@ -153,7 +155,7 @@ std::vector<PointSet> CachingAllocator::State::points_of_frees(std::span<Block* 
     const WhileLive& live = blocks[i]->live;
     const StreamRef on = stream == nullptr ? live.owner : *stream;
     const bool is_plain = live.company == nullptr && on.id() == live.owner.id();
-    if (has_fronts && is_plain) continue;
+    if (stock.has_fronts && is_plain) continue;
     points[i] = points_of_free(*blocks[i], on, stream != nullptr, used);
   }
   if (!used.empty()) mark(used, lock);

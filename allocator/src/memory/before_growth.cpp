@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMostMarked = 16;
 
 // Blocks of wholly free segments that a request looks at.
-constexpr std::size_t kMostLooks = 64;
+constexpr std::size_t kMostSegmentLooks = 64;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ constexpr std::size_t kMostLooks = 64;
 // shows what the device has finished with where the program records none.
 Block* CachingAllocator::State::instead_of_growing(const Request& request, Lock& lock,
                                                    bool left_out) {
-  if (!policy.before_growing) return nullptr;
+  if (!stock.policy.before_growing) return nullptr;
   const bool marked = mark_what_waits(lock);
   if (marked || left_out) {
     poll(lock);
@@ -34,18 +34,18 @@ Block* CachingAllocator::State::instead_of_growing(const Request& request, Lock&
 Block* CachingAllocator::State::take_from_idle(const Request& request) {
   settle();
   Block* const block =
-      first_usable(shelves.complete(request.small), request.bytes, kAnySize,
+      first_usable(stock.shelves.complete(request.small), request.bytes, kAnySize,
                    [&](const Block& found) { return demand_of(found.lane).live.current == 0; });
   if (block == nullptr) return nullptr;
   claim(block);
-  ++meter.counts().served_ordered;
+  ++stock.meter.counts().served_ordered;
   return block;
 }
 
 // Sees to it that the newest uses of free blocks are covered by markers. False if all were.
 bool CachingAllocator::State::mark_what_waits(Lock& lock) {
-  PointSet uncovered = shelves.newest_points(kMostMarked);
-  const Ledger& ledger = device.ledger();
+  PointSet uncovered = stock.shelves.newest_points(kMostMarked);
+  const Ledger& ledger = stock.device.ledger();
   uncovered.erase_if([&](const Point point) {
     return ledger.completed(point) || ledger.earliest_covering(point).has_value();
   });
@@ -54,7 +54,7 @@ bool CachingAllocator::State::mark_what_waits(Lock& lock) {
   lock.unlock();
   for (const Point point : uncovered) {
     try {
-      if (const auto marker = device.cover(point)) marked.push_back(*marker);
+      if (const auto marker = stock.device.cover(point)) marked.push_back(*marker);
     } catch (const DeviceError&) {  // then this request grows
     }
   }
@@ -65,11 +65,11 @@ bool CachingAllocator::State::mark_what_waits(Lock& lock) {
 
 // A marker of ours ends no burst: those are the program's.
 void CachingAllocator::State::continue_burst(Point marker) {
-  Front* const front = fronts.find(marker.stream);
+  Front* const front = stock.fronts.find(marker.stream);
   if (front == nullptr) return;
-  const auto hold = turns.hold(*front);
+  const auto hold = stock.turns.hold(*front);
   Demand& demand = front->demand;
-  if (demand.marker == marker.marker) demand.marker = device.ledger().next(marker.stream);
+  if (demand.marker == marker.marker) demand.marker = stock.device.ledger().next(marker.stream);
 }
 
 // Wholly free segments that are too small for the request, up to `most` bytes of them: what then
@@ -77,14 +77,14 @@ void CachingAllocator::State::continue_burst(Point marker) {
 // whether it tried: the lock may have been dropped then.
 bool CachingAllocator::State::give_back_too_small(const Request& request, std::size_t most,
                                                   Lock& lock) {
-  if (!saves_segments() || shelves.free_segments().first(false) == nullptr) return false;
+  if (!stock.saves_segments || stock.shelves.free_segments().first(false) == nullptr) return false;
   settle();
   bool tried = false;
   std::size_t given = 0;
   while (given < most) {
     const Segment* const segment = largest_complete_below(std::min(request.bytes, most - given));
     if (segment == nullptr) break;
-    if (!give_back_patience.lasts(meter.bytes().reserved.current)) break;
+    if (!give_back_patience.lasts(stock.meter.bytes().reserved.current)) break;
     const std::size_t bytes = segment->bytes;
     tried = true;
     try {
@@ -107,8 +107,8 @@ const Segment* CachingAllocator::State::largest_complete_below(std::size_t bytes
     for (; block != nullptr && block->waits == BlockWaits::nothing; block = block->next) ++looks;
     return block == nullptr;
   };
-  const Segment* segment = shelves.free_segments().first(false);
-  for (; segment != nullptr && looks < kMostLooks; segment = segment->free_behind, ++looks) {
+  const Segment* segment = stock.shelves.free_segments().first(false);
+  for (; segment != nullptr && looks < kMostSegmentLooks; segment = segment->free_behind, ++looks) {
     const bool larger = largest == nullptr || segment->bytes > largest->bytes;
     const bool serves = !segment->kept && segment->bytes < bytes && larger;
     if (serves && complete(*segment)) largest = segment;

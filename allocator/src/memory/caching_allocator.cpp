@@ -22,7 +22,7 @@ CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source,
                                    MemoryLimits limits)
     : state_(std::make_unique<State>(device, source, std::move(policy), limits)) {
   try {
-    state_->capacity = device.device().memory_info().total;
+    state_->stock.capacity = device.device().memory_info().total;
   } catch (const DeviceError&) {  // segments are then as large as the policy likes them
   }
 }
@@ -36,7 +36,7 @@ CachingAllocator::~CachingAllocator() {
 }
 
 Block* CachingAllocator::State::live_block(const char* call, const void* address) const {
-  Block* const block = heap.live().find(address);
+  Block* const block = stock.heap.live().find(address);
   const bool live = block != nullptr && block->state == BlockState::live;
   if (!live || (graphs.any() && graphs.hides(address))) refuse_address(call, address);
   return block;
@@ -49,17 +49,17 @@ void* CachingAllocator::State::serve_elsewhere(std::size_t bytes, StreamRef owne
                                                StreamRef first_user, Tag tag, Marker next,
                                                bool ask_front) {
   const bool same = first_user.id() == owner.id();
-  const Marker next_of_user = same ? next : require_open("allocate", device, first_user);
+  const Marker next_of_user = same ? next : require_open("allocate", stock.device, first_user);
   Request request{{bytes, bytes, owner, tag, next}, false, first_user, {}, next_of_user};
   constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-  if (bytes > largest - policy.segment_multiple) {
+  if (bytes > largest - stock.policy.segment_multiple) {
     Lock lock = enter();
     fail(request, lock);
   }
-  request.bytes = round(bytes);
-  request.small = request.bytes <= policy.small_limit;
-  request.lane = policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
-  if (has_fronts) request.front = fronts.find(request.lane);
+  request.bytes = stock.round(bytes);
+  request.small = request.bytes <= stock.policy.small_limit;
+  request.lane = stock.lanes_mix ? first_user.id() : owner.id();
+  if (stock.has_fronts) request.front = stock.fronts.find(request.lane);
   return serve(request, ask_front);
 }
 
@@ -72,7 +72,7 @@ Company& CachingAllocator::State::company_of(Block& block) {
       const auto hold = hold_front(block);
       Company*& company = block.live.company;
       if (company == nullptr && made == nullptr && hold.owns_lock()) {
-        made = fronts.find(block.lane)->take_company();
+        made = stock.fronts.find(block.lane)->take_company();
       }
       if (company == nullptr && made != nullptr) {
         made->begin(block.live.owner.id(), block.first_markers());
@@ -80,9 +80,9 @@ Company& CachingAllocator::State::company_of(Block& block) {
       }
       if (company != nullptr) break;
     }
-    made = heap.make_company();
+    made = stock.heap.make_company();
   }
-  if (made != nullptr) heap.forget(made);  // another thread was faster
+  if (made != nullptr) stock.heap.forget(made);  // another thread was faster
   return *block.live.company;
 }
 
@@ -98,18 +98,18 @@ bool CachingAllocator::State::add_use(Block& block, StreamRef stream) {
 }
 
 void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
-  if (device.capturing() || graphs.any()) {
+  if (stock.device.capturing() || graphs.any()) {
     graphs.tidy();
     void* const address = graphs.allocate(request.requested, request.owner, request.user);
     if (address != nullptr) return address;
   }
   Lock lock = enter_to_serve();
-  if (!meter.known(request.tag)) {
+  if (!stock.meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
   if (Block* const block = take_held(request)) return block->address;
-  if (policy.collect_threshold > 0) let_go();  // before what a poll shows to be free
-  const bool plain = has_fronts && request.user.id() == request.owner.id();
+  if (stock.policy.collect_threshold > 0) let_go();  // before what a poll shows to be free
+  const bool plain = stock.has_fronts && request.user.id() == request.owner.id();
   if (plain && ask_front) {
     if (Block* const block = take_quick_alone(request)) return block->address;
   }
@@ -125,7 +125,7 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
 // A claimed block that serves, from wherever there is one. `is_own`: from the lane of the request.
 Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& is_own) {
   Block* block = take_ready_own(request);
-  if (block == nullptr && has_fronts) {
+  if (block == nullptr && stock.has_fronts) {
     empty_quick_near(request);
     block = take_ready_own(request);
   }
@@ -136,7 +136,7 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
     merge_former_lanes();
     block = search(request, lock, left_out);
   }
-  if (block == nullptr && policy.sharing == Sharing::own_stream) {
+  if (block == nullptr && !stock.lanes_mix) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
     if (block == nullptr) collect_old_segments(request, lock);
   }
@@ -151,15 +151,15 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
 void CachingAllocator::State::hand_out(const Request& request, Block* block, bool was_own) {
   const StreamId owner = request.owner.id(), user = request.user.id();
   if (worth_splitting(*block, request.bytes)) {
-    Block* const rest = heap.split(block, request.bytes);
+    Block* const rest = stock.heap.split(block, request.bytes);
     was_own ? shelve(rest) : put_free(rest);
   }
   block->lane = request.lane;
-  heap.live().insert(block);
+  stock.heap.live().insert(block);
   block->state = BlockState::live;
   block->spare = spare_of(*block, request.bytes);
   block->tag = request.tag;
-  block->live = {new_id(), request.requested, request.owner, request.next, nullptr};
+  block->live = {stock.new_id(), request.requested, request.owner, request.next, nullptr};
   if (user != owner) {
     Company& company = company_of(*block);
     company.user = user;
@@ -167,38 +167,31 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
     company.first_markers.user = {user, request.next_of_user};
   }
   count_out(*block, request);
-  tell_allocated(*block, user);
-}
-
-void CachingAllocator::State::tell_allocated(const Block& block, StreamId user) {
-  if (observer == nullptr) return;
-  const Frontier frontier = device.ledger().frontier(user);
-  const Frontier completed = device.ledger().completed_frontier();
-  observer->allocated({block.live.id, block.address, block.live.requested, block.bytes,
-                       block.live.owner.id(), user, meter.name(block.tag), frontier, completed});
+  reports.allocated(*block, user);
 }
 
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
-  stream = state_->resolve(stream);
+  stream = state_->stock.resolve(stream);
   if (state_->record_use_quick(address, stream)) return;
   if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   Block* const block = state_->live_block("record_use", address);
-  if (state_->graphs.any() && state_->device.captured(stream.id())) {
+  if (state_->graphs.any() && state_->stock.device.captured(stream.id())) {
     state_->company_of(*block);  // so that no front keeps it, and each free asks for its graphs
     if (state_->graphs.use(address, stream.id())) return;
   }
-  if (!state_->add_use(*block, stream) || state_->observer == nullptr) return;
-  state_->observer->use_recorded(block->live.id, stream.id());
+  if (state_->add_use(*block, stream)) {
+    state_->reports.use_recorded(block->live.id, stream.id());
+  }
 }
 
 void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   if (address == nullptr) return;
-  new_owner = state_->device.resolve(new_owner);
-  require_open("transfer", state_->device, new_owner);
+  new_owner = state_->stock.device.resolve(new_owner);
+  require_open("transfer", state_->stock.device, new_owner);
   if (state_->graphs.any() && state_->graphs.transfer(address, new_owner)) return;
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   Block* const block = state_->live_block("transfer", address);
   const StreamRef owner = block->live.owner;
   if (owner.id() == new_owner.id()) return;
@@ -211,26 +204,26 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   }
   state_->add_tally(owner.id());
   state_->add_tally(new_owner.id());
-  state_->turns.current().moved(block->bytes, owner.id(), new_owner.id());
+  state_->stock.turns.current().moved(block->bytes, owner.id(), new_owner.id());
 }
 
 void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   const auto after = std::ranges::upper_bound(state_->callbacks, turn, {}, &State::Callback::turn);
   state_->callbacks.insert(after, {turn, std::move(callback)});
 }
 
 void CachingAllocator::set_limit(std::size_t bytes) {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   state_->limits.limit = bytes;
 }
 
 void CachingAllocator::set_headroom(std::size_t bytes) {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   state_->limits.headroom = bytes;
 }
 
-OrderedDevice& CachingAllocator::device() const noexcept { return state_->device; }
-const Policy& CachingAllocator::policy() const noexcept { return state_->policy; }
+OrderedDevice& CachingAllocator::device() const noexcept { return state_->stock.device; }
+const Policy& CachingAllocator::policy() const noexcept { return state_->stock.policy; }
 
 }  // namespace millrace

@@ -1,30 +1,25 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "memory/backoff.hpp"
-#include "memory/front.hpp"
+#include "memory/caching/reports.hpp"
+#include "memory/caching/request.hpp"
+#include "memory/caching/stock.hpp"
+#include "memory/caching/unlocked.hpp"
 #include "memory/graph/graph_pools.hpp"
 #include "memory/growths.hpp"
-#include "memory/heap.hpp"
 #include "memory/held_blocks.hpp"
-#include "memory/meter.hpp"
 #include "memory/move_patience.hpp"
 #include "memory/pending_frees.hpp"
-#include "memory/runs.hpp"
-#include "memory/shelves.hpp"
-#include "memory/turns.hpp"
 #include "millrace/device/mutex.hpp"
 #include "millrace/memory/caching_allocator.hpp"
-#include "ordering/open_streams.hpp"
 
 namespace millrace {
 
@@ -82,73 +77,11 @@ struct CachingAllocator::State : GraphMemory {
   // Streams that a request asks the device about. Before it grows it asks about all.
   static constexpr std::size_t kMostPolled = 64;
 
-  using Lock = std::unique_lock<std::mutex>;
-
-  /** @brief Around a driver call. */
-  class Unlocked {
-   public:
-    explicit Unlocked(Lock& lock) : lock_(lock) { lock_.unlock(); }
-    ~Unlocked() { lock_.lock(); }
-    Unlocked(const Unlocked&) = delete;
-    Unlocked& operator=(const Unlocked&) = delete;
-
-   private:
-    Lock& lock_;
-  };
-
-  /** @brief What a front has to know of a request of one stream. */
-  struct PlainRequest {
-    std::size_t requested;
-    std::size_t bytes;  // rounded
-    StreamRef owner;
-    Tag tag;
-    Marker next;  // of the owner: its next marker
-  };
-
-  struct Request : PlainRequest {
-    bool small;
-    StreamRef user;
-    StreamId lane;  // where it looks first
-    Marker next_of_user;
-    Front* front = nullptr;  // that serves its lane, if one did when it began
-    bool pressed = false;    // nothing else serves: blocks that are kept for others are carved too
-  };
-
   /** @brief Whether a front kept a freed block; `ask`: again, under the lock. */
   enum class Kept : std::uint8_t { no, yes, ask };
 
-  State(OrderedDevice& d, SegmentSource& s, Policy p, MemoryLimits l)
-      : device(d),
-        open_streams(d.ledger()),
-        source(s),
-        policy(std::move(p)),
-        limits(l),
-        granule_bits(policy.rounds_to_granule() ? policy.granule - 1 : 0),
-        per_thread(d.device().per_thread_stream()),
-        has_fronts(policy.sharing == Sharing::ordered ||
-                   policy.sharing == Sharing::wait_before_grow),
-        bins_are_pools(policy.small_limit == ClassBins::kLargest),
-        graphs(*this, d, policy),
-        heap(d.completion() == Completion::synchronized),
-        shelves(d.ledger(), policy.sharing),
-        pending(d.ledger()) {}
-
-  /** @brief The same as the device's; most references need no call. */
-  [[nodiscard]] StreamRef resolve(StreamRef stream) const {
-    return stream.id().valid() && stream.handle() != per_thread ? stream : device.resolve(stream);
-  }
-  /** @brief The same as the policy's. */
-  [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept {
-    return granule_bits != 0 ? (bytes + granule_bits) & ~granule_bits : policy.round(bytes);
-  }
-
-  /** @brief Of an allocation that no front serves. Under the lock. */
-  [[nodiscard]] std::uint64_t new_id() noexcept {
-    if (has_fronts) return next_id.fetch_add(1, std::memory_order_relaxed);
-    const std::uint64_t id = next_id.load(std::memory_order_relaxed);  // nobody else takes any
-    next_id.store(id + 1, std::memory_order_relaxed);
-    return id;
-  }
+  State(OrderedDevice& device, SegmentSource& source, Policy policy, MemoryLimits l)
+      : stock(device, source, std::move(policy)), limits(l), graphs(*this, device, stock.policy) {}
 
   // caching_allocator.cpp: giving out
   void* serve(const Request& request, bool ask_front);
@@ -156,7 +89,6 @@ struct CachingAllocator::State : GraphMemory {
                                       Tag tag, Marker next, bool ask_front);
   void hand_out(const Request& request, Block* block, bool was_own);
   Block* find(const Request& request, Lock& lock, bool& is_own);
-  void tell_allocated(const Block& block, StreamId user);
   Company& company_of(Block& block);
   bool add_use(Block& block, StreamRef stream);
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
@@ -193,7 +125,7 @@ struct CachingAllocator::State : GraphMemory {
   class Paused {
    public:
     explicit Paused(State& state);
-    ~Paused() { state_.shut.store(state_.observer != nullptr, std::memory_order_relaxed); }
+    ~Paused() { state_.stock.shut.store(state_.reports.any(), std::memory_order_relaxed); }
     Paused(const Paused&) = delete;
     Paused& operator=(const Paused&) = delete;
 
@@ -225,13 +157,13 @@ struct CachingAllocator::State : GraphMemory {
   // front_uses.cpp: the same for blocks that other streams use as well
   [[nodiscard]] bool record_use_quick(void* address, StreamRef stream);
   Kept keep_used(Front& front, Block* block);
-  [[nodiscard]] bool claim_used(Front& front, Block* block, StreamRef& used) const;
+  [[nodiscard]] bool claim_used(Front& front, Block* block, StreamRef& used);
   void mark_uses(Block* block, StreamRef used);
   [[nodiscard]] bool keep_marked(Front& front, Block* block);
 
   /** @brief False: a request of its size looks in the other pool, and would not empty its bin. */
   [[nodiscard]] bool in_its_pool(const Block& block, QuickBins::Size size) const noexcept {
-    return !bins_are_pools || block.segment->small == size.small();
+    return !stock.bins_are_pools || block.segment->small == size.small();
   }
   [[nodiscard]] Point passed_wait(const Front& front, StreamId stream, QuickBins::Size size) const;
   [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream,
@@ -242,18 +174,16 @@ struct CachingAllocator::State : GraphMemory {
   // front_upkeep.cpp: the fronts, the meter and the shelves in step
   [[nodiscard]] Lock enter();
   [[nodiscard]] Lock enter_to_serve();
-  [[nodiscard]] std::unique_lock<SpinLock> hold_front(const Block& block) const;
+  [[nodiscard]] std::unique_lock<SpinLock> hold_front(const Block& block);
   Front* front_of(StreamId stream);
   [[nodiscard]] Block* retire(Front& front, StreamId next);
   void look_further(Front& front, const Request& request);
   void add_tally(StreamId stream);
   void count_out(Block& block, const Request& request);
   WhileLive count_in(Block& block, bool uses_may_go_on);
-  [[nodiscard]] Demand demand_of(StreamId stream) const;
+  [[nodiscard]] Demand demand_of(StreamId stream);
   void empty_quick_near(const Request& request);
   void empty_quick();
-  /** @brief Tells of each segment and live block as if it were new. */
-  void report_all(AllocationObserver& observer);
   void empty_quick_for(const Request& request);
   void empty_quick_small(std::size_t least = ClassBins::kGranule);
   void empty_quick_large();
@@ -357,7 +287,6 @@ struct CachingAllocator::State : GraphMemory {
 
   // growth.cpp: new segments, and what is done where the device has none
   Block* grow(const Request& request, Lock& lock);
-  [[nodiscard]] bool saves_segments() const;
   [[nodiscard]] std::size_t small_segment() const;
   [[nodiscard]] std::size_t shared_segment(const Request& request);
   [[nodiscard]] std::size_t roomy_segment(std::size_t needed, std::size_t multiple) const;
@@ -407,42 +336,22 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] bool may_have(const Block& block, StreamId stream) const;
   [[nodiscard]] std::string usable_when(const Block& block, const Request& request) const;
 
-  OrderedDevice& device;
-  const ordering::OpenStreams open_streams;
-  SegmentSource& source;
-  Policy policy;
+  Stock stock;
+  Reports reports{stock.device, stock.meter};
   MemoryLimits limits;
-  const std::size_t granule_bits;  // 0: the policy rounds otherwise
-  const StreamHandle per_thread;   // on each thread the handle of another stream
-  const bool has_fronts;
-  const bool
-      bins_are_pools;  // small bins have blocks of the small pool, and large ones of the large
-  std::size_t capacity = 0;  // bytes that the device has; 0: it would not say
-
-  Fronts fronts;
-  FrontList<&Front::with_small> with_small;  // blocks in their class bins
-  FrontList<&Front::with_large> with_large;
-  std::atomic<bool> shut{false};  // fronts serve nothing; written under `mutex`
-  std::atomic<std::uint64_t> next_id{1};
-
   GraphPools graphs;
 
-  mutable std::mutex mutex;  // of everything below
-  Heap heap;
+  // Under the lock.
   HeldBlocks held;  // freed, and not yet merged; of Sharing::own_stream only
-  Meter meter;
-  mutable Turns turns{mutex, meter};
-  Shelves shelves;       // the free blocks
-  Runs runs;             // of them those that are neighbours
-  PendingFrees pending;  // FreeWhen::polled: freed, their uses not seen complete
+  PendingFrees pending{
+      stock.device.ledger()};  // FreeWhen::polled: freed, their uses not seen complete
   struct Callback {
     int turn;
     MemoryCallback ask;
   };
   std::vector<Callback> callbacks;  // by turn
-  AllocationObserver* observer = nullptr;
-  Backoff range_refusals;  // of the source
-  MovePatience move_patience{policy.moved_before_growth};
+  Backoff range_refusals;           // of the source
+  MovePatience move_patience{stock.policy.moved_before_growth};
   MovePatience give_back_patience{kGivenBackBeforeGrowth};
   std::deque<Block*> stale;  // whose pages lie elsewhere now, and that are still mapped
   std::size_t stale_bytes = 0;

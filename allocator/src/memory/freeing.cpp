@@ -12,10 +12,11 @@ namespace millrace {
 void CachingAllocator::State::deallocate(void* address, const StreamRef* stream, Kept kept) {
   if (graphs.any() && graphs.deallocate(address, stream)) return;
   Lock lock = enter_to_serve();
-  if (policy.collect_threshold > 0) let_go();  // it asks which segment has been free for longest
+  if (stock.policy.collect_threshold > 0)
+    let_go();  // it asks which segment has been free for longest
   Block* const block = claim_live("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
-  if (policy.sharing == Sharing::own_stream) {
+  if (!stock.lanes_mix) {
     try {
       let_go(block->lane);
     } catch (...) {
@@ -41,14 +42,14 @@ Block* CachingAllocator::State::claim_live(const char* call, void* address) {
 // Frees a claimed block that only its lane's stream has used. False: not this one.
 bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   if (block->live.company != nullptr || stream.id() != block->lane) return false;
-  if (policy.sharing == Sharing::completed) return false;  // its own stream may have to wait too
-  const Marker next = device.ledger().next_if_open(stream.id());
+  if (!stock.follows_order) return false;  // its own stream may have to wait too
+  const Marker next = stock.device.ledger().next_if_open(stream.id());
   if (next == 0) return false;
-  heap.live().erase(block);
+  stock.heap.live().erase(block);
   const WhileLive was = count_in(*block, false);
   const Point point{stream.id(), next};
   block->points = PointSet{point};
-  if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
+  reports.freed(was, *block, {&point, 1});
   put_free(block, nullptr);
   return true;
 }
@@ -79,7 +80,7 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
 PointSet CachingAllocator::State::points_of_free(const Block& freed, StreamRef stream, bool given,
                                                  Few<StreamRef>& used) const {
   const Block* const block = &freed;
-  const Ledger& ledger = device.ledger();
+  const Ledger& ledger = stock.device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
   const Company* const company = block->live.company;
   const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
@@ -95,8 +96,8 @@ PointSet CachingAllocator::State::points_of_free(const Block& freed, StreamRef s
     }
   }
   // A host poll needs something to poll.
-  const bool polled = policy.free_when == FreeWhen::polled && stream.id() != block->lane;
-  if (polled && (given || device.attached(stream.id())) && ledger.is_open(stream.id())) {
+  const bool polled = stock.polls_frees && stream.id() != block->lane;
+  if (polled && (given || stock.device.attached(stream.id())) && ledger.is_open(stream.id())) {
     mark_later(stream);
   }
   // Earlier tenants come before the work of the user that was made to wait for them; of others only
@@ -119,7 +120,7 @@ void CachingAllocator::State::mark(const Few<StreamRef>& streams, Lock& lock) {
 // Without the lock.
 void CachingAllocator::State::mark(StreamRef stream) {
   try {
-    device.mark(stream);
+    stock.device.mark(stream);
   } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
   }
 }
@@ -128,14 +129,14 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   if (address == nullptr) return;
   State& state = *state_;
   if (state.graphs.any() && state.graphs.deallocate(address, marker)) return;
-  const State::Lock lock = state.enter();
+  const Lock lock = state.enter();
   Block* const block = state.claim_live("deallocate", address);
   PointSet points{marker};
   try {
     block->first_markers().require_covered(marker, address);
-    const Frontier behind = state.device.ledger().snapshot(marker);
+    const Frontier behind = state.stock.device.ledger().snapshot(marker);
     for (const Point point : block->points) {
-      if (!behind.covers(point) && !state.device.ledger().completed(point)) {
+      if (!behind.covers(point) && !state.stock.device.ledger().completed(point)) {
         points.join(point);
       }
     }
@@ -154,18 +155,15 @@ void CachingAllocator::deallocate(void* address, Point marker) {
 void CachingAllocator::State::take_back(Block* block, PointSet points) {
   const WhileLive was = count_in(*block, true);
   block->points = std::move(points);
-  if (observer != nullptr) {
-    const std::span<const Point> behind{block->points.begin(), block->points.end()};
-    observer->freed({was.id, block->address, block->bytes, behind});
-  }
+  reports.freed(was, *block, {block->points.begin(), block->points.end()});
   if (wait_in_front(block)) return;
-  heap.live().erase(block);
+  stock.heap.live().erase(block);
   const bool used_elsewhere = std::ranges::any_of(
       block->points, [&](const Point point) { return point.stream != block->lane; });
-  if (policy.free_when == FreeWhen::polled && used_elsewhere) {
+  if (stock.polls_frees && used_elsewhere) {
     block->state = BlockState::pending;
     pending.insert(block);
-    turns.current().draining(block->bytes);
+    stock.turns.current().draining(block->bytes);
   } else {
     put_free(block);
   }
@@ -173,8 +171,7 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
 
 // Puts a claimed block into its lane, with the free neighbours that it can be merged with.
 void CachingAllocator::State::put_free(Block* block) {
-  const bool own = policy.sharing == Sharing::own_stream;
-  put_free(block, own ? nullptr : shelves.missing(*block, block->lane));
+  put_free(block, stock.lanes_mix ? stock.shelves.missing(*block, block->lane) : nullptr);
 }
 
 // `missing`: what its lane would have to wait for.
@@ -183,13 +180,13 @@ void CachingAllocator::State::put_free(Block* block, const Point* missing) {
     if (Block* const left = block->previous; mergeable(left, block->lane)) {
       claim(left);
       left->points.join(block->points);
-      heap.absorb(left, block);
+      stock.heap.absorb(left, block);
       block = left;
     }
     if (Block* const right = block->next; mergeable(right, block->lane)) {
       claim(right);
       block->points.join(right->points);
-      heap.absorb(block, right);
+      stock.heap.absorb(block, right);
     }
   }
   if (block->bytes == block->segment->bytes) block->segment->age = ++clock;
@@ -197,29 +194,30 @@ void CachingAllocator::State::put_free(Block* block, const Point* missing) {
 }
 
 void CachingAllocator::State::shelve(Block* block, const Point* missing) {
-  shelves.put(block, missing);
-  if (policy.sharing == Sharing::own_stream) return note_free(*block, block->bytes);  // is merged
-  if (block->waits == BlockWaits::for_all) turns.current().draining(block->bytes);
-  if (block->waits != BlockWaits::unlisted) return note_free(*block, runs.freed(block));
+  stock.shelves.put(block, missing);
+  if (!stock.lanes_mix) return note_free(*block, block->bytes);  // is merged
+  if (block->waits == BlockWaits::for_all) stock.turns.current().draining(block->bytes);
+  if (block->waits != BlockWaits::unlisted) return note_free(*block, stock.runs.freed(block));
   note_free(*block, block->bytes);
-  shelves.list_surplus(block, [&](Block* listed) { note_free(*listed, runs.freed(listed)); });
+  stock.shelves.list_surplus(block,
+                             [&](Block* listed) { note_free(*listed, stock.runs.freed(listed)); });
 }
 
 // Before anybody looks at more than one lane.
 void CachingAllocator::State::list_all() {
-  shelves.list_all([&](Block* listed) { note_free(*listed, runs.freed(listed)); });
+  stock.shelves.list_all([&](Block* listed) { note_free(*listed, stock.runs.freed(listed)); });
 }
 
 // The block is free, with neighbors that are `bytes` together.
 void CachingAllocator::State::note_free(const Block& block, std::size_t bytes) {
   Segment& segment = *block.segment;
-  if (segment.growable() && bytes >= source.page_bytes()) segment.may_have_free_page = true;
+  if (segment.growable() && bytes >= stock.source.page_bytes()) segment.may_have_free_page = true;
 }
 
 // Blocks that were kept for a destroyed stream, with all its work complete, go to the lane of no
 // stream: what they still wait for is work of other streams.
 void CachingAllocator::State::merge_former_lanes() {
-  while (Lane* const lane = shelves.former()) {
+  while (Lane* const lane = stock.shelves.former()) {
     for (const bool small : {false, true}) {
       for (auto* const index : {&lane->shelf(small).ready, &lane->shelf(small).draining}) {
         while (Block* const block = index->last()) {
@@ -229,7 +227,7 @@ void CachingAllocator::State::merge_former_lanes() {
         }
       }
     }
-    shelves.forget(lane->stream);
+    stock.shelves.forget(lane->stream);
   }
 }
 

@@ -23,7 +23,7 @@ constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // bytes of a request 
   block->spare = static_cast<std::uint32_t>(block->bytes - request.bytes);  // less than kMuch
   block->tag = request.tag;
   block->state = BlockState::live;
-  front.demand.count(block->bytes, request.next, [&] { return device.newest_marker(); });
+  front.demand.count(block->bytes, request.next, [&] { return stock.device.newest_marker(); });
 }
 
 // Whether the live block, freed on `stream`, can be kept as it is: no other stream has used it.
@@ -43,7 +43,7 @@ constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // bytes of a request 
   block->state = BlockState::quick;
   front.demand.uncount(block->bytes);
   front.quick.push(block, size);
-  size.small() ? with_small.add(front) : with_large.add(front);
+  size.small() ? stock.with_small.add(front) : stock.with_large.add(front);
 }
 
 // What the first waiting block of the front waits for, if its stream has passed that and a small
@@ -53,7 +53,7 @@ constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // bytes of a request 
   const WaitingBlocks& waiting = front.quick.waiting();
   if (waiting.empty() || !size.small() || front.quick.has_class(size)) return {};
   const Point next = waiting.next_point();
-  return device.ledger().ordered(next, stream) ? next : Point{};
+  return stock.device.ledger().ordered(next, stream) ? next : Point{};
 }
 
 // In the front's turn.
@@ -64,7 +64,7 @@ constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // bytes of a request 
   Block* const block = front.quick.pop(size, front.demand.live.peak);
   if (block == nullptr) return nullptr;
   if (front.next_id == front.end_id) {
-    front.next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
+    front.next_id = stock.next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
     front.end_id = front.next_id + kIdsAtOnce;
   }
   give_again(front, block, request, front.next_id++);
@@ -77,15 +77,15 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   if (bytes == 0) return nullptr;
   State& state = *state_;
   const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
-  owner = state.resolve(owner);
-  first_user = same ? owner : state.resolve(first_user);
-  State::PlainRequest request{bytes, bytes, owner, tag, 0};
-  request.next = state.open_streams.next(owner.id());
+  owner = state.stock.resolve(owner);
+  first_user = same ? owner : state.stock.resolve(first_user);
+  PlainRequest request{bytes, bytes, owner, tag, 0};
+  request.next = state.stock.open_streams.next(owner.id());
   if (request.next == 0) [[unlikely]]
-    refuse_stream("allocate", state.device, owner);
+    refuse_stream("allocate", state.stock.device, owner);
   bool ask_front = false;
-  if (first_user.id() == owner.id() && state.has_fronts && bytes <= kMostQuick) {
-    request.bytes = state.round(bytes);
+  if (first_user.id() == owner.id() && state.stock.has_fronts && bytes <= kMostQuick) {
+    request.bytes = state.stock.round(bytes);
     const State::QuickAnswer quick = state.take_quick(request, request.bytes);
     if (quick.block != nullptr) return quick.block->address;
     ask_front = quick.ask;
@@ -97,13 +97,13 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
 [[gnu::always_inline]] inline CachingAllocator::State::QuickAnswer
 CachingAllocator::State::take_quick(const PlainRequest& request, QuickBins::Size size) {
   const StreamId lane = request.owner.id();
-  Front* const front = fronts.find(lane);
+  Front* const front = stock.fronts.find(lane);
   if (front == nullptr) return {.ask = true};
-  if (device.capturing() && device.captured(lane)) return {.ask = true};
+  if (stock.device.capturing() && stock.device.captured(lane)) return {.ask = true};
   const Point passed = passed_wait(*front, lane, size);
   if (!passed.stream.valid() && !front->quick.may_have(size)) return {};
-  Turns::Turn turn{turns, *front};
-  const bool serves = front->stream() == lane && !shut.load(std::memory_order_relaxed);
+  Turns::Turn turn{stock.turns, *front};
+  const bool serves = front->stream() == lane && !stock.shut.load(std::memory_order_relaxed);
   if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
   if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
   return {.block = pop_quick(turn, *front, request, size)};
@@ -114,16 +114,16 @@ CachingAllocator::State::take_quick(const PlainRequest& request, QuickBins::Size
 std::size_t CachingAllocator::State::take_quick(std::span<const std::size_t> sizes,
                                                 PlainRequest request, std::vector<Block*>& blocks) {
   const StreamId lane = request.owner.id();
-  Front* const front = fronts.find(lane);
+  Front* const front = stock.fronts.find(lane);
   const auto nonzero = std::ranges::find_if(sizes, [](std::size_t each) { return each != 0; });
   if (nonzero == sizes.end()) return sizes.size();
   const std::size_t first = *nonzero;
   if (front == nullptr || first > kMostQuick) return 0;
-  if (device.capturing() && device.captured(lane)) return 0;
-  const Point passed = passed_wait(*front, lane, round(first));
-  if (!passed.stream.valid() && !front->quick.may_have(round(first))) return 0;
-  Turns::Turn turn{turns, *front};
-  if (front->stream() != lane || shut.load(std::memory_order_relaxed)) return 0;
+  if (stock.device.capturing() && stock.device.captured(lane)) return 0;
+  const Point passed = passed_wait(*front, lane, stock.round(first));
+  if (!passed.stream.valid() && !front->quick.may_have(stock.round(first))) return 0;
+  Turns::Turn turn{stock.turns, *front};
+  if (front->stream() != lane || stock.shut.load(std::memory_order_relaxed)) return 0;
   if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
   std::size_t served = 0;
   for (; served < sizes.size(); ++served) {
@@ -131,7 +131,7 @@ std::size_t CachingAllocator::State::take_quick(std::span<const std::size_t> siz
     if (bytes == 0) continue;
     if (bytes > kMostQuick) break;
     request.requested = bytes;
-    request.bytes = round(bytes);
+    request.bytes = stock.round(bytes);
     if (!turn.has_room(request.bytes, request.tag)) break;
     Block* const block = pop_quick(turn, *front, request, request.bytes);
     if (block == nullptr) break;
@@ -147,16 +147,16 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
   const Point passed = passed_wait(*front, request.lane, request.bytes);
   Block* block = nullptr;
   {
-    const auto hold = turns.hold(*front);
-    turns.add(*front);
+    const auto hold = stock.turns.hold(*front);
+    stock.turns.add(*front);
     if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
     block = front->quick.pop(request.bytes, front->demand.live.peak);
     if (block == nullptr) return nullptr;
-    give_again(*front, block, request, new_id());
+    give_again(*front, block, request, stock.new_id());
   }
-  ++meter.counts().served_own;
-  meter.allocated(request.requested, block->bytes, request.lane, block->tag);
-  tell_allocated(*block, request.lane);
+  ++stock.meter.counts().served_own;
+  stock.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
+  reports.allocated(*block, request.lane);
   return block;
 }
 
@@ -164,16 +164,16 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
 // locked, another thread may free the same block: what is read before is what can be read then.
 [[gnu::always_inline]] inline CachingAllocator::State::Kept CachingAllocator::State::keep_quick(
     void* address, const StreamRef* stream) {
-  Block* const block = heap.live().find(address);
+  Block* const block = stock.heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return Kept::no;
   const StreamId id = block->lane;
   if (stream != nullptr && stream->id() != id) return Kept::no;
-  Front* const front = fronts.find(id);
+  Front* const front = stock.fronts.find(id);
   if (front == nullptr) return Kept::no;
-  const Marker next = open_streams.next(id);
+  const Marker next = stock.open_streams.next(id);
   if (next == 0) return Kept::no;
   {
-    Turns::Turn turn{turns, *front};
+    Turns::Turn turn{stock.turns, *front};
     if (block->state != BlockState::live || block->lane != id) return Kept::no;
     if (block->live.owner.id() != id) return Kept::no;
     if (block->live.company == nullptr) [[likely]]
@@ -187,7 +187,7 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
     Turns::Turn& turn, Front& front, Block* block, Point point) {
   const QuickBins::Size size = block->rounded();
   if (!keepable(front, *block, point.stream, size)) return Kept::no;
-  const bool is_shut = shut.load(std::memory_order_relaxed);
+  const bool is_shut = stock.shut.load(std::memory_order_relaxed);
   if (is_shut || !turn.has_room(block->bytes, block->tag)) return Kept::ask;
   turn.free(block->live.requested, *block);
   keep(front, block, size, point);
@@ -197,15 +197,17 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
 void CachingAllocator::deallocate(void* address) {
   if (address == nullptr) return;
   State& state = *state_;
-  const State::Kept kept = state.has_fronts ? state.keep_quick(address, nullptr) : State::Kept::no;
+  const State::Kept kept =
+      state.stock.has_fronts ? state.keep_quick(address, nullptr) : State::Kept::no;
   if (kept != State::Kept::yes) state.deallocate(address, nullptr, kept);
 }
 
 void CachingAllocator::deallocate(void* address, StreamRef stream) {
   if (address == nullptr) return;
   State& state = *state_;
-  stream = state.resolve(stream);
-  const State::Kept kept = state.has_fronts ? state.keep_quick(address, &stream) : State::Kept::no;
+  stream = state.stock.resolve(stream);
+  const State::Kept kept =
+      state.stock.has_fronts ? state.keep_quick(address, &stream) : State::Kept::no;
   if (kept != State::Kept::yes) state.deallocate(address, &stream, kept);
 }
 
@@ -221,11 +223,11 @@ void CachingAllocator::State::keep_quick(std::span<Block*> blocks, const StreamR
     if (owner != id) continue;
     if (point.stream != id) {
       turn.reset();
-      point = {id, open_streams.next(id)};
-      front = point.marker == 0 ? nullptr : fronts.find(id);
-      if (front != nullptr) turn.emplace(turns, *front);
+      point = {id, stock.open_streams.next(id)};
+      front = point.marker == 0 ? nullptr : stock.fronts.find(id);
+      if (front != nullptr) turn.emplace(stock.turns, *front);
     }
-    if (!turn || shut.load(std::memory_order_relaxed)) continue;
+    if (!turn || stock.shut.load(std::memory_order_relaxed)) continue;
     const QuickBins::Size size = block->rounded();
     if (!keepable(*front, *block, id, size)) continue;
     if (!turn->has_room(block->bytes, block->tag)) continue;
@@ -240,7 +242,7 @@ bool CachingAllocator::State::claim_plain(std::span<void* const> addresses, Stre
                                           std::vector<Block*>& claimed) {
   for (void* const address : addresses) {
     if (address == nullptr) continue;
-    Block* const block = heap.live().find(address);
+    Block* const block = stock.heap.live().find(address);
     const bool is_plain = block != nullptr && block->state == BlockState::live &&
                           block->lane == owner && block->live.owner.id() == owner &&
                           block->live.company == nullptr;
@@ -264,18 +266,18 @@ bool CachingAllocator::State::keep_batch(std::span<void* const> addresses,
   if (addresses.size() > kMostInTurn) return false;
   const auto first = std::ranges::find_if(addresses, [](void* each) { return each != nullptr; });
   if (first == addresses.end()) return true;
-  const Block* const one = heap.live().find(*first);
+  const Block* const one = stock.heap.live().find(*first);
   if (one == nullptr || one->state != BlockState::live) return false;
   const StreamId id = one->lane;
   if (stream != nullptr && stream->id() != id) return false;
-  Front* const front = fronts.find(id);
-  const Point point{id, front == nullptr ? 0 : open_streams.next(id)};
+  Front* const front = stock.fronts.find(id);
+  const Point point{id, front == nullptr ? 0 : stock.open_streams.next(id)};
   if (point.marker == 0) return false;
   std::vector<Block*> left;
   left.reserve(addresses.size());
   {
-    Turns::Turn turn{turns, *front};
-    if (front->stream() != id || shut.load(std::memory_order_relaxed)) return false;
+    Turns::Turn turn{stock.turns, *front};
+    if (front->stream() != id || stock.shut.load(std::memory_order_relaxed)) return false;
     if (!claim_plain(addresses, id, left)) return false;
     std::erase_if(left, [&](Block* block) {
       const QuickBins::Size size = block->rounded();
@@ -302,18 +304,17 @@ bool CachingAllocator::State::keep_batch(std::span<void* const> addresses,
 // passed what another stream did with it. False: it is put where all streams see it.
 bool CachingAllocator::State::wait_in_front(Block* block) {
   if (!may_wait_in_front(*block)) return false;
-  Front* const front = fronts.find(block->lane);
+  Front* const front = stock.fronts.find(block->lane);
   if (front == nullptr || !WaitingBlocks::foreign_point(*block).stream.valid()) return false;
-  const auto hold = turns.hold(*front);
+  const auto hold = stock.turns.hold(*front);
   if (front->stream() != block->lane || !front->quick.wait(block)) return false;
   block->state = BlockState::quick;
-  with_small.add(*front);
+  stock.with_small.add(*front);
   return true;
 }
 
 bool CachingAllocator::State::may_wait_in_front(const Block& block) const noexcept {
-  if (!has_fronts || policy.free_when != FreeWhen::rule || block.spare == Block::kMuch)
-    return false;
+  if (!stock.has_fronts || stock.polls_frees || block.spare == Block::kMuch) return false;
   const QuickBins::Size size = block.rounded();
   return size.small() && in_its_pool(block, size);
 }
@@ -321,23 +322,21 @@ bool CachingAllocator::State::may_wait_in_front(const Block& block) const noexce
 // As `keep_quick`, under the lock.
 bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
   const StreamId id = stream.id();
-  Front* const front = fronts.find(id);
+  Front* const front = stock.fronts.find(id);
   if (front == nullptr) return false;
-  const Point point{id, open_streams.next(id)};
+  const Point point{id, stock.open_streams.next(id)};
   if (point.marker == 0) return false;
   const WhileLive was = block->live;
   {
-    const auto hold = turns.hold(*front);
+    const auto hold = stock.turns.hold(*front);
     const QuickBins::Size size = block->rounded();
     if (!keepable(*front, *block, id, size)) return false;
-    turns.add(*front);
-    meter.freed(was.requested, block->bytes, id,
-                block->tag);  // a kept one may be another's at once
+    stock.turns.add(*front);
+    stock.meter.freed(was.requested, block->bytes, id,
+                      block->tag);  // a kept one may be another's at once
     keep(*front, block, size, point);
   }
-  if (observer != nullptr) {
-    observer->freed({was.id, block->address, block->bytes, {&point, 1}});
-  }
+  reports.freed(was, *block, {&point, 1});
   return true;
 }
 

@@ -19,15 +19,15 @@ std::size_t least_near(std::size_t bytes) {
 }  // namespace
 
 CachingAllocator::State::Paused::Paused(State& state) : state_(state) {
-  state.shut.store(true, std::memory_order_relaxed);
-  state.fronts.for_each([&](Front& front) {
-    const auto hold = state.turns.hold(front);  // who did not see `shut` is through then
-    state.turns.add(front);
+  state.stock.shut.store(true, std::memory_order_relaxed);
+  state.stock.fronts.for_each([&](Front& front) {
+    const auto hold = state.stock.turns.hold(front);  // who did not see `shut` is through then
+    state.stock.turns.add(front);
   });
 }
 
 // Before anything is looked at.
-CachingAllocator::State::Lock CachingAllocator::State::enter() {
+Lock CachingAllocator::State::enter() {
   Lock lock = enter_to_serve();
   let_go();
   return lock;
@@ -35,26 +35,26 @@ CachingAllocator::State::Lock CachingAllocator::State::enter() {
 
 // The same for what looks at one stream's held block first. Threads that meet here go past the lock
 // from now on, where they can.
-CachingAllocator::State::Lock CachingAllocator::State::enter_to_serve() {
-  Lock lock{mutex, std::try_to_lock};
+Lock CachingAllocator::State::enter_to_serve() {
+  Lock lock{stock.mutex, std::try_to_lock};
   if (!lock.owns_lock()) {
     lock.lock();
-    turns.crowd();
+    stock.turns.crowd();
   }
   return lock;
 }
 
 // The lock of the front of the live block's stream, if one serves it. Under the allocator's lock.
-std::unique_lock<SpinLock> CachingAllocator::State::hold_front(const Block& block) const {
-  Front* const front = has_fronts ? fronts.find(block.lane) : nullptr;
-  return front != nullptr ? turns.hold(*front) : std::unique_lock<SpinLock>{};
+std::unique_lock<SpinLock> CachingAllocator::State::hold_front(const Block& block) {
+  Front* const front = stock.has_fronts ? stock.fronts.find(block.lane) : nullptr;
+  return front != nullptr ? stock.turns.hold(*front) : std::unique_lock<SpinLock>{};
 }
 
 // nullptr: the stream is older than the one that its slot's front serves.
 Front* CachingAllocator::State::front_of(StreamId stream) {
-  if (!has_fronts || !stream.valid()) return nullptr;
-  if (device.capturing() && device.captured(stream)) return nullptr;
-  Front& front = fronts.at(stream.slot);
+  if (!stock.has_fronts || !stream.valid()) return nullptr;
+  if (stock.device.capturing() && stock.device.captured(stream)) return nullptr;
+  Front& front = stock.fronts.at(stream.slot);
   const StreamId served = front.stream();
   if (served == stream) return &front;
   if (served.generation > stream.generation) return nullptr;
@@ -64,8 +64,8 @@ Front* CachingAllocator::State::front_of(StreamId stream) {
 
 // The front serves `next` from now on. What it kept for its former stream is returned.
 Block* CachingAllocator::State::retire(Front& front, StreamId next) {
-  const auto hold = turns.hold(front);
-  turns.add(front);
+  const auto hold = stock.turns.hold(front);
+  stock.turns.add(front);
   Block* const left = front.quick.take_all();
   front.demand = {};
   front.serve(next);
@@ -80,7 +80,7 @@ void CachingAllocator::State::look_further(Front& front, const Request& request)
   if (!is_small && !front.quick.has_large()) return;
   Block* kept = nullptr;
   {
-    const auto hold = turns.hold(front);
+    const auto hold = stock.turns.hold(front);
     kept = is_small ? front.quick.take_hindering(request.bytes, front.demand.live.peak)
                     : front.quick.take_large();
   }
@@ -89,10 +89,10 @@ void CachingAllocator::State::look_further(Front& front, const Request& request)
 
 // Before the meter counts more of the stream's blocks.
 void CachingAllocator::State::add_tally(StreamId stream) {
-  Front* const front = fronts.find(stream);
+  Front* const front = stock.fronts.find(stream);
   if (front == nullptr) return;
-  const auto hold = turns.hold(*front);
-  turns.add(*front);
+  const auto hold = stock.turns.hold(*front);
+  stock.turns.add(*front);
 }
 
 // A small request that its lane cannot serve: of what its front keeps, the blocks that may merge
@@ -101,7 +101,7 @@ void CachingAllocator::State::empty_quick_near(const Request& request) {
   if (request.front == nullptr || !QuickBins::is_small(request.bytes)) return;
   Block* near = nullptr;
   {
-    const auto hold = turns.hold(*request.front);
+    const auto hold = stock.turns.hold(*request.front);
     near = request.front->quick.take_small_from(least_near(request.bytes));
   }
   give_up(near);
@@ -115,30 +115,32 @@ void CachingAllocator::State::empty_quick() {
 
 // The same where only one pool is looked at: its blocks never merge with those of the other.
 void CachingAllocator::State::empty_quick_for(const Request& request) {
-  if (request.small || !bins_are_pools) empty_quick_small(least_near(request.bytes));
-  if (!request.small || !bins_are_pools) empty_quick_large();
+  if (request.small || !stock.bins_are_pools) empty_quick_small(least_near(request.bytes));
+  if (!request.small || !stock.bins_are_pools) empty_quick_large();
 }
 
 void CachingAllocator::State::empty_quick_small(std::size_t least) {
   Block* blocks = nullptr;
   const auto take = [&](Front& front) {
-    if (front.has_uncounted()) turns.add(front);  // of blocks that wait, the meter knows before
+    if (front.has_uncounted())
+      stock.turns.add(front);  // of blocks that wait, the meter knows before
     blocks = front.quick.take_small(least);
-    if (front.quick.has_small()) with_small.add(front);
+    if (front.quick.has_small()) stock.with_small.add(front);
   };
-  with_small.take_all(turns, take, [&] { give_up(blocks); });
+  stock.with_small.take_all(stock.turns, take, [&] { give_up(blocks); });
 }
 
 void CachingAllocator::State::empty_quick_large() {
   Block* blocks = nullptr;
-  with_large.take_all(
-      turns, [&](Front& front) { blocks = front.quick.take_large(); }, [&] { give_up(blocks); });
+  stock.with_large.take_all(
+      stock.turns, [&](Front& front) { blocks = front.quick.take_large(); },
+      [&] { give_up(blocks); });
 }
 
 void CachingAllocator::State::give_up(Block* first) {
   for (Block* block = first; block != nullptr;) {
     Block* const next = block->next_quick;
-    heap.live().erase(block);
+    stock.heap.live().erase(block);
     block->state = BlockState::claimed;
     put_free(block);
     block = next;
@@ -153,17 +155,17 @@ void CachingAllocator::State::count_out(Block& block, const Request& request) {
   Front* const front = is_served ? request.front : front_of(request.lane);
   bool is_counted = false;
   if (front != nullptr) {
-    const auto hold = turns.hold(*front);
+    const auto hold = stock.turns.hold(*front);
     if (is_owners) {
       front->quick.expect(request.bytes);
-      is_counted = observer == nullptr && turns.allocate(*front, request.requested, block);
+      is_counted = !reports.any() && stock.turns.allocate(*front, request.requested, block);
     }
     front->demand.count(block.bytes, is_owners ? request.next : request.next_of_user,
-                        [&] { return device.newest_marker(); });
+                        [&] { return stock.device.newest_marker(); });
   }
   if (is_counted) return;
   add_tally(owner);
-  turns.current().allocated(request.requested, block.bytes, owner, block.tag);
+  stock.turns.current().allocated(request.requested, block.bytes, owner, block.tag);
 }
 
 // Counts a live block that is freed. @return what it was. If its uses may go on, the meter learns
@@ -172,24 +174,24 @@ WhileLive CachingAllocator::State::count_in(Block& block, bool uses_may_go_on) {
   const WhileLive was = block.live;
   const StreamId owner = was.owner.id();
   bool is_counted = false;
-  if (Front* const front = has_fronts ? fronts.find(block.lane) : nullptr) {
-    const auto hold = turns.hold(*front);
+  if (Front* const front = stock.has_fronts ? stock.fronts.find(block.lane) : nullptr) {
+    const auto hold = stock.turns.hold(*front);
     front->demand.uncount(block.bytes);
-    const bool may_wait = block.lane == owner && observer == nullptr && !uses_may_go_on;
-    is_counted = may_wait && turns.free(*front, was.requested, block);
+    const bool may_wait = block.lane == owner && !reports.any() && !uses_may_go_on;
+    is_counted = may_wait && stock.turns.free(*front, was.requested, block);
   }
   if (!is_counted) {
     add_tally(owner);
-    turns.current().freed(was.requested, block.bytes, owner, block.tag);
+    stock.turns.current().freed(was.requested, block.bytes, owner, block.tag);
   }
-  if (was.company != nullptr) heap.forget(was.company);
+  if (was.company != nullptr) stock.heap.forget(was.company);
   return was;
 }
 
-Demand CachingAllocator::State::demand_of(StreamId stream) const {
-  Front* const front = fronts.find(stream);
+Demand CachingAllocator::State::demand_of(StreamId stream) {
+  Front* const front = stock.fronts.find(stream);
   if (front == nullptr) return {};
-  const auto hold = turns.hold(*front);
+  const auto hold = stock.turns.hold(*front);
   return front->demand;
 }
 

@@ -10,14 +10,14 @@ namespace millrace {
 
 // False: it is to be recorded under the allocator's lock.
 bool CachingAllocator::State::record_use_quick(void* address, StreamRef stream) {
-  if (!has_fronts || device.capturing() || graphs.any()) return false;
-  Block* const block = heap.live().find(address);
+  if (!stock.has_fronts || stock.device.capturing() || graphs.any()) return false;
+  Block* const block = stock.heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return false;
   const StreamId lane = block->lane;
-  Front* const front = fronts.find(lane);
+  Front* const front = stock.fronts.find(lane);
   if (front == nullptr) return false;
-  const auto hold = turns.hold(*front);
-  if (front->stream() != lane || shut.load(std::memory_order_relaxed)) return false;
+  const auto hold = stock.turns.hold(*front);
+  if (front->stream() != lane || stock.shut.load(std::memory_order_relaxed)) return false;
   if (block->state != BlockState::live || block->lane != lane) return false;
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block->live.owner)) return true;
@@ -33,10 +33,10 @@ bool CachingAllocator::State::record_use_quick(void* address, StreamRef stream) 
 }
 
 // Claims a block of the front's stream that one other stream, `used`, uses as well.
-bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& used) const {
-  const auto hold = turns.hold(front);
+bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& used) {
+  const auto hold = stock.turns.hold(front);
   const StreamId id = front.stream();
-  if (block->state != BlockState::live || shut.load(std::memory_order_relaxed)) return false;
+  if (block->state != BlockState::live || stock.shut.load(std::memory_order_relaxed)) return false;
   if (block->lane != id || block->live.owner.id() != id) return false;
   if (!may_wait_in_front(*block)) return false;
   const Company* const company = block->live.company;
@@ -51,8 +51,8 @@ bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& 
 // before the work of its stream.
 void CachingAllocator::State::mark_uses(Block* block, StreamRef used) {
   const StreamId id = block->lane;
-  const Ledger& ledger = device.ledger();
-  const Marker next_of_used = open_streams.next(used.id());
+  const Ledger& ledger = stock.device.ledger();
+  const Marker next_of_used = stock.open_streams.next(used.id());
   const bool is_open = next_of_used != 0;
   block->points.set({id, ledger.next(id)});
   block->points.join(Point{used.id(), is_open ? next_of_used : ledger.next(used.id())});
@@ -61,21 +61,21 @@ void CachingAllocator::State::mark_uses(Block* block, StreamRef used) {
 
 // Whether the claimed block, with its points, waits in the front now.
 bool CachingAllocator::State::keep_marked(Front& front, Block* block) {
-  Turns::Turn turn{turns, front};
+  Turns::Turn turn{stock.turns, front};
   const WhileLive was = block->live;
-  if (front.stream() != block->lane || shut.load(std::memory_order_relaxed)) return false;
+  if (front.stream() != block->lane || stock.shut.load(std::memory_order_relaxed)) return false;
   if (!turn.has_room(block->bytes, block->tag) || !front.quick.wait(block)) return false;
   turn.free(was.requested, *block);
   front.demand.uncount(block->bytes);
   block->state = BlockState::quick;
-  with_small.add(front);
+  stock.with_small.add(front);
   front.put_company(was.company);
   return true;
 }
 
 // A block that its owner's stream frees, with company. Without the allocator's lock.
 CachingAllocator::State::Kept CachingAllocator::State::keep_used(Front& front, Block* block) {
-  if (graphs.any() || device.capturing()) return Kept::no;
+  if (graphs.any() || stock.device.capturing()) return Kept::no;
   StreamRef used{StreamHandle{}};
   if (!claim_used(front, block, used)) return Kept::no;
   Lock lock;

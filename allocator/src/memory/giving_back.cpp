@@ -24,21 +24,21 @@ bool CachingAllocator::State::complete_on_host(Block* block, Lock& lock) {
 
 // Forgotten first: the driver may give the address to another thread at once.
 void CachingAllocator::State::release(Block* whole, Lock& lock) {
-  std::unique_ptr<Segment> segment = heap.extract(whole->segment);
+  std::unique_ptr<Segment> segment = stock.heap.extract(whole->segment);
   std::byte* const base = segment->base;
   const std::size_t bytes = segment->bytes;
-  if (observer != nullptr) observer->segment_released(base, bytes);
+  reports.released(base, bytes);
   try {
     const Unlocked unlocked{lock};
-    source.release(base, bytes);
+    stock.source.release(base, bytes);
   } catch (...) {
-    heap.insert(std::move(segment));
-    if (observer != nullptr) observer->segment_acquired(base, bytes);
+    stock.heap.insert(std::move(segment));
+    reports.acquired(base, bytes);
     put_free(whole);
     throw;
   }
-  heap.forget(std::move(segment));
-  turns.current().released(bytes);
+  stock.heap.forget(std::move(segment));
+  stock.turns.current().released(bytes);
 }
 
 // Segments that are wholly free, and of ranges what is free, until that is `enough`; what was
@@ -49,15 +49,15 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
   empty_quick();
   list_all();  // so that the ranges know of their free pages
   std::size_t released = release_free_segments(keep_bytes, false, lock);
-  std::vector<Segment*> ranges = heap.ranges();
+  std::vector<Segment*> ranges = stock.heap.ranges();
   const auto kept = std::ranges::stable_partition(ranges, [](auto* range) { return !range->kept; });
   const Segment* const first_kept = kept.empty() ? nullptr : kept.front();
   for (Segment* range : ranges) {
     if (range == first_kept && released < enough) {
       released += release_free_segments(keep_bytes, true, lock);
     }
-    const std::size_t page = source.page_bytes();
-    const std::size_t reserved = meter.bytes().reserved.current;
+    const std::size_t page = stock.source.page_bytes();
+    const std::size_t reserved = stock.meter.bytes().reserved.current;
     if (released >= enough || reserved <= keep_bytes) break;
     const std::size_t wanted = std::min(enough - released, reserved);
     const std::size_t most = std::min((reserved - keep_bytes) / page, (wanted + page - 1) / page);
@@ -78,7 +78,7 @@ std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_byte
   std::size_t released = 0;
   std::vector<std::pair<std::size_t, std::byte*>> places;  // as they came, or by address
   for (const bool small : {false, true}) {
-    const Segment* segment = shelves.free_segments().first(small);
+    const Segment* segment = stock.shelves.free_segments().first(small);
     for (; segment != nullptr; segment = segment->free_behind) {
       ordering::count_steps(1);
       if (segment->kept == kept) places.emplace_back(segment->number, segment->base);
@@ -86,18 +86,18 @@ std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_byte
   }
   std::ranges::sort(places);
   for (const auto& [number, base] : places) {
-    const auto it = heap.segments().find(base);  // the lock was dropped in between
-    if (it == heap.segments().end()) continue;
+    const auto it = stock.heap.segments().find(base);  // the lock was dropped in between
+    if (it == stock.heap.segments().end()) continue;
     const std::size_t bytes = it->second->bytes;
-    if (meter.bytes().reserved.current < keep_bytes + bytes) continue;
+    if (stock.meter.bytes().reserved.current < keep_bytes + bytes) continue;
     if (release_if_free(base, lock)) released += bytes;
   }
   return released;
 }
 
 bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
-  const auto it = heap.segments().find(base);
-  if (it == heap.segments().end()) return false;
+  const auto it = stock.heap.segments().find(base);
+  if (it == stock.heap.segments().end()) return false;
   if (it->second->growable()) return release_range_if_free(*it->second, lock);
   if (!it->second->wholly_free()) return false;
   Block* whole = it->second->first;
@@ -151,24 +151,24 @@ void CachingAllocator::State::release_everything() {
   empty_quick();
   bool is_idle = true;
   try {
-    device.synchronize();
+    stock.device.synchronize();
   } catch (const DeviceError& error) {
     if (error.code() != ErrorCode::capture) throw;
     is_idle = false;
   }
-  for (const auto& [base, segment] : heap.segments()) {
+  for (const auto& [base, segment] : stock.heap.segments()) {
     if (!is_idle && (used_by_graphs(*segment) || !await_all(*segment, lock))) continue;
     if (segment->growable()) {
       release_range(*segment);
     } else {
-      source.release(base, segment->bytes);
+      stock.source.release(base, segment->bytes);
     }
   }
 }
 
 bool CachingAllocator::release_segment(void* base) {
   state_->graphs.tidy();
-  State::Lock lock = state_->enter();
+  Lock lock = state_->enter();
   state_->empty_quick();
   state_->sweep();  // what is known to be complete is free
   state_->list_all();
@@ -178,7 +178,7 @@ bool CachingAllocator::release_segment(void* base) {
 // Large, and one block. Of those that were restored, and never used since, the first one.
 const Segment* CachingAllocator::State::oldest_free_segment() const {
   const Segment* oldest = nullptr;
-  const Segment* segment = shelves.free_segments().first(false);
+  const Segment* segment = stock.shelves.free_segments().first(false);
   for (; segment != nullptr; segment = segment->free_behind) {
     ordering::count_steps(1);
     if (oldest != nullptr && segment->age > oldest->age) break;
@@ -191,10 +191,12 @@ const Segment* CachingAllocator::State::oldest_free_segment() const {
 
 // PyTorch's garbage collection: idle segments, oldest first, until reserved is below the threshold.
 void CachingAllocator::State::collect_old_segments(const Request& request, Lock& lock) {
-  if (policy.collect_threshold <= 0 || policy.collect_threshold >= 1 || limits.limit == 0) return;
+  if (stock.policy.collect_threshold <= 0 || stock.policy.collect_threshold >= 1 ||
+      limits.limit == 0)
+    return;
   const auto threshold =
-      static_cast<std::size_t>(policy.collect_threshold * static_cast<double>(limits.limit));
-  while (meter.bytes().reserved.current + request.bytes > threshold) {
+      static_cast<std::size_t>(stock.policy.collect_threshold * static_cast<double>(limits.limit));
+  while (stock.meter.bytes().reserved.current + request.bytes > threshold) {
     let_go();  // another thread may have freed one while a segment was released
     const Segment* oldest = oldest_free_segment();
     if (oldest == nullptr) return;
@@ -210,9 +212,9 @@ void CachingAllocator::State::collect_old_segments(const Request& request, Lock&
 
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   state_->graphs.tidy();
-  State::Lock lock = state_->enter();
-  state_->fronts.for_each([&](Front& front) {
-    const auto hold = state_->turns.hold(front);
+  Lock lock = state_->enter();
+  state_->stock.fronts.for_each([&](Front& front) {
+    const auto hold = state_->stock.turns.hold(front);
     front.demand = {};  // what streams needed so far says nothing of what comes
   });
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();

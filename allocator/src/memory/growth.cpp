@@ -42,30 +42,24 @@ Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
   }
   if (uses_ranges(request)) {
     Block* block = grow_range(request, lock);
-    if (block != nullptr || !heap.ranges().empty()) return block;
+    if (block != nullptr || !stock.heap.ranges().empty()) return block;
   }
-  const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
+  const std::size_t multiple = std::max(stock.policy.segment_multiple, stock.source.granularity());
   const std::size_t needed =
-      request.small ? policy.small_segment : round_up(request.bytes, multiple);
-  std::size_t liked = policy.segment_for(request.bytes, meter.bytes().reserved.current);
-  if (policy.large_segment_most != 0) {
+      request.small ? stock.policy.small_segment : round_up(request.bytes, multiple);
+  std::size_t liked = stock.policy.segment_for(request.bytes, stock.meter.bytes().reserved.current);
+  if (stock.policy.large_segment_most != 0) {
     liked = request.small ? small_segment() : roomy_segment(needed, multiple);
     if (!request.small) give_back_too_small(request, liked, lock);
   }
   if (Block* block = acquire(liked, request, lock)) return block;
-  const bool less_serves = policy.sharing != Sharing::own_stream;
-  return less_serves && needed < liked ? acquire(needed, request, lock) : nullptr;
-}
-
-// The pool of a graph does not: what it takes and gives back are blocks of another allocator.
-bool CachingAllocator::State::saves_segments() const {
-  return policy.before_growing && policy.sharing == Sharing::wait_before_grow;
+  return stock.lanes_mix && needed < liked ? acquire(needed, request, lock) : nullptr;
 }
 
 // The first of many small requests need few segments, and what the last one has left is little.
 std::size_t CachingAllocator::State::small_segment() const {
-  const std::size_t share = std::bit_floor(heap.small_bytes() / kSmallSegments);
-  return std::max(policy.small_segment, std::min(share, kMostSmallSegment));
+  const std::size_t share = std::bit_floor(stock.heap.small_bytes() / kSmallSegments);
+  return std::max(stock.policy.small_segment, std::min(share, kMostSmallSegment));
 }
 
 // Allocating a segment takes the device about as long as mapping one page. So where pages are
@@ -73,24 +67,25 @@ std::size_t CachingAllocator::State::small_segment() const {
 // calls less. Once blocks come back, growth is rare, and what it leaves has to be movable. 0: in a
 // range.
 std::size_t CachingAllocator::State::shared_segment(const Request& request) {
-  if (!uses_ranges(request) || !saves_segments()) return 0;
-  std::size_t bytes = policy.medium_segment;
-  if (capacity > 0) bytes = std::min(bytes, capacity / kSharedSegmentsPerDevice);
-  bytes = bytes / policy.segment_multiple * policy.segment_multiple;
-  if (bytes <= source.page_bytes() || request.bytes > bytes / 2) return 0;
-  const MemoryCounters& counts = turns.current().counts();
+  if (!uses_ranges(request) || !stock.saves_segments) return 0;
+  std::size_t bytes = stock.policy.medium_segment;
+  if (stock.capacity > 0) bytes = std::min(bytes, stock.capacity / kSharedSegmentsPerDevice);
+  bytes = bytes / stock.policy.segment_multiple * stock.policy.segment_multiple;
+  if (bytes <= stock.source.page_bytes() || request.bytes > bytes / 2) return 0;
+  const MemoryCounters& counts = stock.turns.current().counts();
   return counts.frees <= counts.allocations / kAllocationsPerFree ? bytes : 0;
 }
 
 // A segment that serves later requests as well. It is smaller by what any stream may have already,
 // in pieces that are too small: so what is reserved comes near to what is needed.
 std::size_t CachingAllocator::State::roomy_segment(std::size_t needed, std::size_t multiple) const {
-  std::size_t most = policy.segment_for(needed, meter.bytes().reserved.current);
-  if (capacity > 0) {
-    most = std::min(most, capacity / kSegmentsPerDevice / multiple * multiple);
+  std::size_t most = stock.policy.segment_for(needed, stock.meter.bytes().reserved.current);
+  if (stock.capacity > 0) {
+    most = std::min(most, stock.capacity / kSegmentsPerDevice / multiple * multiple);
   }
-  if (!saves_segments() || needed > most / kLargePart) return std::max(needed, most);
-  const std::size_t free = shelves.complete(false).bytes() + shelves.nobodys().shelves[0].bytes();
+  if (!stock.saves_segments || needed > most / kLargePart) return std::max(needed, most);
+  const std::size_t free =
+      stock.shelves.complete(false).bytes() + stock.shelves.nobodys().shelves[0].bytes();
   return std::max(needed, round_up(most - std::min(most, free), multiple));
 }
 
@@ -98,7 +93,7 @@ std::size_t CachingAllocator::State::roomy_segment(std::size_t needed, std::size
 bool CachingAllocator::State::obtain(std::size_t bytes, Lock& lock,
                                      const std::function<void()>& ask) {
   // Threads that grow at once stay within the limit together.
-  const std::size_t reserved = meter.bytes().reserved.current + growing.bytes();
+  const std::size_t reserved = stock.meter.bytes().reserved.current + growing.bytes();
   if (limits.limit != 0 && reserved + bytes > limits.limit) return false;
   const Growths::Growth growth = growing.begin(bytes);
   bool obtained = false;
@@ -128,7 +123,7 @@ bool CachingAllocator::State::leaves_headroom(Growths::Growth growth, Lock& lock
     std::size_t free = 0;
     {
       const Unlocked unlocked{lock};
-      free = device.device().memory_info().free;
+      free = stock.device.device().memory_info().free;
     }
     const std::size_t headroom = limits.headroom;
     if (free >= headroom && free - headroom >= wanted) return true;
@@ -141,12 +136,12 @@ bool CachingAllocator::State::leaves_headroom(Growths::Growth growth, Lock& lock
 
 Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& request, Lock& lock) {
   void* base = nullptr;
-  if (!obtain(bytes, lock, [&] { base = source.acquire(bytes); })) return nullptr;
-  turns.current().reserved(bytes);
-  Block* block = heap.add_segment(base, bytes, request.small);
-  if (policy.sharing == Sharing::own_stream) block->lane = request.lane;
-  if (observer != nullptr) observer->segment_acquired(base, bytes);
-  ++meter.counts().served_grown;
+  if (!obtain(bytes, lock, [&] { base = stock.source.acquire(bytes); })) return nullptr;
+  stock.turns.current().reserved(bytes);
+  Block* block = stock.heap.add_segment(base, bytes, request.small);
+  if (!stock.lanes_mix) block->lane = request.lane;
+  reports.acquired(base, bytes);
+  ++stock.meter.counts().served_grown;
   return block;
 }
 
@@ -171,9 +166,8 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
 
 // The device, or the limit, said no.
 Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
-  ++meter.counts().retries;
-  const bool shares = policy.sharing != Sharing::own_stream;
-  if (shares) {
+  ++stock.meter.counts().retries;
+  if (stock.lanes_mix) {
     if (Block* block = take_cached(request, lock)) return block;
     if (Block* block = ask_callbacks(request, lock)) return block;
   }
@@ -183,7 +177,7 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
     if (Block* block = grow(request, lock)) return block;
     if (released == 0) break;
   }
-  if (shares) {
+  if (stock.lanes_mix) {
     await(points_of_runs(request), lock);  // what only the host can wait for
     if (Block* block = take_cached(request, lock)) return block;
   }
@@ -201,7 +195,7 @@ Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) 
     from.small = small;
     if (Block* block = take_ready(from)) return block;
     if (Block* block = take_merged(from, kAny)) return block;
-    if (policy.sharing == Sharing::completed) continue;
+    if (!stock.follows_order) continue;
     if (Block* block = take_waiting(from, OrderedDevice::kTail, lock)) return block;
     if (Block* block = take_merged_waiting(from, OrderedDevice::kTail, lock)) return block;
   }
@@ -213,7 +207,7 @@ PointSet CachingAllocator::State::points_of_runs(const Request& request) {
   PointSet result;
   std::size_t looks = 0;
   list_all();
-  runs.visit(request.small, request.bytes, [&](const Run& run) {
+  stock.runs.visit(request.small, request.bytes, [&](const Run& run) {
     const Block* block = run.first;
     for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
       ordering::count_steps(1);
@@ -221,7 +215,7 @@ PointSet CachingAllocator::State::points_of_runs(const Request& request) {
     }
     return ++looks < kMostRunsAwaited;
   });
-  for (Lane* const lane : shelves.waiting(kMostRunsAwaited)) {
+  for (Lane* const lane : stock.shelves.waiting(kMostRunsAwaited)) {
     const Shelf& shelf = lane->shelf(request.small);
     for (const auto* const index : {&shelf.ready, &shelf.draining}) {
       const Block* block = index->first(request.bytes);
@@ -241,11 +235,11 @@ bool CachingAllocator::State::await(const PointSet& points, Lock& lock) {
   bool complete = true;
   try {
     const Unlocked unlocked{lock};
-    for (const Point point : points) complete = device.synchronize(point) && complete;
+    for (const Point point : points) complete = stock.device.synchronize(point) && complete;
     if (!complete) {  // streams that nobody attached: only the whole device can tell
-      device.synchronize();
+      stock.device.synchronize();
       complete = std::ranges::all_of(
-          points, [&](const Point point) { return device.ledger().completed(point); });
+          points, [&](const Point point) { return stock.device.ledger().completed(point); });
     }
   } catch (const DeviceError& error) {
     if (error.code() != ErrorCode::capture) throw;
@@ -256,19 +250,19 @@ bool CachingAllocator::State::await(const PointSet& points, Lock& lock) {
 }
 
 void CachingAllocator::State::fail(const Request& request, Lock& lock) {
-  ++meter.counts().out_of_memory;
+  ++stock.meter.counts().out_of_memory;
   MemoryPicture seen;
   {
     const Paused paused{*this};
     let_go();
-    turns.add_all();
+    stock.turns.add_all();
     empty_quick();
     list_all();
     seen = picture(request);
   }
   lock.unlock();
   try {
-    const MemoryInfo info = device.device().memory_info();
+    const MemoryInfo info = stock.device.device().memory_info();
     seen.device_free = info.free;
     seen.device_total = info.total;
     const std::size_t used = info.total - info.free;

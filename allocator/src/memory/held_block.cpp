@@ -14,13 +14,13 @@ bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;
   if (block->spare != 0 || mergeable(block->previous, id)) return false;
-  const Marker next = device.ledger().next_if_open(id);
+  const Marker next = stock.device.ledger().next_if_open(id);
   if (next == 0) return false;
   held.make_room(id);  // there usually is: a request made it
   const Point point{id, next};
   block->points.set(point);
   const WhileLive was = count_in(*block, false);
-  if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
+  reports.freed(was, *block, {&point, 1});
   block->state = BlockState::quick;
   held.put(id, block);
   return true;
@@ -29,13 +29,14 @@ bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
 // The block that is held for the lane of the request, if the best fit for the request is what it
 // would be merged into, less the rest that is split off. Otherwise none is held there any more.
 Block* CachingAllocator::State::take_held(const Request& request) {
-  if (policy.sharing != Sharing::own_stream) return nullptr;
+  if (stock.lanes_mix) return nullptr;
   held.make_room(request.lane);
   Block* const block = held.find(request.lane);
   if (block == nullptr) return nullptr;
   const bool fits = block->bytes == request.bytes && block->lane == request.lane &&
                     block->segment->small == request.small &&
-                    request.user.id() == request.owner.id() && request.bytes < policy.max_split;
+                    request.user.id() == request.owner.id() &&
+                    request.bytes < stock.policy.max_split;
   // A poll may show free blocks that fit better.
   if (!fits || !pending.empty() || !is_best_fit(*block)) {
     let_go(request.lane);
@@ -44,10 +45,10 @@ Block* CachingAllocator::State::take_held(const Request& request) {
   static_cast<void>(held.take(request.lane));
   block->state = BlockState::live;
   block->tag = request.tag;
-  block->live = {new_id(), request.requested, request.owner, request.next, nullptr};
-  ++meter.counts().served_own;
-  meter.allocated(request.requested, block->bytes, request.lane, block->tag);
-  tell_allocated(*block, request.lane);
+  block->live = {stock.new_id(), request.requested, request.owner, request.next, nullptr};
+  ++stock.meter.counts().served_own;
+  stock.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
+  reports.allocated(*block, request.lane);
   return block;
 }
 
@@ -56,10 +57,10 @@ bool CachingAllocator::State::is_best_fit(const Block& block) const {
   const Block* const right = mergeable(block.next, block.lane) ? block.next : nullptr;
   const std::size_t merged = block.bytes + (right != nullptr ? right->bytes : 0);
   if (right != nullptr) {
-    const bool oversize = merged >= policy.max_split;
+    const bool oversize = merged >= stock.policy.max_split;
     if (oversize || !worth_splitting(block, merged, block.bytes)) return false;
   }
-  const Lane* const lane = shelves.find(block.lane);
+  const Lane* const lane = stock.shelves.find(block.lane);
   if (lane == nullptr) return true;
   const auto& index = lane->shelves[block.segment->small ? 1 : 0].ready;
   const Block* best = index.first(block.bytes);
@@ -70,7 +71,7 @@ bool CachingAllocator::State::is_best_fit(const Block& block) const {
 
 // A held block is put where it belongs.
 void CachingAllocator::State::put_back(Block* block) {
-  heap.live().erase(block);
+  stock.heap.live().erase(block);
   block->state = BlockState::claimed;
   put_free(block, nullptr);
 }

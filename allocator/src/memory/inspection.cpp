@@ -15,12 +15,11 @@ void require(bool holds, const char* what) {
 
 UsableBytes CachingAllocator::State::usable(StreamId stream) const {
   UsableBytes result;
-  const bool runs = policy.sharing != Sharing::own_stream;  // neighbours can be merged on demand
-  for (const auto& [base, segment] : heap.segments()) {
+  for (const auto& [base, segment] : stock.heap.segments()) {
     std::size_t run = 0;
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
       if (may_have(*block, stream)) {
-        run = runs ? run + block->bytes : block->bytes;
+        run = stock.lanes_mix ? run + block->bytes : block->bytes;
         result.total += block->bytes;
         result.largest = std::max(result.largest, run);
         continue;
@@ -33,9 +32,9 @@ UsableBytes CachingAllocator::State::usable(StreamId stream) const {
 }
 
 UsableBytes CachingAllocator::usable(StreamRef stream) {
-  stream = state_->device.resolve(stream);
+  stream = state_->stock.device.resolve(stream);
   state_->graphs.tidy();
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   const State::Paused paused{*state_};
   state_->empty_quick();
   return state_->usable(stream.id());
@@ -44,17 +43,18 @@ UsableBytes CachingAllocator::usable(StreamRef stream) {
 MemoryStatistics CachingAllocator::statistics() {
   state_->graphs.tidy();
   const GraphPoolStatistics graph_pools = state_->graphs.statistics();
-  const State::Lock lock = state_->enter();
-  state_->turns.add_all();
+  const Lock lock = state_->enter();
+  state_->stock.turns.add_all();
   state_->empty_quick();
   state_->sweep();
-  MemoryStatistics result = state_->meter.statistics(state_->device);
+  MemoryStatistics result = state_->stock.meter.statistics(state_->stock.device);
   result.graph_pools = graph_pools;
-  result.segments = static_cast<std::size_t>(std::ranges::count_if(
-      state_->heap.segments(), [](const auto& held) { return held.second->first != nullptr; }));
-  result.free_blocks = state_->shelves.blocks() + state_->pending.size();
+  result.segments = static_cast<std::size_t>(
+      std::ranges::count_if(state_->stock.heap.segments(),
+                            [](const auto& held) { return held.second->first != nullptr; }));
+  result.free_blocks = state_->stock.shelves.blocks() + state_->pending.size();
   for (ShareStatistics& share : result.streams) {
-    const Lane* const lane = state_->shelves.find(share.stream);
+    const Lane* const lane = state_->stock.shelves.find(share.stream);
     if (lane == nullptr) continue;
     for (const Shelf& shelf : lane->shelves) share.cached += shelf.bytes();
   }
@@ -62,77 +62,49 @@ MemoryStatistics CachingAllocator::statistics() {
 }
 
 Tag CachingAllocator::tag(std::string_view name) {
-  const State::Lock lock = state_->enter();
-  return state_->meter.tag(name);
+  const Lock lock = state_->enter();
+  return state_->stock.meter.tag(name);
 }
 
 ScopeId CachingAllocator::open_scope() {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   state_->empty_quick_small();  // blocks that wait there are active still
-  state_->turns.add_all();
-  return state_->meter.open_scope();
+  state_->stock.turns.add_all();
+  return state_->stock.meter.open_scope();
 }
 
 MemoryGauges CachingAllocator::peaks(ScopeId scope) {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   state_->empty_quick_small();
-  state_->turns.add_all();
-  return state_->meter.peaks(scope);
+  state_->stock.turns.add_all();
+  return state_->stock.meter.peaks(scope);
 }
 
 void CachingAllocator::close_scope(ScopeId scope) {
-  const State::Lock lock = state_->enter();
-  state_->turns.add_all();
-  state_->meter.close_scope(scope);
+  const Lock lock = state_->enter();
+  state_->stock.turns.add_all();
+  state_->stock.meter.close_scope(scope);
 }
 
 void CachingAllocator::observe(AllocationObserver* observer) {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   const State::Paused paused{*state_};
-  state_->observer = observer;  // fronts stay shut while there is one
+  state_->reports.send_to(observer);  // fronts stay shut while there is one
 }
 
 void CachingAllocator::observe_all(AllocationObserver& observer) {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   const State::Paused paused{*state_};
-  state_->report_all(observer);
-  state_->observer = &observer;
+  state_->empty_quick();
+  state_->reports.tell_all(state_->stock.heap, observer);
+  state_->reports.send_to(&observer);
 }
 
 void CachingAllocator::report_all(AllocationObserver& observer) const {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   const State::Paused paused{*state_};
-  state_->report_all(observer);
-}
-
-void CachingAllocator::State::report_all(AllocationObserver& observer) {
-  empty_quick();
-  std::vector<const Block*> live;
-  for (const auto& [base, segment] : heap.segments()) {
-    std::byte* begin = nullptr;
-    std::size_t bytes = 0;
-    const auto report = [&] {
-      if (bytes != 0) observer.segment_acquired(begin, bytes);
-      bytes = 0;
-    };
-    for (const Block* block = segment->first; block != nullptr; block = block->next) {
-      if (!block->has_memory()) {
-        report();
-        continue;
-      }
-      if (bytes == 0) begin = block->address;
-      bytes += block->bytes;
-      if (block->state == BlockState::live) live.push_back(block);
-    }
-    report();
-  }
-  std::ranges::sort(live, {}, [](const Block* block) { return block->live.id; });
-  const Frontier nothing;
-  for (const Block* const block : live) {
-    const StreamId owner = block->live.owner.id();
-    observer.allocated({block->live.id, block->address, block->live.requested, block->bytes, owner,
-                        owner, meter.name(block->tag), nothing, nothing});
-  }
+  state_->empty_quick();
+  state_->reports.tell_all(state_->stock.heap, observer);
 }
 
 std::size_t CachingAllocator::block_size(const void* address) const {
@@ -140,8 +112,8 @@ std::size_t CachingAllocator::block_size(const void* address) const {
     if (const std::size_t bytes = state_->graphs.block_size(address)) return bytes;
     if (state_->graphs.hides(address)) return 0;
   }
-  const State::Lock lock = state_->enter();
-  const Block* block = state_->heap.live().find(address);
+  const Lock lock = state_->enter();
+  const Block* block = state_->stock.heap.live().find(address);
   return block == nullptr || block->state != BlockState::live ? 0 : block->bytes;
 }
 
@@ -149,17 +121,17 @@ bool CachingAllocator::is_live(const void* address) const { return block_size(ad
 
 std::optional<StreamRef> CachingAllocator::owner(const void* address) const {
   if (state_->graphs.any() && state_->graphs.block_size(address) != 0) return {};
-  const Block* const block = state_->heap.live().find(address);
+  const Block* const block = state_->stock.heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return {};
   return block->live.owner;
 }
 
 std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   const State::Paused paused{*state_};
   state_->empty_quick();
   std::vector<SegmentLayout> result;
-  for (const auto& [base, segment] : state_->heap.segments()) {
+  for (const auto& [base, segment] : state_->stock.heap.segments()) {
     bool begins = true;
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
       if (!block->has_memory()) {
@@ -180,8 +152,8 @@ std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
 
 void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
   State& state = *state_;
-  const State::Lock lock = state.enter();
-  if (!state.heap.segments().empty()) {
+  const Lock lock = state.enter();
+  if (!state.stock.heap.segments().empty()) {
     throw std::logic_error{"restore: the allocator holds memory already"};
   }
   for (const SegmentLayout& segment : segments) {
@@ -197,28 +169,28 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
     }
   }
   for (const SegmentLayout& segment : segments) {
-    const StreamRef stream = state.device.resolve(segment.stream);
-    Block* rest = state.heap.add_segment(segment.base, segment.bytes, segment.small);
+    const StreamRef stream = state.stock.device.resolve(segment.stream);
+    Block* rest = state.stock.heap.add_segment(segment.base, segment.bytes, segment.small);
     rest->lane = stream.id();
-    state.turns.current().reserved(segment.bytes);
-    if (state.observer != nullptr) state.observer->segment_acquired(segment.base, segment.bytes);
+    state.stock.turns.current().reserved(segment.bytes);
+    state.reports.acquired(segment.base, segment.bytes);
     for (const BlockLayout& wanted : segment.blocks) {
       Block* block = rest;
-      if (wanted.bytes < block->bytes) rest = state.heap.split(block, wanted.bytes);
+      if (wanted.bytes < block->bytes) rest = state.stock.heap.split(block, wanted.bytes);
       if (wanted.allocated) {
         block->state = BlockState::live;
-        const Marker next = state.device.ledger().next(stream.id());
-        block->live = {state.new_id(), wanted.requested, stream, next, nullptr};
+        const Marker next = state.stock.device.ledger().next(stream.id());
+        block->live = {state.stock.new_id(), wanted.requested, stream, next, nullptr};
         block->spare = 0;
         block->tag = {};
-        state.heap.live().insert(block);
-        const State::Request request{{wanted.requested, wanted.bytes, stream, {}, next},
-                                     segment.small,
-                                     stream,
-                                     stream.id(),
-                                     next};
+        state.stock.heap.live().insert(block);
+        const Request request{{wanted.requested, wanted.bytes, stream, {}, next},
+                              segment.small,
+                              stream,
+                              stream.id(),
+                              next};
         state.count_out(*block, request);
-        state.tell_allocated(*block, stream.id());
+        state.reports.allocated(*block, stream.id());
       } else {
         state.shelve(block);
       }
@@ -227,26 +199,25 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
 }
 
 void CachingAllocator::State::check() const {
-  heap.check();
+  stock.heap.check();
   std::size_t reserved = 0;
   std::size_t allocated = 0;
   std::size_t held_back = 0, free_blocks = 0;
-  for (const auto& [base, segment] : heap.segments()) {
+  for (const auto& [base, segment] : stock.heap.segments()) {
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
       if (block->has_memory()) reserved += block->bytes;
       require(block->state != BlockState::claimed && block->state != BlockState::filling,
               "nothing is claimed between calls");
       if (block->state == BlockState::live) allocated += block->bytes;
       const bool free = block->state == BlockState::free;
-      const bool drains =
-          free && policy.sharing != Sharing::own_stream && block->waits == BlockWaits::for_all;
+      const bool drains = free && stock.lanes_mix && block->waits == BlockWaits::for_all;
       if (drains || block->state == BlockState::pending) held_back += block->bytes;
       free_blocks += free ? 1 : 0;
-      require(!free || shelves.holds(block), "free blocks are where they are looked for");
+      require(!free || stock.shelves.holds(block), "free blocks are where they are looked for");
     }
   }
-  require(shelves.blocks() == free_blocks, "nothing else is looked for");
-  const MemoryGauges& bytes = meter.bytes();
+  require(stock.shelves.blocks() == free_blocks, "nothing else is looked for");
+  const MemoryGauges& bytes = stock.meter.bytes();
   require(bytes.reserved.current == reserved, "reserved is the sum of the segments");
   require(bytes.allocated.current == allocated, "allocated is the sum of the live blocks");
   require(bytes.active.current == allocated + held_back, "active is allocated and draining");
@@ -254,7 +225,7 @@ void CachingAllocator::State::check() const {
 }
 
 void CachingAllocator::check_invariants() const {
-  const State::Lock lock = state_->enter();
+  const Lock lock = state_->enter();
   const State::Paused paused{*state_};
   state_->empty_quick();
   state_->check();

@@ -45,7 +45,7 @@ Block* CachingAllocator::State::least_run(const Request& request, std::size_t mo
     }
   };
   std::size_t looks = 0;
-  runs.visit(request.small, request.bytes, [&](const Run& run) {
+  stock.runs.visit(request.small, request.bytes, [&](const Run& run) {
     look(run);
     return ++looks < kMostCandidates;
   });
@@ -53,12 +53,13 @@ Block* CachingAllocator::State::least_run(const Request& request, std::size_t mo
 }
 
 Block* CachingAllocator::State::take_merged(const Request& request, std::size_t most) {
-  Block* best = least_run(
-      request, most, [&](const Block& block) { return shelves.ready(block, request.user.id()); });
+  Block* best = least_run(request, most, [&](const Block& block) {
+    return stock.shelves.ready(block, request.user.id());
+  });
   if (best == nullptr) return nullptr;
   merge_until(best, request.bytes);
   best->lane = request.lane;
-  ++meter.counts().served_ordered;
+  ++stock.meter.counts().served_ordered;
   return best;
 }
 
@@ -69,7 +70,7 @@ void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
     Block* next = first->next;
     claim(next);
     first->points.join(next->points);
-    heap.absorb(first, next);
+    stock.heap.absorb(first, next);
   }
 }
 
@@ -86,7 +87,7 @@ Block* CachingAllocator::State::take_merged_waiting(const Request& request, std:
   if (best == nullptr) return nullptr;
   merge_until(best, request.bytes);
   if (!wait_for_block(request, best, lock)) return nullptr;
-  ++meter.counts().served_waited;
+  ++stock.meter.counts().served_waited;
   return best;
 }
 

@@ -26,7 +26,7 @@ constexpr auto kAll = std::numeric_limits<std::size_t>::max();
 class CachingAllocator::State::Movable {
  public:
   Movable(State& state, const Request& request)
-      : state_(state), request_(request), page_(state.source.page_bytes()) {}
+      : state_(state), request_(request), page_(state.stock.source.page_bytes()) {}
 
   struct Blocks {
     Block* first = nullptr;
@@ -40,7 +40,7 @@ class CachingAllocator::State::Movable {
     }
     Blocks found;
     std::size_t looks = 0;
-    state_.runs.visit(false, page_, [&](const Run& run) {
+    state_.stock.runs.visit(false, page_, [&](const Run& run) {
       found = find_in(run);
       if (found.first == found.last) {  // what of one block is taken is known later
         Blocks one = found;
@@ -75,8 +75,9 @@ class CachingAllocator::State::Movable {
   }
 
   Block* find_block(std::size_t least) {
-    if (Block* const block = first_with_page(state_.shelves.complete(false), least)) return block;
-    Lane* const own = state_.shelves.find(request_.lane);
+    if (Block* const block = first_with_page(state_.stock.shelves.complete(false), least))
+      return block;
+    Lane* const own = state_.stock.shelves.find(request_.lane);
     if (own == nullptr || !allows_ordered_) return nullptr;
     return first_with_page(own->shelf(false).ready, least);
   }
@@ -95,7 +96,7 @@ class CachingAllocator::State::Movable {
 
   [[nodiscard]] bool is_usable(const Block& block) const {
     if (block.waits == BlockWaits::nothing) return true;
-    return allows_ordered_ && state_.shelves.ready(block, request_.user.id());
+    return allows_ordered_ && state_.stock.shelves.ready(block, request_.user.id());
   }
 
   // What is found is taken from its lanes' spare bytes: together they may be too much where each
@@ -138,7 +139,7 @@ class CachingAllocator::State::Movable {
   State& state_;
   const Request& request_;
   const std::size_t page_;
-  const bool allows_ordered_ = state_.policy.sharing != Sharing::completed;
+  const bool allows_ordered_ = state_.stock.follows_order;
   std::vector<Spare> spare_;
 };
 
@@ -147,7 +148,7 @@ class CachingAllocator::State::Movable {
 std::size_t CachingAllocator::State::unneeded(StreamId lane) {
   const Demand demand = demand_of(lane);
   if (demand.previous_began == 0 || demand.live.current == 0) return kAll;
-  const Lane* const kept = shelves.find(lane);
+  const Lane* const kept = stock.shelves.find(lane);
   const std::size_t has = demand.live.current + (kept == nullptr ? 0 : kept->shelves[0].bytes());
   return has - std::min(has, *std::ranges::max_element(demand.peaks));
 }
@@ -157,9 +158,9 @@ std::size_t CachingAllocator::State::unneeded(StreamId lane) {
 std::vector<Block*> CachingAllocator::State::gather_pages(const Request& request,
                                                           std::size_t bytes) {
   std::vector<Block*> gathered;
-  const std::size_t page = source.page_bytes();
-  if (!policy.before_growing || !source.can_move() || bytes < page) return gathered;
-  bytes -= std::min(bytes, move_patience.growth(meter.bytes().reserved.current));
+  const std::size_t page = stock.source.page_bytes();
+  if (!stock.policy.before_growing || !stock.source.can_move() || bytes < page) return gathered;
+  bytes -= std::min(bytes, move_patience.growth(stock.meter.bytes().reserved.current));
   if (bytes < page) return gathered;
   settle();
   Movable movable{*this, request};
@@ -190,7 +191,7 @@ Block* CachingAllocator::State::claim_pages(Movable& movable, Block* first, Bloc
     whole = next == last;
     claim(next);
     first->points.join(next->points);
-    heap.absorb(first, next);
+    stock.heap.absorb(first, next);
   }
   Block* const pages = keep_pages(first, most);
   if (pages != nullptr && one) movable.took(lane, pages->bytes);
@@ -204,7 +205,7 @@ Block* CachingAllocator::State::move_pages(std::span<Block* const> pages, Block*
   std::size_t bytes = 0, moved = 0;
   const auto begin_moves = [&] {
     for (; moved < pages.size(); ++moved) {
-      source.begin_move(to->address + bytes, pages[moved]->address, pages[moved]->bytes);
+      stock.source.begin_move(to->address + bytes, pages[moved]->address, pages[moved]->bytes);
       bytes += pages[moved]->bytes;
     }
   };
@@ -218,12 +219,12 @@ Block* CachingAllocator::State::move_pages(std::span<Block* const> pages, Block*
   }
   for (Block* const block : pages.subspan(moved)) put_free(block);
   if (bytes == 0) return to;
-  Block* const rest = bytes < to->bytes ? heap.split(to, bytes) : nullptr;
+  Block* const rest = bytes < to->bytes ? stock.heap.split(to, bytes) : nullptr;
   if (rest != nullptr) rest->state = BlockState::filling;
   to->state = BlockState::claimed;
   std::byte* at = to->address;
   for (Block* const block : pages.first(moved)) {
-    if (observer != nullptr) observer->pages_moved(at, block->address, block->bytes);
+    reports.moved(at, block->address, block->bytes);
     at += block->bytes;
     to->points.join(block->points);
     block->state = BlockState::stale;
@@ -231,13 +232,13 @@ Block* CachingAllocator::State::move_pages(std::span<Block* const> pages, Block*
     stale_bytes += block->bytes;
   }
   move_patience.moved(bytes);
-  meter.counts().bytes_moved += bytes;
+  stock.meter.counts().bytes_moved += bytes;
   return rest;
 }
 
 bool CachingAllocator::State::is_complete(const Block& block) const {
   return std::ranges::all_of(block.points,
-                             [&](const Point p) { return device.ledger().completed(p); });
+                             [&](const Point p) { return stock.device.ledger().completed(p); });
 }
 
 // Unmaps the first `bytes` of a stale block, in whole pages, and leaves a hole there. Returns false
@@ -254,7 +255,7 @@ bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock&
   if (bytes < block->bytes) keep_stale(block, bytes);
   try {
     const Unlocked unlocked{lock};
-    source.end_move(block->address, block->bytes);
+    stock.source.end_move(block->address, block->bytes);
   } catch (const DeviceError&) {  // it is tried again, after the others
     const auto place = std::ranges::find(stale, block);
     std::rotate(place, std::next(place), stale.end());
@@ -262,7 +263,7 @@ bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock&
   }
   stale.erase(std::ranges::find(stale, block));
   stale_bytes -= block->bytes;
-  heap.vacate(block);
+  stock.heap.vacate(block);
   return true;
 }
 
@@ -270,7 +271,7 @@ bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock&
 void CachingAllocator::State::keep_stale(Block* block, std::size_t bytes) {
   Block*& rest = stale.emplace_back(nullptr);
   try {
-    rest = heap.split(block, bytes);
+    rest = stock.heap.split(block, bytes);
   } catch (...) {
     stale.pop_back();
     throw;

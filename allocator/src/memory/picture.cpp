@@ -65,8 +65,8 @@ std::size_t largest_of(const Shelf& shelf) {
 
 bool CachingAllocator::State::may_have(const Block& block, StreamId stream) const {
   if (block.state != BlockState::free) return false;
-  if (policy.sharing == Sharing::own_stream && block.lane != stream) return false;
-  return shelves.ready(block, stream);
+  if (!stock.lanes_mix && block.lane != stream) return false;
+  return stock.shelves.ready(block, stream);
 }
 
 // The largest of the free neighbours that the stream may have; neighbours can be merged on demand.
@@ -81,7 +81,7 @@ std::size_t CachingAllocator::State::largest_run(StreamId stream) const {
   };
   for (const bool small : {false, true}) {
     std::size_t looks = 0;
-    runs.visit_largest(small, [&](const Run& run) {
+    stock.runs.visit_largest(small, [&](const Run& run) {
       // What may not be had parts the run; what is beside it may be another run.
       std::size_t piece = grow(0, run.first->previous, &Block::previous);
       const Block* block = run.first;
@@ -101,19 +101,19 @@ std::size_t CachingAllocator::State::largest_run(StreamId stream) const {
 void CachingAllocator::State::picture_of_lanes(StreamId user, MemoryPicture& seen) const {
   std::map<std::string, std::size_t> kept;
   Budget budget;
-  shelves.visit_lanes([&](const Lane& lane) {
+  stock.shelves.visit_lanes([&](const Lane& lane) {
     for (const Shelf& shelf : lane.shelves) {
       if (lane.stream == user) {
         seen.usable += shelf.bytes();
         seen.largest_usable = std::max(seen.largest_usable, largest_of(shelf));
       } else if (shelf.bytes() > 0) {
-        kept[device.name(lane.stream)] += shelf.bytes();
+        kept[stock.device.name(lane.stream)] += shelf.bytes();
       }
     }
     return budget.spend();
   });
   pending.visit([&](const Block& block) {
-    kept[device.name(block.lane)] += block.bytes;
+    kept[stock.device.name(block.lane)] += block.bytes;
     return budget.spend();
   });
   for (const auto& [name, bytes] : kept) {
@@ -128,11 +128,11 @@ void CachingAllocator::State::picture_of_queues(const Request& request, MemoryPi
     seen.usable += bytes;
     seen.largest_usable = std::max(seen.largest_usable, largest);
   };
-  const Lane* const own = shelves.find(user);
+  const Lane* const own = stock.shelves.find(user);
   for (const bool small : {false, true}) {
-    const auto& complete = shelves.complete(small);
+    const auto& complete = stock.shelves.complete(small);
     take(complete.bytes(), complete.empty() ? 0 : complete.last()->bytes);
-    const Shelf& nobodys = shelves.nobodys().shelves[small ? 1 : 0];
+    const Shelf& nobodys = stock.shelves.nobodys().shelves[small ? 1 : 0];
     take(nobodys.ready.bytes(), largest_of(nobodys));
     if (own != nullptr) take(0, largest_of(own->shelves[small ? 1 : 0]));
   }
@@ -146,7 +146,7 @@ void CachingAllocator::State::picture_of_queues(const Request& request, MemoryPi
     }
     return budget.spend();
   };
-  shelves.visit_queues([&](const WaitQueue& queue) {
+  stock.shelves.visit_queues([&](const WaitQueue& queue) {
     if (!budget.spend()) return false;
     if (queue.lane() == own && queue.kind() == BlockWaits::for_others) {
       take(queue.bytes(), 0);
@@ -158,7 +158,7 @@ void CachingAllocator::State::picture_of_queues(const Request& request, MemoryPi
   take(0, largest_run(user));
   std::map<std::pair<std::string, std::string>, std::size_t> stranded;
   for (const auto& [kind, share] : shares) {
-    stranded[{device.name(share.one->lane), usable_when(*share.one, request)}] += share.bytes;
+    stranded[{stock.device.name(share.one->lane), usable_when(*share.one, request)}] += share.bytes;
   }
   for (const auto& [where, bytes] : stranded) {
     seen.stranded.push_back({where.first, bytes, where.second});
@@ -169,16 +169,16 @@ MemoryPicture CachingAllocator::State::picture(const Request& request) const {
   MemoryPicture seen;
   seen.requested = request.requested;
   seen.rounded = request.bytes;
-  seen.stream = device.name(request.user.id());
+  seen.stream = stock.device.name(request.user.id());
   seen.limit = limits.limit;
-  const MemoryGauges& bytes = meter.bytes();
+  const MemoryGauges& bytes = stock.meter.bytes();
   seen.reserved = bytes.reserved.current;
   seen.allocated = bytes.allocated.current;
   seen.pending = pending.bytes();
   const GraphPoolStatistics pools = graphs.statistics();
   seen.graph_pools = pools.reserved;
   seen.graph_pools_free = pools.reserved - std::min(pools.allocated, pools.reserved);
-  if (policy.sharing == Sharing::own_stream) {
+  if (!stock.lanes_mix) {
     picture_of_lanes(request.user.id(), seen);
   } else {
     picture_of_queues(request, seen);
@@ -196,13 +196,13 @@ MemoryPicture CachingAllocator::State::picture(const Request& request) const {
 std::string CachingAllocator::State::usable_when(const Block& block, const Request& request) const {
   std::string usable;
   for (const Point point : block.points) {
-    if (device.ledger().ordered(point, request.user.id())) continue;
-    const auto when = device.earliest_wait(request.user.id(), point);
+    if (stock.device.ledger().ordered(point, request.user.id())) continue;
+    const auto when = stock.device.earliest_wait(request.user.id(), point);
     usable += usable.empty() ? "" : " and ";
-    usable +=
-        when ? "after marker " + std::to_string(point.marker) + " of " + device.name(point.stream)
-             : "not until " + device.name(point.stream) +
-                   " is marked (not attached, or independent)";
+    usable += when ? "after marker " + std::to_string(point.marker) + " of " +
+                         stock.device.name(point.stream)
+                   : "not until " + stock.device.name(point.stream) +
+                         " is marked (not attached, or independent)";
   }
   return usable;
 }

@@ -21,12 +21,12 @@ std::size_t round_down(std::size_t bytes, std::size_t multiple) {
 }  // namespace
 
 bool CachingAllocator::State::uses_ranges(const Request& request) const {
-  return policy.growable_ranges && !request.small && source.page_bytes() != 0;
+  return stock.policy.growable_ranges && !request.small && stock.source.page_bytes() != 0;
 }
 
 // In the stream's own range if that is to be had, else where there are addresses.
 Block* CachingAllocator::State::grow_range(const Request& request, Lock& lock) {
-  unmap_stale(meter.bytes().reserved.current, lock);
+  unmap_stale(stock.meter.bytes().reserved.current, lock);
   auto gap = find_gap(request, lock);
   if (gap && give_back_too_small(request, gap->bytes, lock)) gap = find_gap(request, lock);
   return gap ? map(request, *gap, lock) : nullptr;
@@ -65,14 +65,14 @@ CachingAllocator::State::Gap CachingAllocator::State::gap_behind(Segment& range,
   for (Block* block = last; block != nullptr && looks < kMostHoles; block = block->previous) {
     ordering::count_steps(1);
     const bool usable =
-        block->state == BlockState::free && shelves.ready(*block, request.user.id());
+        block->state == BlockState::free && stock.shelves.ready(*block, request.user.id());
     // One that is large enough, and was not given, is kept for another stream.
     if (!usable || in_front + block->bytes >= request.bytes) break;
     in_front += block->bytes;
     gap.first = block;
     ++looks;
   }
-  gap.bytes = round_up(request.bytes - in_front, source.page_bytes());
+  gap.bytes = round_up(request.bytes - in_front, stock.source.page_bytes());
   return gap;
 }
 
@@ -91,13 +91,13 @@ std::optional<CachingAllocator::State::Gap> CachingAllocator::State::least_gap(
     best = gap;
     least = bytes;
   };
-  const auto& holes = heap.holes();
+  const auto& holes = stock.heap.holes();
   Block* hole = holes.first(holes.size() <= kMostHoles ? 1 : request.bytes);
   for (std::size_t looks = 0; hole != nullptr && looks < kMostHoles; ++looks) {
     consider(*hole->segment, hole->previous, hole, hole->bytes, 1);
     hole = holes.after(hole);
   }
-  for (Segment* const range : heap.ranges()) {
+  for (Segment* const range : stock.heap.ranges()) {
     consider(*range, range->last, nullptr, range->addresses - range->bytes, 1);
   }
   std::size_t looks = 0;
@@ -110,27 +110,27 @@ std::optional<CachingAllocator::State::Gap> CachingAllocator::State::least_gap(
 }
 
 std::ptrdiff_t CachingAllocator::State::ranges_of(StreamId home) const {
-  return std::ranges::count(heap.ranges(), home, &Segment::home);
+  return std::ranges::count(stock.heap.ranges(), home, &Segment::home);
 }
 
 // A range for the stream of the request: that of a stream that is gone, or a new one. False if
 // there are no addresses to be had, or if a range more would not help.
 bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
-  if (capacity > 0 && request.bytes > capacity) return false;
-  for (const Segment* range : heap.ranges()) {
+  if (stock.capacity > 0 && request.bytes > stock.capacity) return false;
+  for (const Segment* range : stock.heap.ranges()) {
     if (range->home == request.lane && range->first == nullptr) return false;
   }
-  for (Segment* const range : heap.ranges()) {
-    if (device.ledger().is_open(range->home)) continue;
+  for (Segment* const range : stock.heap.ranges()) {
+    if (stock.device.ledger().is_open(range->home)) continue;
     range->home = request.lane;
     return true;
   }
-  if (heap.ranges().size() >= kMostRanges || !range_refusals.due()) return false;
+  if (stock.heap.ranges().size() >= kMostRanges || !range_refusals.due()) return false;
   const std::ptrdiff_t before = ranges_of(request.lane);
   AddressRange range;
   try {
     const Unlocked unlocked{lock};
-    range = source.reserve();
+    range = stock.source.reserve();
   } catch (const DeviceError& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     range_refusals.refused();
@@ -138,10 +138,10 @@ bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
   }
   range_refusals.granted();
   if (ranges_of(request.lane) == before) {
-    heap.add_range(range.base, range.bytes, request.lane);
+    stock.heap.add_range(range.base, range.bytes, request.lane);
   } else {  // another thread was faster
     const Unlocked unlocked{lock};
-    source.give_back(range);
+    stock.source.give_back(range);
   }
   return true;
 }
@@ -150,13 +150,13 @@ bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
 // before them, are claimed while the memory is being mapped: other threads grow after them. What
 // was moved stays there if the rest is not to be had.
 Block* CachingAllocator::State::map(const Request& request, const Gap& gap, Lock& lock) {
-  Block* const fresh = heap.fill(*gap.range, gap.hole, gap.bytes);
+  Block* const fresh = stock.heap.fill(*gap.range, gap.hole, gap.bytes);
   Block* const first = gap.first == nullptr ? fresh : gap.first;
   for (Block* block = first; block != fresh; block = block->next) claim(block);
   Block* rest = fresh;  // null: nothing is missing
   const auto undo = [&] {
     for (Block* block = first; block != fresh;) put_free(std::exchange(block, block->next));
-    heap.vacate(rest);
+    stock.heap.vacate(rest);
     if (rest == fresh) return;
     fresh->lane = request.lane;  // which need not wait for the pages
     put_free(fresh);
@@ -165,11 +165,11 @@ Block* CachingAllocator::State::map(const Request& request, const Gap& gap, Lock
   try {
     rest = move_pages(gather_pages(request, gap.bytes), fresh, lock);
     mapped = rest == nullptr ||
-             obtain(rest->bytes, lock, [&] { source.map(rest->address, rest->bytes); });
+             obtain(rest->bytes, lock, [&] { stock.source.map(rest->address, rest->bytes); });
     if (mapped && rest != nullptr) {
       rest->state = BlockState::claimed;
-      turns.current().reserved(rest->bytes);
-      if (observer != nullptr) observer->segment_acquired(rest->address, rest->bytes);
+      stock.turns.current().reserved(rest->bytes);
+      reports.acquired(rest->address, rest->bytes);
     }
   } catch (...) {
     undo();
@@ -184,9 +184,9 @@ Block* CachingAllocator::State::map(const Request& request, const Gap& gap, Lock
     Block* const next = first->next;
     whole = next == last;
     first->points.join(next->points);
-    heap.absorb(first, next);
+    stock.heap.absorb(first, next);
   }
-  ++meter.counts().served_grown;
+  ++stock.meter.counts().served_grown;
   return first;
 }
 
@@ -196,7 +196,7 @@ std::size_t CachingAllocator::State::unmap_free(Segment& range, std::size_t most
     return block != nullptr && block->state == BlockState::free;
   };
   std::size_t released = 0;
-  if (range.free_bytes < source.page_bytes() || !range.may_have_free_page) return 0;
+  if (range.free_bytes < stock.source.page_bytes() || !range.may_have_free_page) return 0;
   range.may_have_free_page = false;  // what is put back sets it again
   for (Block* block = range.last; block != nullptr && released < most;) {
     ordering::count_steps(1);
@@ -221,7 +221,7 @@ std::size_t CachingAllocator::State::unmap_free(Segment& range, std::size_t most
 // Whether the addresses of a range have a whole page in them.
 bool CachingAllocator::State::has_page(const Segment& range, const std::byte* begin,
                                        const std::byte* end) const {
-  const std::size_t page = source.page_bytes();
+  const std::size_t page = stock.source.page_bytes();
   const auto from = static_cast<std::size_t>(begin - range.base);
   return round_up(from, page) + page <= static_cast<std::size_t>(end - range.base);
 }
@@ -234,7 +234,7 @@ std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, L
     Block* const next = block->next;
     claim(next);
     block->points.join(next->points);
-    heap.absorb(block, next);
+    stock.heap.absorb(block, next);
   }
   bool complete = complete_on_host(block, lock);
   try {
@@ -254,13 +254,13 @@ std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, L
   unmap(pages, lock);
   before = pages->previous;
   while (before != nullptr && !before->has_memory()) before = before->previous;
-  heap.vacate(pages);
+  stock.heap.vacate(pages);
   return bytes;
 }
 
 // Keeps the last whole pages of the claimed block, at most `most` bytes; the rest is free again.
 Block* CachingAllocator::State::keep_pages(Block* block, std::size_t most) {
-  const std::size_t page = source.page_bytes();
+  const std::size_t page = stock.source.page_bytes();
   const auto offset = static_cast<std::size_t>(block->address - block->segment->base);
   const std::size_t end = round_down(offset + block->bytes, page);
   std::size_t begin = round_up(offset, page);
@@ -271,23 +271,23 @@ Block* CachingAllocator::State::keep_pages(Block* block, std::size_t most) {
   }
   Block* pages = block;
   if (begin > offset) {
-    pages = heap.split(block, begin - offset);
+    pages = stock.heap.split(block, begin - offset);
     put_free(block);
   }
-  if (pages->bytes > end - begin) put_free(heap.split(pages, end - begin));
+  if (pages->bytes > end - begin) put_free(stock.heap.split(pages, end - begin));
   return pages;
 }
 
 void CachingAllocator::State::unmap(Block* pages, Lock& lock) {
   try {
     const Unlocked unlocked{lock};
-    source.unmap(pages->address, pages->bytes);
+    stock.source.unmap(pages->address, pages->bytes);
   } catch (...) {
     put_free(pages);
     throw;
   }
-  turns.current().released(pages->bytes);
-  if (observer != nullptr) observer->segment_released(pages->address, pages->bytes);
+  stock.turns.current().released(pages->bytes);
+  reports.released(pages->address, pages->bytes);
 }
 
 // At the end, when no work uses it any more.
@@ -297,12 +297,12 @@ void CachingAllocator::State::release_range(const Segment& range) {
     std::byte* const begin = block->address;
     std::size_t bytes = 0;
     for (; mapped(block); block = block->next) bytes += block->bytes;
-    if (bytes > 0) source.unmap(begin, bytes);
+    if (bytes > 0) stock.source.unmap(begin, bytes);
     if (block == nullptr) break;
-    if (block->state == BlockState::stale) source.end_move(block->address, block->bytes);
+    if (block->state == BlockState::stale) stock.source.end_move(block->address, block->bytes);
     block = block->next;
   }
-  source.give_back({range.base, range.addresses});
+  stock.source.give_back({range.base, range.addresses});
 }
 
 }  // namespace millrace

@@ -23,11 +23,12 @@ bool CachingAllocator::State::worth_splitting(const Block& block, std::size_t by
 bool CachingAllocator::State::worth_splitting(const Block& like, std::size_t block_bytes,
                                               std::size_t bytes) const {
   const std::size_t rest = block_bytes - bytes;
-  if (like.segment->small) return rest >= policy.small_remainder;
+  if (like.segment->small) return rest >= stock.policy.small_remainder;
   const StreamId lane = like.lane;
   const bool used = lane.valid();
-  if (used && static_cast<double>(rest) < policy.slack * static_cast<double>(bytes)) return false;
-  return bytes < policy.max_split && rest >= policy.large_remainder;
+  if (used && static_cast<double>(rest) < stock.policy.slack * static_cast<double>(bytes))
+    return false;
+  return bytes < stock.policy.max_split && rest >= stock.policy.large_remainder;
 }
 
 // Whether a claimed block of `lane`, which that may have, becomes one with its neighbour.
@@ -37,29 +38,29 @@ bool CachingAllocator::State::mergeable(const Block* neighbour, StreamId lane) c
 }
 
 void CachingAllocator::State::claim(Block* block) {
-  const bool own = policy.sharing == Sharing::own_stream;
-  if (!own && block->waits == BlockWaits::for_all) turns.current().drained(block->bytes);
-  const bool is_in_run = !own && block->waits != BlockWaits::unlisted;
-  shelves.claim(block);
-  if (is_in_run) runs.claimed(block);
+  if (stock.lanes_mix && block->waits == BlockWaits::for_all)
+    stock.turns.current().drained(block->bytes);
+  const bool is_in_run = stock.lanes_mix && block->waits != BlockWaits::unlisted;
+  stock.shelves.claim(block);
+  if (is_in_run) stock.runs.claimed(block);
 }
 
 void CachingAllocator::State::poll(Lock& lock) {
-  poll(lock, [&] { device.poll(); });
+  poll(lock, [&] { stock.device.poll(); });
 }
 
 bool CachingAllocator::State::poll_what_waits(Lock& lock) {
-  if (!policy.before_growing || device.ledger().streams_in_flight() <= kMostPolled) {
+  if (!stock.policy.before_growing || stock.device.ledger().streams_in_flight() <= kMostPolled) {
     poll(lock);
     return true;
   }
-  const std::vector<Shelves::Wait> waits = shelves.some_waits(kMostPolled);
+  const std::vector<Shelves::Wait> waits = stock.shelves.some_waits(kMostPolled);
   // By the points: a marker of another stream, such as the legacy stream's, may cover them.
   poll(lock, [&] {
     for (const Shelves::Wait& wait : waits) {
-      if (device.poll(wait.newest)) continue;
-      device.poll(wait.newest.stream);
-      device.poll(wait.oldest);
+      if (stock.device.poll(wait.newest)) continue;
+      stock.device.poll(wait.newest.stream);
+      stock.device.poll(wait.oldest);
     }
   });
   return false;
@@ -81,22 +82,22 @@ void CachingAllocator::State::poll(Lock& lock, const Poll& ask) {
 // What polls have shown: blocks of other lanes are complete.
 void CachingAllocator::State::settle() {
   list_all();
-  const std::uint64_t now = device.ledger().epoch();
-  if (std::exchange(settled, now) != now) shelves.settle();
+  const std::uint64_t now = stock.device.ledger().epoch();
+  if (std::exchange(settled, now) != now) stock.shelves.settle();
 }
 
 void CachingAllocator::State::sweep() {
-  const std::uint64_t now = device.ledger().epoch();
+  const std::uint64_t now = stock.device.ledger().epoch();
   if (std::exchange(swept, now) == now && !pending.any_done()) return;
-  const std::vector<Block*>& drained = shelves.drained();
+  const std::vector<Block*>& drained = stock.shelves.drained();
   for (Block* const block : drained) {
-    turns.current().drained(block->bytes);
-    runs.claimed(block);
+    stock.turns.current().drained(block->bytes);
+    stock.runs.claimed(block);
   }
   for (Block* const block : drained) put_free(block);
   if (pending.empty()) return;
   for (Block* const block : pending.completed()) {
-    turns.current().drained(block->bytes);
+    stock.turns.current().drained(block->bytes);
     block->state = BlockState::claimed;
     put_free(block);
   }
@@ -104,18 +105,18 @@ void CachingAllocator::State::sweep() {
 
 // The order in which a request looks for a free block before the allocator grows.
 Block* CachingAllocator::State::search(const Request& request, Lock& lock, bool& left_out) {
-  if (policy.sharing == Sharing::own_stream) {
+  if (!stock.lanes_mix) {
     Block* block = take_own(request);
     if (block == nullptr) return nullptr;
     if (request.user.id() == request.owner.id()) return block;
     return wait_for_block(request, block, lock) ? block : nullptr;
   }
   if (Block* block = take_for_nothing(request, lock, left_out)) return block;
-  if ((request.small || !bins_are_pools) && with_small.any()) {
+  if ((request.small || !stock.bins_are_pools) && stock.with_small.any()) {
     empty_quick_small();  // so far of what may merge into one for the request
     if (Block* block = take_for_nothing(request, lock, left_out)) return block;
   }
-  if (policy.sharing != Sharing::wait_before_grow) return nullptr;
+  if (stock.policy.sharing != Sharing::wait_before_grow) return nullptr;
   const std::uint64_t old = long_ago(request);
   if (Block* block = take_waiting(request, old, lock)) return block;
   if (Block* block = take_merged_waiting(request, old, lock)) return block;
@@ -142,31 +143,31 @@ Block* CachingAllocator::State::take_for_nothing(const Request& request, Lock& l
 // PyTorch's best fit: the lane's smallest block that is large enough, then the lowest address.
 Block* CachingAllocator::State::take_own(const Request& request) {
   let_go(request.lane);  // another thread or a callback may have freed one meanwhile
-  Lane* const lane = shelves.find(request.lane);
+  Lane* const lane = stock.shelves.find(request.lane);
   if (lane == nullptr) return nullptr;
   Block* const block = lane->shelf(request.small).ready.first(request.bytes);
   if (block == nullptr) return nullptr;
   if (!request.small) {
-    const bool oversize = request.bytes >= policy.max_split;
-    if (!oversize && block->bytes >= policy.max_split) return nullptr;
+    const bool oversize = request.bytes >= stock.policy.max_split;
+    if (!oversize && block->bytes >= stock.policy.max_split) return nullptr;
     if (oversize && block->bytes >= request.bytes + kOversizeSlack) return nullptr;
   }
   claim(block);
-  ++meter.counts().served_own;
+  ++stock.meter.counts().served_own;
   return block;
 }
 
 // The first step of a search. What other fronts keep does not change it.
 Block* CachingAllocator::State::take_ready_own(const Request& request) {
-  if (policy.sharing == Sharing::own_stream) {
+  if (!stock.lanes_mix) {
     return request.user.id() == request.owner.id() ? take_own(request) : nullptr;
   }
-  Lane* const lane = shelves.find(request.lane);
+  Lane* const lane = stock.shelves.find(request.lane);
   if (lane == nullptr) return nullptr;
   Block* const block = lane->shelf(request.small).ready.first(request.bytes);
   if (block == nullptr) return nullptr;
   claim(block);
-  ++meter.counts().served_own;
+  ++stock.meter.counts().served_own;
   return block;
 }
 
@@ -174,14 +175,15 @@ Block* CachingAllocator::State::take_ready(const Request& request) {
   if (Block* const block = take_ready_own(request)) return block;
   settle();
   Block* best = least_complete(request);
-  if (policy.sharing != Sharing::completed) {
+  if (stock.follows_order) {
     Block* const ordered = least_ordered(request);
     if (best == nullptr || (ordered != nullptr && fits_before(ordered, best))) best = ordered;
   }
-  if (best == nullptr) best = shelves.nobodys().shelf(request.small).ready.first(request.bytes);
+  if (best == nullptr)
+    best = stock.shelves.nobodys().shelf(request.small).ready.first(request.bytes);
   if (best == nullptr) return nullptr;
   claim(best);
-  ++meter.counts().served_ordered;
+  ++stock.meter.counts().served_ordered;
   return best;
 }
 
@@ -189,21 +191,21 @@ Block* CachingAllocator::State::take_ready(const Request& request) {
 Block* CachingAllocator::State::least_complete(const Request& request) {
   const std::size_t limit = carve_limit(request);
   return first_usable(
-      shelves.complete(request.small), request.bytes, kAnySize,
+      stock.shelves.complete(request.small), request.bytes, kAnySize,
       [&](const Block& b) { return b.bytes <= limit || !kept_for_other(b.lane, request); });
 }
 
 // The best fit of other lanes that the user is ordered after although it is not complete.
 Block* CachingAllocator::State::least_ordered(const Request& request) {
-  if (!shelves.any_waits()) return nullptr;
+  if (!stock.shelves.any_waits()) return nullptr;
   const StreamId user = request.user.id();
   std::vector<StreamId> before;
-  for (const Point point : device.ledger().frontier(user)) before.push_back(point.stream);
+  for (const Point point : stock.device.ledger().frontier(user)) before.push_back(point.stream);
   ordering::count_steps(before.size());
   Block* best = nullptr;
-  const auto usable = [&](const Block& block) { return shelves.ready(block, user); };
+  const auto usable = [&](const Block& block) { return stock.shelves.ready(block, user); };
   for (Lane* const lane :
-       shelves.waiting_for(before, shelves.find(request.lane), kMostCandidates)) {
+       stock.shelves.waiting_for(before, stock.shelves.find(request.lane), kMostCandidates)) {
     const std::size_t limit =
         kept_for_other(lane->stream, request) ? carve_limit(request) : kAnySize;
     const Shelf& shelf = lane->shelf(request.small);
@@ -217,12 +219,12 @@ Block* CachingAllocator::State::least_ordered(const Request& request) {
 
 // Whether a large piece of `lane` would be missed by its stream if another carved it.
 bool CachingAllocator::State::kept_for_other(StreamId lane, const Request& request) const {
-  return lane.valid() && lane != request.lane && device.ledger().is_open(lane);
+  return lane.valid() && lane != request.lane && stock.device.ledger().is_open(lane);
 }
 
 std::size_t CachingAllocator::State::carve_limit(const Request& request) const {
   if (request.pressed) return kAnySize;
-  return static_cast<std::size_t>(static_cast<double>(request.bytes) * policy.carve_limit);
+  return static_cast<std::size_t>(static_cast<double>(request.bytes) * stock.policy.carve_limit);
 }
 
 }  // namespace millrace

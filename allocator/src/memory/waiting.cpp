@@ -15,18 +15,18 @@ namespace millrace {
 // marked once a batch, so that waiting for it keeps nothing from running ahead by a batch.
 std::uint64_t CachingAllocator::State::long_ago(const Request& request) {
   const Demand demand = demand_of(request.lane);
-  const bool burst_begins = device.ledger().next(request.lane) != demand.marker;
+  const bool burst_begins = stock.device.ledger().next(request.lane) != demand.marker;
   return burst_begins ? demand.began : demand.previous_began;
 }
 
 // A stream gets so much of its own that it need not wait: what it ever held, and some bursts more.
 bool CachingAllocator::State::should_grow(const Request& request) {
   const Demand demand = demand_of(request.lane);
-  if (demand.largest_burst == 0) return policy.spare_bursts > 0;
-  Lane* const lane = shelves.find(request.lane);
+  if (demand.largest_burst == 0) return stock.policy.spare_bursts > 0;
+  Lane* const lane = stock.shelves.find(request.lane);
   const std::size_t cached = lane == nullptr ? 0 : lane->shelf(request.small).bytes();
   const std::size_t kept = demand.live.current + request.bytes + cached;
-  const double spare = policy.spare_bursts * static_cast<double>(demand.largest_burst);
+  const double spare = stock.policy.spare_bursts * static_cast<double>(demand.largest_burst);
   return static_cast<double>(kept) <= static_cast<double>(demand.live.peak) + spare;
 }
 
@@ -35,7 +35,7 @@ std::optional<std::uint64_t> CachingAllocator::State::earliest_wait(const Block&
                                                                     StreamId user) const {
   std::uint64_t latest = 0;
   for (const Point point : block.points) {
-    const auto when = device.earliest_wait(user, point);
+    const auto when = stock.device.earliest_wait(user, point);
     if (!when) return {};
     latest = std::max(latest, *when);
   }
@@ -59,7 +59,7 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
     }
     return false;  // and so on: the next may have been used earlier
   };
-  for (Lane* const lane : shelves.waiting(kMostCandidates)) {
+  for (Lane* const lane : stock.shelves.waiting(kMostCandidates)) {
     const std::size_t limit =
         kept_for_other(lane->stream, request) ? carve_limit(request) : kAnySize;
     const Shelf& shelf = lane->shelf(request.small);
@@ -71,7 +71,7 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
   if (best == nullptr) return nullptr;
   claim(best);
   if (!wait_for_block(request, best, lock)) return nullptr;
-  ++meter.counts().served_waited;
+  ++stock.meter.counts().served_waited;
   return best;
 }
 
@@ -79,14 +79,14 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
 bool CachingAllocator::State::wait_for_block(const Request& request, Block* block, Lock& lock) {
   PointSet points;
   points.assign(block->points);
-  const Ledger& ledger = device.ledger();
+  const Ledger& ledger = stock.device.ledger();
   std::uint64_t waits = 0;
   bool waited = true;
   lock.unlock();
   try {
     for (const Point point : points) {
       if (ledger.ordered(point, request.user.id())) continue;
-      waited = waited && device.wait_for(request.user, point);
+      waited = waited && stock.device.wait_for(request.user, point);
       ++waits;
     }
   } catch (...) {
@@ -95,7 +95,7 @@ bool CachingAllocator::State::wait_for_block(const Request& request, Block* bloc
     throw;
   }
   lock.lock();
-  meter.counts().waits_inserted += waits;
+  stock.meter.counts().waits_inserted += waits;
   if (!waited) put_free(block);
   return waited;
 }
