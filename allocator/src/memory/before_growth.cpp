@@ -32,12 +32,12 @@ Block* CachingAllocator::State::instead_of_growing(const Request& request, Lock&
 // The best fit of complete blocks, however much larger than the request, of streams that have
 // nothing live: such a stream waits for another phase of the program, as where streams take turns.
 Block* CachingAllocator::State::take_from_idle(const Request& request) {
-  settle();
+  free_blocks.settle();
   Block* const block =
       first_usable(stock.shelves.complete(request.small), request.bytes, kAnySize,
                    [&](const Block& found) { return demand_of(found.lane).live.current == 0; });
   if (block == nullptr) return nullptr;
-  claim(block);
+  free_blocks.claim(block);
   ++stock.meter.counts().served_ordered;
   return block;
 }
@@ -78,7 +78,7 @@ void CachingAllocator::State::continue_burst(Point marker) {
 bool CachingAllocator::State::give_back_too_small(const Request& request, std::size_t most,
                                                   Lock& lock) {
   if (!stock.saves_segments || stock.shelves.free_segments().first(false) == nullptr) return false;
-  settle();
+  free_blocks.settle();
   bool tried = false;
   std::size_t given = 0;
   while (given < most) {

@@ -133,7 +133,7 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
   bool left_out = false;
   if (block == nullptr) {
     empty_quick_for(request);
-    merge_former_lanes();
+    free_blocks.merge_former_lanes();
     block = search(request, lock, left_out);
   }
   if (block == nullptr && !stock.lanes_mix) {
@@ -150,9 +150,9 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
 // neighbour that the whole could have been merged with.
 void CachingAllocator::State::hand_out(const Request& request, Block* block, bool was_own) {
   const StreamId owner = request.owner.id(), user = request.user.id();
-  if (worth_splitting(*block, request.bytes)) {
+  if (free_blocks.worth_splitting(*block, request.bytes)) {
     Block* const rest = stock.heap.split(block, request.bytes);
-    was_own ? shelve(rest) : put_free(rest);
+    was_own ? free_blocks.shelve(rest) : free_blocks.put(rest);
   }
   block->lane = request.lane;
   stock.heap.live().insert(block);

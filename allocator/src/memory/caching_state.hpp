@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "memory/backoff.hpp"
+#include "memory/caching/free_blocks.hpp"
 #include "memory/caching/reports.hpp"
 #include "memory/caching/request.hpp"
 #include "memory/caching/stock.hpp"
@@ -103,12 +104,6 @@ struct CachingAllocator::State : GraphMemory {
   void mark(const Few<StreamRef>& streams, Lock& lock);
   void mark(StreamRef stream);
   void take_back(Block* block, PointSet points);
-  void put_free(Block* block);
-  void put_free(Block* block, const Point* missing);
-  void shelve(Block* block, const Point* missing = nullptr);
-  void list_all();
-  void note_free(const Block& block, std::size_t bytes);
-  void merge_former_lanes();
 
   // batch.cpp: many at once
   [[nodiscard]] std::vector<Request> requests(std::span<const std::size_t> sizes,
@@ -207,20 +202,14 @@ struct CachingAllocator::State : GraphMemory {
   Block* take_ready_own(const Request& request);
   [[nodiscard]] Block* least_complete(const Request& request);
   [[nodiscard]] Block* least_ordered(const Request& request);
-  [[nodiscard]] bool mergeable(const Block* neighbour, StreamId lane) const;
-  [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const;
-  [[nodiscard]] bool worth_splitting(const Block& like, std::size_t block_bytes,
-                                     std::size_t bytes) const;
   [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
-  void claim(Block* block);
   void poll(Lock& lock);
   /** Asks about at most `kMostPolled` streams. With more in flight: those that free blocks wait
    * for. Returns whether it asked about all. */
   bool poll_what_waits(Lock& lock);
   template <typename Poll>
   void poll(Lock& lock, const Poll& ask);
-  void settle();
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
 
   // merging.cpp: free neighbours that together serve
@@ -228,7 +217,6 @@ struct CachingAllocator::State : GraphMemory {
   Block* least_run(const Request& request, std::size_t most, const Usable& usable);
   Block* take_merged(const Request& request, std::size_t most);
   Block* take_merged_waiting(const Request& request, std::uint64_t newest, Lock& lock);
-  void merge_until(Block* first, std::size_t bytes);
 
   // waiting.cpp: blocks that the stream can be made to wait for
   Block* take_waiting(const Request& request, std::uint64_t newest, Lock& lock);
@@ -338,6 +326,7 @@ struct CachingAllocator::State : GraphMemory {
 
   Stock stock;
   Reports reports{stock.device, stock.meter};
+  FreeBlocks free_blocks{stock};
   MemoryLimits limits;
   GraphPools graphs;
 
@@ -357,9 +346,7 @@ struct CachingAllocator::State : GraphMemory {
   std::size_t stale_bytes = 0;
   Mutex ending;  // held while a stale block is unmapped; taken before the allocator's lock
   Growths growing;
-  std::uint64_t clock = 0;  // ages of segments
   std::uint64_t swept = 0;  // the ledger's epoch at the last sweep
-  std::uint64_t settled = 0;
 };
 
 }  // namespace millrace

@@ -50,7 +50,7 @@ bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   const Point point{stream.id(), next};
   block->points = PointSet{point};
   reports.freed(was, *block, {&point, 1});
-  put_free(block, nullptr);
+  free_blocks.put(block, nullptr);
   return true;
 }
 
@@ -165,69 +165,7 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
     pending.insert(block);
     stock.turns.current().draining(block->bytes);
   } else {
-    put_free(block);
-  }
-}
-
-// Puts a claimed block into its lane, with the free neighbours that it can be merged with.
-void CachingAllocator::State::put_free(Block* block) {
-  put_free(block, stock.lanes_mix ? stock.shelves.missing(*block, block->lane) : nullptr);
-}
-
-// `missing`: what its lane would have to wait for.
-void CachingAllocator::State::put_free(Block* block, const Point* missing) {
-  if (missing == nullptr) {
-    if (Block* const left = block->previous; mergeable(left, block->lane)) {
-      claim(left);
-      left->points.join(block->points);
-      stock.heap.absorb(left, block);
-      block = left;
-    }
-    if (Block* const right = block->next; mergeable(right, block->lane)) {
-      claim(right);
-      block->points.join(right->points);
-      stock.heap.absorb(block, right);
-    }
-  }
-  if (block->bytes == block->segment->bytes) block->segment->age = ++clock;
-  shelve(block, missing);
-}
-
-void CachingAllocator::State::shelve(Block* block, const Point* missing) {
-  stock.shelves.put(block, missing);
-  if (!stock.lanes_mix) return note_free(*block, block->bytes);  // is merged
-  if (block->waits == BlockWaits::for_all) stock.turns.current().draining(block->bytes);
-  if (block->waits != BlockWaits::unlisted) return note_free(*block, stock.runs.freed(block));
-  note_free(*block, block->bytes);
-  stock.shelves.list_surplus(block,
-                             [&](Block* listed) { note_free(*listed, stock.runs.freed(listed)); });
-}
-
-// Before anybody looks at more than one lane.
-void CachingAllocator::State::list_all() {
-  stock.shelves.list_all([&](Block* listed) { note_free(*listed, stock.runs.freed(listed)); });
-}
-
-// The block is free, with neighbors that are `bytes` together.
-void CachingAllocator::State::note_free(const Block& block, std::size_t bytes) {
-  Segment& segment = *block.segment;
-  if (segment.growable() && bytes >= stock.source.page_bytes()) segment.may_have_free_page = true;
-}
-
-// Blocks that were kept for a destroyed stream, with all its work complete, go to the lane of no
-// stream: what they still wait for is work of other streams.
-void CachingAllocator::State::merge_former_lanes() {
-  while (Lane* const lane = stock.shelves.former()) {
-    for (const bool small : {false, true}) {
-      for (auto* const index : {&lane->shelf(small).ready, &lane->shelf(small).draining}) {
-        while (Block* const block = index->last()) {
-          claim(block);
-          block->lane = StreamId{};
-          put_free(block);
-        }
-      }
-    }
-    stock.shelves.forget(lane->stream);
+    free_blocks.put(block);
   }
 }
 

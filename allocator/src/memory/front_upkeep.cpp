@@ -142,7 +142,7 @@ void CachingAllocator::State::give_up(Block* first) {
     Block* const next = block->next_quick;
     stock.heap.live().erase(block);
     block->state = BlockState::claimed;
-    put_free(block);
+    free_blocks.put(block);
     block = next;
   }
 }

@@ -17,7 +17,7 @@ bool CachingAllocator::State::complete_on_host(Block* block, Lock& lock) {
     points.assign(block->points);
     return points.empty() || await(points, lock);
   } catch (...) {
-    put_free(block);
+    free_blocks.put(block);
     throw;
   }
 }
@@ -34,7 +34,7 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
   } catch (...) {
     stock.heap.insert(std::move(segment));
     reports.acquired(base, bytes);
-    put_free(whole);
+    free_blocks.put(whole);
     throw;
   }
   stock.heap.forget(std::move(segment));
@@ -47,7 +47,7 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
                                                          Lock& lock) {
   let_go();
   empty_quick();
-  list_all();  // so that the ranges know of their free pages
+  free_blocks.list_all();  // so that the ranges know of their free pages
   std::size_t released = release_free_segments(keep_bytes, false, lock);
   std::vector<Segment*> ranges = stock.heap.ranges();
   const auto kept = std::ranges::stable_partition(ranges, [](auto* range) { return !range->kept; });
@@ -101,9 +101,9 @@ bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
   if (it->second->growable()) return release_range_if_free(*it->second, lock);
   if (!it->second->wholly_free()) return false;
   Block* whole = it->second->first;
-  merge_until(whole, it->second->bytes);
+  free_blocks.merge_until(whole, it->second->bytes);
   if (!complete_on_host(whole, lock)) {
-    put_free(whole);
+    free_blocks.put(whole);
     return false;
   }
   release(whole, lock);
@@ -171,7 +171,7 @@ bool CachingAllocator::release_segment(void* base) {
   Lock lock = state_->enter();
   state_->empty_quick();
   state_->sweep();  // what is known to be complete is free
-  state_->list_all();
+  state_->free_blocks.list_all();
   return state_->release_if_free(static_cast<std::byte*>(base), lock);
 }
 
@@ -201,9 +201,9 @@ void CachingAllocator::State::collect_old_segments(const Request& request, Lock&
     const Segment* oldest = oldest_free_segment();
     if (oldest == nullptr) return;
     Block* whole = oldest->first;
-    claim(whole);
+    free_blocks.claim(whole);
     if (!complete_on_host(whole, lock)) {
-      put_free(whole);
+      free_blocks.put(whole);
       return;
     }
     release(whole, lock);

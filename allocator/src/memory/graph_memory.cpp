@@ -22,7 +22,7 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
     fail(request, lock);
   }
   empty_quick();
-  merge_former_lanes();
+  free_blocks.merge_former_lanes();
   sweep();
   Block* block = take_complete(request);
   if (block == nullptr && effort != Effort::quiet) {
@@ -34,7 +34,7 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
   if (block == nullptr) return nullptr;
   if (stock.lanes_mix &&
       block->bytes - request.bytes >= stock.policy.granule) {  // it is held for long: no slack
-    put_free(stock.heap.split(block, request.bytes));
+    free_blocks.put(stock.heap.split(block, request.bytes));
   }
   hand_out(request, block, false);
   company_of(*block);  // so that no front keeps it

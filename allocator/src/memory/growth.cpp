@@ -206,7 +206,7 @@ Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) 
 PointSet CachingAllocator::State::points_of_runs(const Request& request) {
   PointSet result;
   std::size_t looks = 0;
-  list_all();
+  free_blocks.list_all();
   stock.runs.visit(request.small, request.bytes, [&](const Run& run) {
     const Block* block = run.first;
     for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
@@ -257,7 +257,7 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
     let_go();
     stock.turns.add_all();
     empty_quick();
-    list_all();
+    free_blocks.list_all();
     seen = picture(request);
   }
   lock.unlock();

@@ -13,7 +13,7 @@ bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
   if (block->live.company != nullptr) return false;
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;
-  if (block->spare != 0 || mergeable(block->previous, id)) return false;
+  if (block->spare != 0 || FreeBlocks::mergeable(block->previous, id)) return false;
   const Marker next = stock.device.ledger().next_if_open(id);
   if (next == 0) return false;
   held.make_room(id);  // there usually is: a request made it
@@ -53,12 +53,12 @@ Block* CachingAllocator::State::take_held(const Request& request) {
 }
 
 bool CachingAllocator::State::is_best_fit(const Block& block) const {
-  if (mergeable(block.previous, block.lane)) return false;
-  const Block* const right = mergeable(block.next, block.lane) ? block.next : nullptr;
+  if (FreeBlocks::mergeable(block.previous, block.lane)) return false;
+  const Block* const right = FreeBlocks::mergeable(block.next, block.lane) ? block.next : nullptr;
   const std::size_t merged = block.bytes + (right != nullptr ? right->bytes : 0);
   if (right != nullptr) {
     const bool oversize = merged >= stock.policy.max_split;
-    if (oversize || !worth_splitting(block, merged, block.bytes)) return false;
+    if (oversize || !free_blocks.worth_splitting(block, merged, block.bytes)) return false;
   }
   const Lane* const lane = stock.shelves.find(block.lane);
   if (lane == nullptr) return true;
@@ -73,7 +73,7 @@ bool CachingAllocator::State::is_best_fit(const Block& block) const {
 void CachingAllocator::State::put_back(Block* block) {
   stock.heap.live().erase(block);
   block->state = BlockState::claimed;
-  put_free(block, nullptr);
+  free_blocks.put(block, nullptr);
 }
 
 void CachingAllocator::State::let_go() {

@@ -192,7 +192,7 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
         state.count_out(*block, request);
         state.reports.allocated(*block, stream.id());
       } else {
-        state.shelve(block);
+        state.free_blocks.shelve(block);
       }
     }
   }

@@ -57,21 +57,10 @@ Block* CachingAllocator::State::take_merged(const Request& request, std::size_t 
     return stock.shelves.ready(block, request.user.id());
   });
   if (best == nullptr) return nullptr;
-  merge_until(best, request.bytes);
+  free_blocks.merge_until(best, request.bytes);
   best->lane = request.lane;
   ++stock.meter.counts().served_ordered;
   return best;
-}
-
-// Claims `first` and the free blocks after it, as one block of at least `bytes`.
-void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
-  claim(first);
-  while (first->bytes < bytes) {
-    Block* next = first->next;
-    claim(next);
-    first->points.join(next->points);
-    stock.heap.absorb(first, next);
-  }
 }
 
 // Free neighbours, with all that they wait for. Under pressure, which is when `newest` is the tail,
@@ -85,7 +74,7 @@ Block* CachingAllocator::State::take_merged_waiting(const Request& request, std:
   };
   Block* best = least_run(request, kAnySize, reachable);
   if (best == nullptr) return nullptr;
-  merge_until(best, request.bytes);
+  free_blocks.merge_until(best, request.bytes);
   if (!wait_for_block(request, best, lock)) return nullptr;
   ++stock.meter.counts().served_waited;
   return best;

@@ -162,7 +162,7 @@ std::vector<Block*> CachingAllocator::State::gather_pages(const Request& request
   if (!stock.policy.before_growing || !stock.source.can_move() || bytes < page) return gathered;
   bytes -= std::min(bytes, move_patience.growth(stock.meter.bytes().reserved.current));
   if (bytes < page) return gathered;
-  settle();
+  free_blocks.settle();
   Movable movable{*this, request};
   while (bytes >= page) {
     const Movable::Blocks found = movable.find();
@@ -185,11 +185,11 @@ Block* CachingAllocator::State::claim_pages(Movable& movable, Block* first, Bloc
   const bool one = first == last;
   const StreamId lane = first->lane;
   if (one) most = std::min(most, movable.spare(*first));
-  claim(first);
+  free_blocks.claim(first);
   for (bool whole = one; !whole;) {
     Block* const next = first->next;
     whole = next == last;
-    claim(next);
+    free_blocks.claim(next);
     first->points.join(next->points);
     stock.heap.absorb(first, next);
   }
@@ -217,7 +217,7 @@ Block* CachingAllocator::State::move_pages(std::span<Block* const> pages, Block*
     } catch (const std::bad_alloc&) {
     }
   }
-  for (Block* const block : pages.subspan(moved)) put_free(block);
+  for (Block* const block : pages.subspan(moved)) free_blocks.put(block);
   if (bytes == 0) return to;
   Block* const rest = bytes < to->bytes ? stock.heap.split(to, bytes) : nullptr;
   if (rest != nullptr) rest->state = BlockState::filling;

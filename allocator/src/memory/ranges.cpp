@@ -152,14 +152,14 @@ bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
 Block* CachingAllocator::State::map(const Request& request, const Gap& gap, Lock& lock) {
   Block* const fresh = stock.heap.fill(*gap.range, gap.hole, gap.bytes);
   Block* const first = gap.first == nullptr ? fresh : gap.first;
-  for (Block* block = first; block != fresh; block = block->next) claim(block);
+  for (Block* block = first; block != fresh; block = block->next) free_blocks.claim(block);
   Block* rest = fresh;  // null: nothing is missing
   const auto undo = [&] {
-    for (Block* block = first; block != fresh;) put_free(std::exchange(block, block->next));
+    for (Block* block = first; block != fresh;) free_blocks.put(std::exchange(block, block->next));
     stock.heap.vacate(rest);
     if (rest == fresh) return;
     fresh->lane = request.lane;  // which need not wait for the pages
-    put_free(fresh);
+    free_blocks.put(fresh);
   };
   bool mapped = false;
   try {
@@ -229,10 +229,10 @@ bool CachingAllocator::State::has_page(const Segment& range, const std::byte* be
 // Gives back up to `most` bytes of the free blocks from `block` on. `before`: where to go on.
 std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, Lock& lock,
                                                Block*& before) {
-  claim(block);
+  free_blocks.claim(block);
   while (block->next != nullptr && block->next->state == BlockState::free) {
     Block* const next = block->next;
-    claim(next);
+    free_blocks.claim(next);
     block->points.join(next->points);
     stock.heap.absorb(block, next);
   }
@@ -240,12 +240,12 @@ std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, L
   try {
     complete = complete && unmap_all_stale(lock);  // what is mapped elsewhere does not go back
   } catch (...) {
-    put_free(block);
+    free_blocks.put(block);
     throw;
   }
   before = block->previous;
   if (!complete) {
-    put_free(block);
+    free_blocks.put(block);
     return 0;
   }
   Block* const pages = keep_pages(block, most);
@@ -266,15 +266,15 @@ Block* CachingAllocator::State::keep_pages(Block* block, std::size_t most) {
   std::size_t begin = round_up(offset, page);
   if (end > begin && end - begin > most) begin = end - round_down(most, page);
   if (end <= begin) {
-    put_free(block);
+    free_blocks.put(block);
     return nullptr;
   }
   Block* pages = block;
   if (begin > offset) {
     pages = stock.heap.split(block, begin - offset);
-    put_free(block);
+    free_blocks.put(block);
   }
-  if (pages->bytes > end - begin) put_free(stock.heap.split(pages, end - begin));
+  if (pages->bytes > end - begin) free_blocks.put(stock.heap.split(pages, end - begin));
   return pages;
 }
 
@@ -283,7 +283,7 @@ void CachingAllocator::State::unmap(Block* pages, Lock& lock) {
     const Unlocked unlocked{lock};
     stock.source.unmap(pages->address, pages->bytes);
   } catch (...) {
-    put_free(pages);
+    free_blocks.put(pages);
     throw;
   }
   stock.turns.current().released(pages->bytes);

@@ -32,7 +32,7 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   request.small = request.bytes <= state.stock.policy.small_limit;
   state.empty_quick();
   state.sweep();
-  state.list_all();
+  state.free_blocks.list_all();
   Block* block = state.grow_reserve(request, lock);
   if (block == nullptr) {
     state.release_free_memory(0, request.bytes, lock);
@@ -43,7 +43,7 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   block->segment->kept = true;
   block->lane = request.lane;
   const std::size_t got = block->bytes;
-  state.put_free(block);
+  state.free_blocks.put(block);
   return got;
 }
 

@@ -15,36 +15,6 @@ constexpr std::size_t kOversizeSlack = std::size_t{20} << 20;
 
 }  // namespace
 
-bool CachingAllocator::State::worth_splitting(const Block& block, std::size_t bytes) const {
-  return worth_splitting(block, block.bytes, bytes);
-}
-
-// The same for a block of `block_bytes` in the place of `like`.
-bool CachingAllocator::State::worth_splitting(const Block& like, std::size_t block_bytes,
-                                              std::size_t bytes) const {
-  const std::size_t rest = block_bytes - bytes;
-  if (like.segment->small) return rest >= stock.policy.small_remainder;
-  const StreamId lane = like.lane;
-  const bool used = lane.valid();
-  if (used && static_cast<double>(rest) < stock.policy.slack * static_cast<double>(bytes))
-    return false;
-  return bytes < stock.policy.max_split && rest >= stock.policy.large_remainder;
-}
-
-// Whether a claimed block of `lane`, which that may have, becomes one with its neighbour.
-bool CachingAllocator::State::mergeable(const Block* neighbour, StreamId lane) const {
-  return neighbour != nullptr && neighbour->state == BlockState::free &&
-         neighbour->waits != BlockWaits::for_all && neighbour->lane == lane;
-}
-
-void CachingAllocator::State::claim(Block* block) {
-  if (stock.lanes_mix && block->waits == BlockWaits::for_all)
-    stock.turns.current().drained(block->bytes);
-  const bool is_in_run = stock.lanes_mix && block->waits != BlockWaits::unlisted;
-  stock.shelves.claim(block);
-  if (is_in_run) stock.runs.claimed(block);
-}
-
 void CachingAllocator::State::poll(Lock& lock) {
   poll(lock, [&] { stock.device.poll(); });
 }
@@ -79,13 +49,6 @@ void CachingAllocator::State::poll(Lock& lock, const Poll& ask) {
   sweep();
 }
 
-// What polls have shown: blocks of other lanes are complete.
-void CachingAllocator::State::settle() {
-  list_all();
-  const std::uint64_t now = stock.device.ledger().epoch();
-  if (std::exchange(settled, now) != now) stock.shelves.settle();
-}
-
 void CachingAllocator::State::sweep() {
   const std::uint64_t now = stock.device.ledger().epoch();
   if (std::exchange(swept, now) == now && !pending.any_done()) return;
@@ -94,12 +57,12 @@ void CachingAllocator::State::sweep() {
     stock.turns.current().drained(block->bytes);
     stock.runs.claimed(block);
   }
-  for (Block* const block : drained) put_free(block);
+  for (Block* const block : drained) free_blocks.put(block);
   if (pending.empty()) return;
   for (Block* const block : pending.completed()) {
     stock.turns.current().drained(block->bytes);
     block->state = BlockState::claimed;
-    put_free(block);
+    free_blocks.put(block);
   }
 }
 
@@ -152,7 +115,7 @@ Block* CachingAllocator::State::take_own(const Request& request) {
     if (!oversize && block->bytes >= stock.policy.max_split) return nullptr;
     if (oversize && block->bytes >= request.bytes + kOversizeSlack) return nullptr;
   }
-  claim(block);
+  free_blocks.claim(block);
   ++stock.meter.counts().served_own;
   return block;
 }
@@ -166,14 +129,14 @@ Block* CachingAllocator::State::take_ready_own(const Request& request) {
   if (lane == nullptr) return nullptr;
   Block* const block = lane->shelf(request.small).ready.first(request.bytes);
   if (block == nullptr) return nullptr;
-  claim(block);
+  free_blocks.claim(block);
   ++stock.meter.counts().served_own;
   return block;
 }
 
 Block* CachingAllocator::State::take_ready(const Request& request) {
   if (Block* const block = take_ready_own(request)) return block;
-  settle();
+  free_blocks.settle();
   Block* best = least_complete(request);
   if (stock.follows_order) {
     Block* const ordered = least_ordered(request);
@@ -182,7 +145,7 @@ Block* CachingAllocator::State::take_ready(const Request& request) {
   if (best == nullptr)
     best = stock.shelves.nobodys().shelf(request.small).ready.first(request.bytes);
   if (best == nullptr) return nullptr;
-  claim(best);
+  free_blocks.claim(best);
   ++stock.meter.counts().served_ordered;
   return best;
 }

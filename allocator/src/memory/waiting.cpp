@@ -69,7 +69,7 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
     }
   }
   if (best == nullptr) return nullptr;
-  claim(best);
+  free_blocks.claim(best);
   if (!wait_for_block(request, best, lock)) return nullptr;
   ++stock.meter.counts().served_waited;
   return best;
@@ -91,12 +91,12 @@ bool CachingAllocator::State::wait_for_block(const Request& request, Block* bloc
     }
   } catch (...) {
     lock.lock();
-    put_free(block);
+    free_blocks.put(block);
     throw;
   }
   lock.lock();
   stock.meter.counts().waits_inserted += waits;
-  if (!waited) put_free(block);
+  if (!waited) free_blocks.put(block);
   return waited;
 }
 
