@@ -67,8 +67,8 @@ void CachingAllocator::State::serve(const std::vector<Request>& requests,
   if (!stock.meter.known(next->tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
-  if (!pending.empty()) poll(lock);
-  sweep();
+  if (!completions.pending().empty()) completions.poll(lock);
+  completions.sweep();
   for (; next != requests.end(); ++next) {
     Block* block = stock.has_fronts ? take_quick_alone(*next) : nullptr;
     if (block == nullptr) {

@@ -22,7 +22,7 @@ Block* CachingAllocator::State::instead_of_growing(const Request& request, Lock&
   if (!stock.policy.before_growing) return nullptr;
   const bool marked = mark_what_waits(lock);
   if (marked || left_out) {
-    poll(lock);
+    completions.poll(lock);
     if (Block* block = take_ready(request)) return block;
     if (Block* block = take_merged(request, carve_limit(request))) return block;
   }

@@ -114,8 +114,8 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
     if (Block* const block = take_quick_alone(request)) return block->address;
   }
   if (plain && request.front != nullptr) look_further(*request.front, request);
-  if (!pending.empty()) poll(lock);
-  sweep();
+  if (!completions.pending().empty()) completions.poll(lock);
+  completions.sweep();
   bool is_own = false;
   Block* const block = find(request, lock, is_own);
   hand_out(request, block, is_own);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "memory/backoff.hpp"
+#include "memory/caching/completions.hpp"
 #include "memory/caching/free_blocks.hpp"
 #include "memory/caching/reports.hpp"
 #include "memory/caching/request.hpp"
@@ -18,7 +19,6 @@
 #include "memory/growths.hpp"
 #include "memory/held_blocks.hpp"
 #include "memory/move_patience.hpp"
-#include "memory/pending_frees.hpp"
 #include "millrace/device/mutex.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 
@@ -75,9 +75,6 @@ namespace millrace {
 struct CachingAllocator::State : GraphMemory {
   /** As Policy::moved_before_growth, for segments: giving one back may make the device wait. */
   static constexpr double kGivenBackBeforeGrowth = 1.0 / 256;
-  // Streams that a request asks the device about. Before it grows it asks about all.
-  static constexpr std::size_t kMostPolled = 64;
-
   /** @brief Whether a front kept a freed block; `ask`: again, under the lock. */
   enum class Kept : std::uint8_t { no, yes, ask };
 
@@ -204,13 +201,6 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] Block* least_ordered(const Request& request);
   [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
-  void poll(Lock& lock);
-  /** Asks about at most `kMostPolled` streams. With more in flight: those that free blocks wait
-   * for. Returns whether it asked about all. */
-  bool poll_what_waits(Lock& lock);
-  template <typename Poll>
-  void poll(Lock& lock, const Poll& ask);
-  void sweep();  // what polls have shown: pending blocks become free, draining ones drained
 
   // merging.cpp: free neighbours that together serve
   template <typename Usable>
@@ -282,7 +272,6 @@ struct CachingAllocator::State : GraphMemory {
   Block* reclaim(const Request& request, Lock& lock);
   Block* take_cached(const Request& request, Lock& lock);
   [[nodiscard]] PointSet points_of_runs(const Request& request);
-  bool await(const PointSet& points, Lock& lock);
   Block* ask_callbacks(const Request& request, Lock& lock);
   Block* search(const Request& request, Lock& lock, bool& left_out);
   /** The same, and once more if streams were left out. */
@@ -299,7 +288,6 @@ struct CachingAllocator::State : GraphMemory {
   bool release_range_if_free(Segment& range, Lock& lock);
   [[nodiscard]] const Segment* oldest_free_segment() const;
   void collect_old_segments(const Request& request, Lock& lock);
-  bool complete_on_host(Block* block, Lock& lock);
   void release(Block* whole, Lock& lock);
   [[nodiscard]] PointSet points_of(const Segment& segment) const;
   [[nodiscard]] bool used_by_graphs(const Segment& segment) const;
@@ -327,13 +315,12 @@ struct CachingAllocator::State : GraphMemory {
   Stock stock;
   Reports reports{stock.device, stock.meter};
   FreeBlocks free_blocks{stock};
+  Completions completions{stock, free_blocks};
   MemoryLimits limits;
   GraphPools graphs;
 
   // Under the lock.
   HeldBlocks held;  // freed, and not yet merged; of Sharing::own_stream only
-  PendingFrees pending{
-      stock.device.ledger()};  // FreeWhen::polled: freed, their uses not seen complete
   struct Callback {
     int turn;
     MemoryCallback ask;
@@ -346,7 +333,6 @@ struct CachingAllocator::State : GraphMemory {
   std::size_t stale_bytes = 0;
   Mutex ending;  // held while a stale block is unmapped; taken before the allocator's lock
   Growths growing;
-  std::uint64_t swept = 0;  // the ledger's epoch at the last sweep
 };
 
 }  // namespace millrace

@@ -161,9 +161,7 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
   const bool used_elsewhere = std::ranges::any_of(
       block->points, [&](const Point point) { return point.stream != block->lane; });
   if (stock.polls_frees && used_elsewhere) {
-    block->state = BlockState::pending;
-    pending.insert(block);
-    stock.turns.current().draining(block->bytes);
+    completions.hold_back(block);
   } else {
     free_blocks.put(block);
   }

@@ -10,18 +10,6 @@
 
 namespace millrace {
 
-// The host waits until nothing uses the claimed block any more.
-bool CachingAllocator::State::complete_on_host(Block* block, Lock& lock) {
-  try {
-    PointSet points;
-    points.assign(block->points);
-    return points.empty() || await(points, lock);
-  } catch (...) {
-    free_blocks.put(block);
-    throw;
-  }
-}
-
 // Forgotten first: the driver may give the address to another thread at once.
 void CachingAllocator::State::release(Block* whole, Lock& lock) {
   std::unique_ptr<Segment> segment = stock.heap.extract(whole->segment);
@@ -73,7 +61,7 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
 // Releases those that the user reserved, if `kept`, otherwise the others.
 std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, bool kept,
                                                            Lock& lock) {
-  await(pending.points(), lock);
+  completions.await(completions.pending().points(), lock);
   let_go();
   std::size_t released = 0;
   std::vector<std::pair<std::size_t, std::byte*>> places;  // as they came, or by address
@@ -102,7 +90,7 @@ bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
   if (!it->second->wholly_free()) return false;
   Block* whole = it->second->first;
   free_blocks.merge_until(whole, it->second->bytes);
-  if (!complete_on_host(whole, lock)) {
+  if (!completions.complete_on_host(whole, lock)) {
     free_blocks.put(whole);
     return false;
   }
@@ -141,7 +129,7 @@ bool CachingAllocator::State::used_by_graphs(const Segment& segment) const {
 
 bool CachingAllocator::State::await_all(const Segment& segment, Lock& lock) {
   const PointSet points = points_of(segment);
-  return points.empty() || await(points, lock);
+  return points.empty() || completions.await(points, lock);
 }
 
 // As the allocator goes. While a stream is captured the device cannot be synchronized as a whole:
@@ -170,7 +158,7 @@ bool CachingAllocator::release_segment(void* base) {
   state_->graphs.tidy();
   Lock lock = state_->enter();
   state_->empty_quick();
-  state_->sweep();  // what is known to be complete is free
+  state_->completions.sweep();  // what is known to be complete is free
   state_->free_blocks.list_all();
   return state_->release_if_free(static_cast<std::byte*>(base), lock);
 }
@@ -202,7 +190,7 @@ void CachingAllocator::State::collect_old_segments(const Request& request, Lock&
     if (oldest == nullptr) return;
     Block* whole = oldest->first;
     free_blocks.claim(whole);
-    if (!complete_on_host(whole, lock)) {
+    if (!completions.complete_on_host(whole, lock)) {
       free_blocks.put(whole);
       return;
     }

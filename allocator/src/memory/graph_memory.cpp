@@ -23,10 +23,10 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
   }
   empty_quick();
   free_blocks.merge_former_lanes();
-  sweep();
+  completions.sweep();
   Block* block = take_complete(request);
   if (block == nullptr && effort != Effort::quiet) {
-    poll(lock);
+    completions.poll(lock);
     block = take_complete(request);
   }
   if (block == nullptr) block = grow(request, lock);

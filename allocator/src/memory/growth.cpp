@@ -178,7 +178,7 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
     if (released == 0) break;
   }
   if (stock.lanes_mix) {
-    await(points_of_runs(request), lock);  // what only the host can wait for
+    completions.await(points_of_runs(request), lock);  // what only the host can wait for
     if (Block* block = take_cached(request, lock)) return block;
   }
   fail(request, lock);
@@ -190,7 +190,7 @@ Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) 
   Request from = request;
   from.pressed = true;
   empty_quick();
-  sweep();
+  completions.sweep();
   for (const bool small : {request.small, !request.small}) {
     from.small = small;
     if (Block* block = take_ready(from)) return block;
@@ -227,26 +227,6 @@ PointSet CachingAllocator::State::points_of_runs(const Request& request) {
     }
   }
   return result;
-}
-
-// The host waits for `points`. False if there are none, or if a capture forbids it.
-bool CachingAllocator::State::await(const PointSet& points, Lock& lock) {
-  if (points.empty()) return false;
-  bool complete = true;
-  try {
-    const Unlocked unlocked{lock};
-    for (const Point point : points) complete = stock.device.synchronize(point) && complete;
-    if (!complete) {  // streams that nobody attached: only the whole device can tell
-      stock.device.synchronize();
-      complete = std::ranges::all_of(
-          points, [&](const Point point) { return stock.device.ledger().completed(point); });
-    }
-  } catch (const DeviceError& error) {
-    if (error.code() != ErrorCode::capture) throw;
-    complete = false;
-  }
-  sweep();
-  return complete;
 }
 
 void CachingAllocator::State::fail(const Request& request, Lock& lock) {

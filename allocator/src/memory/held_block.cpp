@@ -38,7 +38,7 @@ Block* CachingAllocator::State::take_held(const Request& request) {
                     request.user.id() == request.owner.id() &&
                     request.bytes < stock.policy.max_split;
   // A poll may show free blocks that fit better.
-  if (!fits || !pending.empty() || !is_best_fit(*block)) {
+  if (!fits || !completions.pending().empty() || !is_best_fit(*block)) {
     let_go(request.lane);
     return nullptr;
   }

@@ -46,13 +46,13 @@ MemoryStatistics CachingAllocator::statistics() {
   const Lock lock = state_->enter();
   state_->stock.turns.add_all();
   state_->empty_quick();
-  state_->sweep();
+  state_->completions.sweep();
   MemoryStatistics result = state_->stock.meter.statistics(state_->stock.device);
   result.graph_pools = graph_pools;
   result.segments = static_cast<std::size_t>(
       std::ranges::count_if(state_->stock.heap.segments(),
                             [](const auto& held) { return held.second->first != nullptr; }));
-  result.free_blocks = state_->stock.shelves.blocks() + state_->pending.size();
+  result.free_blocks = state_->stock.shelves.blocks() + state_->completions.pending().size();
   for (ShareStatistics& share : result.streams) {
     const Lane* const lane = state_->stock.shelves.find(share.stream);
     if (lane == nullptr) continue;

@@ -296,7 +296,7 @@ bool CachingAllocator::State::unmap_all_stale(Lock& lock) {
     const Block* const first = stale.front();
     PointSet points;
     for (const Block* const block : stale) points.join(block->points);
-    if (!points.empty() && !await(points, lock)) return false;
+    if (!points.empty() && !completions.await(points, lock)) return false;
     if (!unmap_stale(std::size_t{0}, lock)) return false;
     if (!stale.empty() && stale.front() == first) return false;  // not complete all the same
   }

@@ -112,7 +112,7 @@ void CachingAllocator::State::picture_of_lanes(StreamId user, MemoryPicture& see
     }
     return budget.spend();
   });
-  pending.visit([&](const Block& block) {
+  completions.pending().visit([&](const Block& block) {
     kept[stock.device.name(block.lane)] += block.bytes;
     return budget.spend();
   });
@@ -154,7 +154,7 @@ void CachingAllocator::State::picture_of_queues(const Request& request, MemoryPi
     }
     return queue.visit(look);
   });
-  pending.visit(look);
+  completions.pending().visit(look);
   take(0, largest_run(user));
   std::map<std::pair<std::string, std::string>, std::size_t> stranded;
   for (const auto& [kind, share] : shares) {
@@ -174,7 +174,7 @@ MemoryPicture CachingAllocator::State::picture(const Request& request) const {
   const MemoryGauges& bytes = stock.meter.bytes();
   seen.reserved = bytes.reserved.current;
   seen.allocated = bytes.allocated.current;
-  seen.pending = pending.bytes();
+  seen.pending = completions.pending().bytes();
   const GraphPoolStatistics pools = graphs.statistics();
   seen.graph_pools = pools.reserved;
   seen.graph_pools_free = pools.reserved - std::min(pools.allocated, pools.reserved);

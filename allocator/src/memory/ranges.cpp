@@ -236,7 +236,7 @@ std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, L
     block->points.join(next->points);
     stock.heap.absorb(block, next);
   }
-  bool complete = complete_on_host(block, lock);
+  bool complete = completions.complete_on_host(block, lock);
   try {
     complete = complete && unmap_all_stale(lock);  // what is mapped elsewhere does not go back
   } catch (...) {

@@ -31,7 +31,7 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   request.bytes = state.stock.policy.round(bytes);
   request.small = request.bytes <= state.stock.policy.small_limit;
   state.empty_quick();
-  state.sweep();
+  state.completions.sweep();
   state.free_blocks.list_all();
   Block* block = state.grow_reserve(request, lock);
   if (block == nullptr) {

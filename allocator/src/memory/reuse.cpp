@@ -15,57 +15,6 @@ constexpr std::size_t kOversizeSlack = std::size_t{20} << 20;
 
 }  // namespace
 
-void CachingAllocator::State::poll(Lock& lock) {
-  poll(lock, [&] { stock.device.poll(); });
-}
-
-bool CachingAllocator::State::poll_what_waits(Lock& lock) {
-  if (!stock.policy.before_growing || stock.device.ledger().streams_in_flight() <= kMostPolled) {
-    poll(lock);
-    return true;
-  }
-  const std::vector<Shelves::Wait> waits = stock.shelves.some_waits(kMostPolled);
-  // By the points: a marker of another stream, such as the legacy stream's, may cover them.
-  poll(lock, [&] {
-    for (const Shelves::Wait& wait : waits) {
-      if (stock.device.poll(wait.newest)) continue;
-      stock.device.poll(wait.newest.stream);
-      stock.device.poll(wait.oldest);
-    }
-  });
-  return false;
-}
-
-template <typename Poll>
-void CachingAllocator::State::poll(Lock& lock, const Poll& ask) {
-  lock.unlock();
-  try {
-    ask();
-  } catch (...) {
-    lock.lock();
-    throw;
-  }
-  lock.lock();
-  sweep();
-}
-
-void CachingAllocator::State::sweep() {
-  const std::uint64_t now = stock.device.ledger().epoch();
-  if (std::exchange(swept, now) == now && !pending.any_done()) return;
-  const std::vector<Block*>& drained = stock.shelves.drained();
-  for (Block* const block : drained) {
-    stock.turns.current().drained(block->bytes);
-    stock.runs.claimed(block);
-  }
-  for (Block* const block : drained) free_blocks.put(block);
-  if (pending.empty()) return;
-  for (Block* const block : pending.completed()) {
-    stock.turns.current().drained(block->bytes);
-    block->state = BlockState::claimed;
-    free_blocks.put(block);
-  }
-}
-
 // The order in which a request looks for a free block before the allocator grows.
 Block* CachingAllocator::State::search(const Request& request, Lock& lock, bool& left_out) {
   if (!stock.lanes_mix) {
@@ -90,7 +39,7 @@ Block* CachingAllocator::State::search_all(const Request& request, Lock& lock) {
   bool left_out = false;
   Block* const block = search(request, lock, left_out);
   if (block != nullptr || !left_out) return block;
-  poll(lock);
+  completions.poll(lock);
   return search(request, lock, left_out);
 }
 
@@ -98,7 +47,7 @@ Block* CachingAllocator::State::search_all(const Request& request, Lock& lock) {
 Block* CachingAllocator::State::take_for_nothing(const Request& request, Lock& lock,
                                                  bool& left_out) {
   if (Block* block = take_ready(request)) return block;
-  if (!poll_what_waits(lock)) left_out = true;
+  if (!completions.poll_what_waits(lock)) left_out = true;
   if (Block* block = take_ready(request)) return block;
   return take_merged(request, carve_limit(request));
 }
