@@ -22,7 +22,7 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
   std::vector<Block*> blocks;
   blocks.reserve(sizes.size());
   try {
-    const std::size_t served = state.stock.has_fronts ? state.take_quick(sizes, like, blocks) : 0;
+    const std::size_t served = state.stock.has_fronts ? state.quick.take(sizes, like, blocks) : 0;
     if (served < sizes.size()) state.serve(state.requests(sizes.subspan(served), like), blocks);
   } catch (...) {
     state.undo(blocks);
@@ -70,9 +70,9 @@ void CachingAllocator::State::serve(const std::vector<Request>& requests,
   if (!completions.pending().empty()) completions.poll(lock);
   completions.sweep();
   for (; next != requests.end(); ++next) {
-    Block* block = stock.has_fronts ? take_quick_alone(*next) : nullptr;
+    Block* block = stock.has_fronts ? quick.take_alone(*next) : nullptr;
     if (block == nullptr) {
-      if (next->front != nullptr) look_further(*next->front, *next);
+      if (next->front != nullptr) upkeep.look_further(*next->front, *next);
       bool is_own = false;
       block = find(*next, lock, is_own);
       hand_out(*next, block, is_own);
@@ -97,11 +97,26 @@ void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const 
   }
   StreamRef given{StreamHandle{}};
   if (stream != nullptr) given = state.stock.device.resolve(*stream);
-  if (state.stock.has_fronts && state.keep_batch(addresses, stream == nullptr ? nullptr : &given))
-    return;
+  const StreamRef* const on = stream == nullptr ? nullptr : &given;
+  if (state.stock.has_fronts) {
+    if (auto left = state.quick.keep_batch(addresses, on)) return state.free_rest(*left, on);
+  }
   Lock lock = state.enter();
   std::vector<Block*> blocks = state.claim_live(addresses);
-  state.free_on(blocks, stream == nullptr ? nullptr : &given, lock);
+  state.free_on(blocks, on, lock);
+}
+
+// What a front did not keep of a batch, claimed.
+void CachingAllocator::State::free_rest(std::span<Block*> left, const StreamRef* stream) {
+  if (left.empty()) return;
+  Lock lock;
+  try {
+    lock = enter();
+  } catch (...) {
+    for (Block* const block : left) block->state = BlockState::live;
+    throw;
+  }
+  free_on(left, stream, lock);
 }
 
 // All, or none: one that is named twice is not live any more the second time.
@@ -130,7 +145,7 @@ void CachingAllocator::State::free_on(std::span<Block*> blocks, const StreamRef*
     if (stock.has_fronts) {
       {
         const Unlocked unlocked{lock};
-        keep_quick(blocks, stream);
+        quick.keep(blocks, stream);
       }
     }
     for (; freed < blocks.size(); ++freed) {
@@ -167,7 +182,7 @@ void CachingAllocator::State::free_claimed(Block* block, const StreamRef* stream
                                            PointSet& points) {
   if (points.empty()) {
     const StreamRef on = stream == nullptr ? block->live.owner : *stream;
-    if (keep_quick_alone(block, on) || free_plainly(block, on)) return;
+    if (quick.keep_alone(block, on) || free_plainly(block, on)) return;
     Few<StreamRef> unused;
     points = points_of_free(*block, on, stream != nullptr, unused);
   }

@@ -33,9 +33,9 @@ Block* CachingAllocator::State::instead_of_growing(const Request& request, Lock&
 // nothing live: such a stream waits for another phase of the program, as where streams take turns.
 Block* CachingAllocator::State::take_from_idle(const Request& request) {
   free_blocks.settle();
-  Block* const block =
-      first_usable(stock.shelves.complete(request.small), request.bytes, kAnySize,
-                   [&](const Block& found) { return demand_of(found.lane).live.current == 0; });
+  Block* const block = first_usable(
+      stock.shelves.complete(request.small), request.bytes, kAnySize,
+      [&](const Block& found) { return upkeep.demand_of(found.lane).live.current == 0; });
   if (block == nullptr) return nullptr;
   free_blocks.claim(block);
   ++stock.meter.counts().served_ordered;
@@ -59,17 +59,8 @@ bool CachingAllocator::State::mark_what_waits(Lock& lock) {
     }
   }
   lock.lock();
-  for (const Point marker : marked) continue_burst(marker);
+  for (const Point marker : marked) upkeep.continue_burst(marker);
   return !marked.empty();
-}
-
-// A marker of ours ends no burst: those are the program's.
-void CachingAllocator::State::continue_burst(Point marker) {
-  Front* const front = stock.fronts.find(marker.stream);
-  if (front == nullptr) return;
-  const auto hold = stock.turns.hold(*front);
-  Demand& demand = front->demand;
-  if (demand.marker == marker.marker) demand.marker = stock.device.ledger().next(marker.stream);
 }
 
 // Wholly free segments that are too small for the request, up to `most` bytes of them: what then

@@ -35,6 +35,23 @@ CachingAllocator::~CachingAllocator() {
   }
 }
 
+Lock CachingAllocator::State::enter() {
+  Lock lock = enter_to_serve();
+  let_go();
+  return lock;
+}
+
+// Threads that meet here go past the lock
+// from now on, where they can.
+Lock CachingAllocator::State::enter_to_serve() {
+  Lock lock{stock.mutex, std::try_to_lock};
+  if (!lock.owns_lock()) {
+    lock.lock();
+    stock.turns.crowd();
+  }
+  return lock;
+}
+
 Block* CachingAllocator::State::live_block(const char* call, const void* address) const {
   Block* const block = stock.heap.live().find(address);
   const bool live = block != nullptr && block->state == BlockState::live;
@@ -69,7 +86,7 @@ Company& CachingAllocator::State::company_of(Block& block) {
   Company* made = nullptr;
   for (;;) {
     {
-      const auto hold = hold_front(block);
+      const auto hold = upkeep.hold(block);
       Company*& company = block.live.company;
       if (company == nullptr && made == nullptr && hold.owns_lock()) {
         made = stock.fronts.find(block.lane)->take_company();
@@ -91,7 +108,7 @@ bool CachingAllocator::State::add_use(Block& block, StreamRef stream) {
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block.live.owner)) return false;
   Few<StreamRef>& uses = company_of(block).uses;
-  const auto hold = hold_front(block);
+  const auto hold = upkeep.hold(block);
   if (std::ranges::any_of(uses, same)) return false;
   uses.push_back(stream);
   return true;
@@ -111,9 +128,9 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
   if (stock.policy.collect_threshold > 0) let_go();  // before what a poll shows to be free
   const bool plain = stock.has_fronts && request.user.id() == request.owner.id();
   if (plain && ask_front) {
-    if (Block* const block = take_quick_alone(request)) return block->address;
+    if (Block* const block = quick.take_alone(request)) return block->address;
   }
-  if (plain && request.front != nullptr) look_further(*request.front, request);
+  if (plain && request.front != nullptr) upkeep.look_further(*request.front, request);
   if (!completions.pending().empty()) completions.poll(lock);
   completions.sweep();
   bool is_own = false;
@@ -126,13 +143,13 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
 Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& is_own) {
   Block* block = take_ready_own(request);
   if (block == nullptr && stock.has_fronts) {
-    empty_quick_near(request);
+    upkeep.empty_near(request);
     block = take_ready_own(request);
   }
   is_own = block != nullptr;
   bool left_out = false;
   if (block == nullptr) {
-    empty_quick_for(request);
+    upkeep.empty_for(request);
     free_blocks.merge_former_lanes();
     block = search(request, lock, left_out);
   }
@@ -166,14 +183,14 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
     company.uses.push_back(request.user);
     company.first_markers.user = {user, request.next_of_user};
   }
-  count_out(*block, request);
+  upkeep.count_out(*block, request);
   reports.allocated(*block, user);
 }
 
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->stock.resolve(stream);
-  if (state_->record_use_quick(address, stream)) return;
+  if (state_->quick_uses.record_use(address, stream)) return;
   if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
   const Lock lock = state_->enter();
   Block* const block = state_->live_block("record_use", address);
@@ -197,13 +214,13 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   if (owner.id() == new_owner.id()) return;
   Few<StreamRef>& uses = state_->company_of(*block).uses;
   {
-    const auto hold = state_->hold_front(*block);
+    const auto hold = state_->upkeep.hold(*block);
     uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
     uses.push_back(owner);
     block->live.owner = new_owner;
   }
-  state_->add_tally(owner.id());
-  state_->add_tally(new_owner.id());
+  state_->upkeep.add_tally(owner.id());
+  state_->upkeep.add_tally(new_owner.id());
   state_->stock.turns.current().moved(block->bytes, owner.id(), new_owner.id());
 }
 

@@ -11,6 +11,9 @@
 #include "memory/backoff.hpp"
 #include "memory/caching/completions.hpp"
 #include "memory/caching/free_blocks.hpp"
+#include "memory/caching/front_upkeep.hpp"
+#include "memory/caching/quick_path.hpp"
+#include "memory/caching/quick_uses.hpp"
 #include "memory/caching/reports.hpp"
 #include "memory/caching/request.hpp"
 #include "memory/caching/stock.hpp"
@@ -75,13 +78,14 @@ namespace millrace {
 struct CachingAllocator::State : GraphMemory {
   /** As Policy::moved_before_growth, for segments: giving one back may make the device wait. */
   static constexpr double kGivenBackBeforeGrowth = 1.0 / 256;
-  /** @brief Whether a front kept a freed block; `ask`: again, under the lock. */
-  enum class Kept : std::uint8_t { no, yes, ask };
-
   State(OrderedDevice& device, SegmentSource& source, Policy policy, MemoryLimits l)
-      : stock(device, source, std::move(policy)), limits(l), graphs(*this, device, stock.policy) {}
+      : stock(device, source, std::move(policy)), graphs(*this, device, stock.policy), limits(l) {}
 
   // caching_allocator.cpp: giving out
+  /** @brief Takes the lock before anything is looked at. */
+  [[nodiscard]] Lock enter();
+  /** @brief The same for what looks at one stream's held block first. */
+  [[nodiscard]] Lock enter_to_serve();
   void* serve(const Request& request, bool ask_front);
   [[nodiscard]] void* serve_elsewhere(std::size_t bytes, StreamRef owner, StreamRef first_user,
                                       Tag tag, Marker next, bool ask_front);
@@ -99,7 +103,7 @@ struct CachingAllocator::State : GraphMemory {
   PointSet points_of_free(const Block& block, StreamRef stream, bool given,
                           Few<StreamRef>& to_mark) const;
   void mark(const Few<StreamRef>& streams, Lock& lock);
-  void mark(StreamRef stream);
+  void free_marked(void* address);
   void take_back(Block* block, PointSet points);
 
   // batch.cpp: many at once
@@ -107,79 +111,12 @@ struct CachingAllocator::State : GraphMemory {
                                               const PlainRequest& like);
   void serve(const std::vector<Request>& requests, std::vector<Block*>& blocks);
   void undo(std::span<Block* const> blocks);
+  void free_rest(std::span<Block*> left, const StreamRef* stream);
   [[nodiscard]] std::vector<Block*> claim_live(std::span<void* const> addresses);
   void free_on(std::span<Block*> blocks, const StreamRef* stream, Lock& lock);
   [[nodiscard]] std::vector<PointSet> points_of_frees(std::span<Block* const> blocks,
                                                       const StreamRef* stream, Lock& lock);
   void free_claimed(Block* block, const StreamRef* stream, PointSet& points);
-
-  /** @brief While there is one, fronts serve nothing, and the meter holds all. Under the lock. */
-  class Paused {
-   public:
-    explicit Paused(State& state);
-    ~Paused() { state_.stock.shut.store(state_.reports.any(), std::memory_order_relaxed); }
-    Paused(const Paused&) = delete;
-    Paused& operator=(const Paused&) = delete;
-
-   private:
-    State& state_;
-  };
-
-  struct QuickAnswer {
-    Block* block = nullptr;
-    bool ask = false;  // again, under the lock: the front serves nothing now
-  };
-
-  // front.cpp: blocks that come back as they were given out
-  QuickAnswer take_quick(const PlainRequest& request, QuickBins::Size size);
-  std::size_t take_quick(std::span<const std::size_t> sizes, PlainRequest request,
-                         std::vector<Block*>& blocks);
-  Block* pop_quick(Turns::Turn& turn, Front& front, const PlainRequest& request,
-                   QuickBins::Size size);
-  Block* take_quick_alone(const Request& request);
-  Kept keep_quick(void* address, const StreamRef* stream);
-  Kept keep_plain(Turns::Turn& turn, Front& front, Block* block, Point point);
-  void keep_quick(std::span<Block*> blocks, const StreamRef* stream);
-  bool keep_batch(std::span<void* const> addresses, const StreamRef* stream);
-  bool claim_plain(std::span<void* const> addresses, StreamId owner, std::vector<Block*>& claimed);
-  bool keep_quick_alone(Block* block, StreamRef stream);
-  bool wait_in_front(Block* block);
-  [[nodiscard]] bool may_wait_in_front(const Block& block) const noexcept;
-
-  // front_uses.cpp: the same for blocks that other streams use as well
-  [[nodiscard]] bool record_use_quick(void* address, StreamRef stream);
-  Kept keep_used(Front& front, Block* block);
-  [[nodiscard]] bool claim_used(Front& front, Block* block, StreamRef& used);
-  void mark_uses(Block* block, StreamRef used);
-  [[nodiscard]] bool keep_marked(Front& front, Block* block);
-
-  /** @brief False: a request of its size looks in the other pool, and would not empty its bin. */
-  [[nodiscard]] bool in_its_pool(const Block& block, QuickBins::Size size) const noexcept {
-    return !stock.bins_are_pools || block.segment->small == size.small();
-  }
-  [[nodiscard]] Point passed_wait(const Front& front, StreamId stream, QuickBins::Size size) const;
-  [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream,
-                              QuickBins::Size size) const;
-  void give_again(Front& front, Block* block, const PlainRequest& request, std::uint64_t id);
-  void keep(Front& front, Block* block, QuickBins::Size size, Point point);
-
-  // front_upkeep.cpp: the fronts, the meter and the shelves in step
-  [[nodiscard]] Lock enter();
-  [[nodiscard]] Lock enter_to_serve();
-  [[nodiscard]] std::unique_lock<SpinLock> hold_front(const Block& block);
-  Front* front_of(StreamId stream);
-  [[nodiscard]] Block* retire(Front& front, StreamId next);
-  void look_further(Front& front, const Request& request);
-  void add_tally(StreamId stream);
-  void count_out(Block& block, const Request& request);
-  WhileLive count_in(Block& block, bool uses_may_go_on);
-  [[nodiscard]] Demand demand_of(StreamId stream);
-  void empty_quick_near(const Request& request);
-  void empty_quick();
-  void empty_quick_for(const Request& request);
-  void empty_quick_small(std::size_t least = ClassBins::kGranule);
-  void empty_quick_large();
-  void give_up(Block* first);
 
   // held_block.cpp: PyTorch's way, where a stream frees a block and asks for its size again
   Block* take_held(const Request& request);
@@ -247,7 +184,6 @@ struct CachingAllocator::State : GraphMemory {
   Block* instead_of_growing(const Request& request, Lock& lock, bool left_out);
   Block* take_from_idle(const Request& request);
   bool mark_what_waits(Lock& lock);
-  void continue_burst(Point marker);
   bool give_back_too_small(const Request& request, std::size_t most, Lock& lock);
   [[nodiscard]] const Segment* largest_complete_below(std::size_t bytes) const;
 
@@ -316,8 +252,11 @@ struct CachingAllocator::State : GraphMemory {
   Reports reports{stock.device, stock.meter};
   FreeBlocks free_blocks{stock};
   Completions completions{stock, free_blocks};
-  MemoryLimits limits;
   GraphPools graphs;
+  FrontUpkeep upkeep{stock, reports, free_blocks};
+  QuickUses quick_uses{stock, graphs};
+  QuickPath quick{stock, reports, upkeep, quick_uses};
+  MemoryLimits limits;
 
   // Under the lock.
   HeldBlocks held;  // freed, and not yet merged; of Sharing::own_stream only

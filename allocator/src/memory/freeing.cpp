@@ -4,12 +4,14 @@
 #include <span>
 #include <utility>
 
+#include "memory/caching/try_mark.hpp"
 #include "memory/caching_state.hpp"
 
 namespace millrace {
 
 // What no front kept. `stream`: nullptr for the owner.
 void CachingAllocator::State::deallocate(void* address, const StreamRef* stream, Kept kept) {
+  if (kept == Kept::marked) return free_marked(address);
   if (graphs.any() && graphs.deallocate(address, stream)) return;
   Lock lock = enter_to_serve();
   if (stock.policy.collect_threshold > 0)
@@ -25,15 +27,28 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream,
     }
     if (hold(block, on)) return;
   }
-  if (kept == Kept::ask && keep_quick_alone(block, on)) return;
+  if (kept == Kept::ask && quick.keep_alone(block, on)) return;
   free_on(block, on, stream != nullptr, lock);
+}
+
+// A claimed block that has its points.
+void CachingAllocator::State::free_marked(void* address) {
+  Block* const block = stock.heap.live().find(address);
+  Lock lock;
+  try {
+    lock = enter();
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
+  }
+  take_back(block, std::move(block->points));
 }
 
 // The live block at `address`, claimed: another thread that frees it meanwhile is refused. A thread
 // that keeps it in a front changes its state under the front's lock.
 Block* CachingAllocator::State::claim_live(const char* call, void* address) {
   Block* const block = live_block(call, address);
-  const auto hold = hold_front(*block);
+  const auto hold = upkeep.hold(*block);
   if (block->state != BlockState::live) refuse_address(call, address);
   block->state = BlockState::claimed;
   return block;
@@ -46,7 +61,7 @@ bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   const Marker next = stock.device.ledger().next_if_open(stream.id());
   if (next == 0) return false;
   stock.heap.live().erase(block);
-  const WhileLive was = count_in(*block, false);
+  const WhileLive was = upkeep.count_in(*block, false);
   const Point point{stream.id(), next};
   block->points = PointSet{point};
   reports.freed(was, *block, {&point, 1});
@@ -114,15 +129,7 @@ PointSet CachingAllocator::State::points_of_free(const Block& freed, StreamRef s
 
 void CachingAllocator::State::mark(const Few<StreamRef>& streams, Lock& lock) {
   const Unlocked unlocked{lock};
-  for (const StreamRef stream : streams) mark(stream);
-}
-
-// Without the lock.
-void CachingAllocator::State::mark(StreamRef stream) {
-  try {
-    stock.device.mark(stream);
-  } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
-  }
+  for (const StreamRef stream : streams) try_mark(stock.device, stream);
 }
 
 void CachingAllocator::deallocate(void* address, Point marker) {
@@ -153,10 +160,10 @@ void CachingAllocator::deallocate(void* address, Point marker) {
 
 // Frees a claimed block that was live.
 void CachingAllocator::State::take_back(Block* block, PointSet points) {
-  const WhileLive was = count_in(*block, true);
+  const WhileLive was = upkeep.count_in(*block, true);
   block->points = std::move(points);
   reports.freed(was, *block, {block->points.begin(), block->points.end()});
-  if (wait_in_front(block)) return;
+  if (quick_uses.wait(block)) return;
   stock.heap.live().erase(block);
   const bool used_elsewhere = std::ranges::any_of(
       block->points, [&](const Point point) { return point.stream != block->lane; });

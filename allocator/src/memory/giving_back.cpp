@@ -34,7 +34,7 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
 std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes, std::size_t enough,
                                                          Lock& lock) {
   let_go();
-  empty_quick();
+  upkeep.empty();
   free_blocks.list_all();  // so that the ranges know of their free pages
   std::size_t released = release_free_segments(keep_bytes, false, lock);
   std::vector<Segment*> ranges = stock.heap.ranges();
@@ -136,7 +136,7 @@ bool CachingAllocator::State::await_all(const Segment& segment, Lock& lock) {
 // a segment then stays reserved if the host cannot wait for all that used it.
 void CachingAllocator::State::release_everything() {
   Lock lock = enter();
-  empty_quick();
+  upkeep.empty();
   bool is_idle = true;
   try {
     stock.device.synchronize();
@@ -157,7 +157,7 @@ void CachingAllocator::State::release_everything() {
 bool CachingAllocator::release_segment(void* base) {
   state_->graphs.tidy();
   Lock lock = state_->enter();
-  state_->empty_quick();
+  state_->upkeep.empty();
   state_->completions.sweep();  // what is known to be complete is free
   state_->free_blocks.list_all();
   return state_->release_if_free(static_cast<std::byte*>(base), lock);
@@ -201,10 +201,7 @@ void CachingAllocator::State::collect_old_segments(const Request& request, Lock&
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   state_->graphs.tidy();
   Lock lock = state_->enter();
-  state_->stock.fronts.for_each([&](Front& front) {
-    const auto hold = state_->stock.turns.hold(front);
-    front.demand = {};  // what streams needed so far says nothing of what comes
-  });
+  state_->upkeep.forget_demands();  // what streams needed so far says nothing of what comes
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   return state_->release_free_memory(keep_bytes, kAll, lock);
 }

@@ -21,7 +21,7 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - stock.policy.segment_multiple) {
     fail(request, lock);
   }
-  empty_quick();
+  upkeep.empty();
   free_blocks.merge_former_lanes();
   completions.sweep();
   Block* block = take_complete(request);
@@ -60,8 +60,7 @@ void CachingAllocator::State::give_back(void* base, const PointSet& points) {
 
 void CachingAllocator::State::close_front(StreamId stream) {
   const Lock lock = enter();
-  Front* const front = stock.has_fronts ? stock.fronts.find(stream) : nullptr;
-  if (front != nullptr) give_up(retire(*front, {}));
+  upkeep.close(stream);
 }
 
 }  // namespace millrace

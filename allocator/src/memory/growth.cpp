@@ -157,7 +157,7 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
       throw;
     }
     lock.lock();
-    empty_quick();  // what it freed may be in a front
+    upkeep.empty();  // what it freed may be in a front
     if (!freed) continue;
     if (Block* block = search_all(request, lock)) return block;
   }
@@ -189,7 +189,7 @@ Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) 
   constexpr auto kAny = std::numeric_limits<std::size_t>::max();
   Request from = request;
   from.pressed = true;
-  empty_quick();
+  upkeep.empty();
   completions.sweep();
   for (const bool small : {request.small, !request.small}) {
     from.small = small;
@@ -233,10 +233,10 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
   ++stock.meter.counts().out_of_memory;
   MemoryPicture seen;
   {
-    const Paused paused{*this};
+    const FrontUpkeep::Paused paused{upkeep};
     let_go();
     stock.turns.add_all();
-    empty_quick();
+    upkeep.empty();
     free_blocks.list_all();
     seen = picture(request);
   }

@@ -19,7 +19,7 @@ bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
   held.make_room(id);  // there usually is: a request made it
   const Point point{id, next};
   block->points.set(point);
-  const WhileLive was = count_in(*block, false);
+  const WhileLive was = upkeep.count_in(*block, false);
   reports.freed(was, *block, {&point, 1});
   block->state = BlockState::quick;
   held.put(id, block);

@@ -35,8 +35,8 @@ UsableBytes CachingAllocator::usable(StreamRef stream) {
   stream = state_->stock.device.resolve(stream);
   state_->graphs.tidy();
   const Lock lock = state_->enter();
-  const State::Paused paused{*state_};
-  state_->empty_quick();
+  const FrontUpkeep::Paused paused{state_->upkeep};
+  state_->upkeep.empty();
   return state_->usable(stream.id());
 }
 
@@ -45,7 +45,7 @@ MemoryStatistics CachingAllocator::statistics() {
   const GraphPoolStatistics graph_pools = state_->graphs.statistics();
   const Lock lock = state_->enter();
   state_->stock.turns.add_all();
-  state_->empty_quick();
+  state_->upkeep.empty();
   state_->completions.sweep();
   MemoryStatistics result = state_->stock.meter.statistics(state_->stock.device);
   result.graph_pools = graph_pools;
@@ -68,14 +68,14 @@ Tag CachingAllocator::tag(std::string_view name) {
 
 ScopeId CachingAllocator::open_scope() {
   const Lock lock = state_->enter();
-  state_->empty_quick_small();  // blocks that wait there are active still
+  state_->upkeep.empty_small();  // blocks that wait there are active still
   state_->stock.turns.add_all();
   return state_->stock.meter.open_scope();
 }
 
 MemoryGauges CachingAllocator::peaks(ScopeId scope) {
   const Lock lock = state_->enter();
-  state_->empty_quick_small();
+  state_->upkeep.empty_small();
   state_->stock.turns.add_all();
   return state_->stock.meter.peaks(scope);
 }
@@ -88,22 +88,22 @@ void CachingAllocator::close_scope(ScopeId scope) {
 
 void CachingAllocator::observe(AllocationObserver* observer) {
   const Lock lock = state_->enter();
-  const State::Paused paused{*state_};
+  const FrontUpkeep::Paused paused{state_->upkeep};
   state_->reports.send_to(observer);  // fronts stay shut while there is one
 }
 
 void CachingAllocator::observe_all(AllocationObserver& observer) {
   const Lock lock = state_->enter();
-  const State::Paused paused{*state_};
-  state_->empty_quick();
+  const FrontUpkeep::Paused paused{state_->upkeep};
+  state_->upkeep.empty();
   state_->reports.tell_all(state_->stock.heap, observer);
   state_->reports.send_to(&observer);
 }
 
 void CachingAllocator::report_all(AllocationObserver& observer) const {
   const Lock lock = state_->enter();
-  const State::Paused paused{*state_};
-  state_->empty_quick();
+  const FrontUpkeep::Paused paused{state_->upkeep};
+  state_->upkeep.empty();
   state_->reports.tell_all(state_->stock.heap, observer);
 }
 
@@ -128,8 +128,8 @@ std::optional<StreamRef> CachingAllocator::owner(const void* address) const {
 
 std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
   const Lock lock = state_->enter();
-  const State::Paused paused{*state_};
-  state_->empty_quick();
+  const FrontUpkeep::Paused paused{state_->upkeep};
+  state_->upkeep.empty();
   std::vector<SegmentLayout> result;
   for (const auto& [base, segment] : state_->stock.heap.segments()) {
     bool begins = true;
@@ -189,7 +189,7 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
                               stream,
                               stream.id(),
                               next};
-        state.count_out(*block, request);
+        state.upkeep.count_out(*block, request);
         state.reports.allocated(*block, stream.id());
       } else {
         state.free_blocks.shelve(block);
@@ -226,8 +226,8 @@ void CachingAllocator::State::check() const {
 
 void CachingAllocator::check_invariants() const {
   const Lock lock = state_->enter();
-  const State::Paused paused{*state_};
-  state_->empty_quick();
+  const FrontUpkeep::Paused paused{state_->upkeep};
+  state_->upkeep.empty();
   state_->check();
 }
 

@@ -146,7 +146,7 @@ class CachingAllocator::State::Movable {
 // What a lane has beyond what its stream needed lately; `kAll` of one that was never marked, which
 // says nothing of what it needs at once, and of one that has nothing live.
 std::size_t CachingAllocator::State::unneeded(StreamId lane) {
-  const Demand demand = demand_of(lane);
+  const Demand demand = upkeep.demand_of(lane);
   if (demand.previous_began == 0 || demand.live.current == 0) return kAll;
   const Lane* const kept = stock.shelves.find(lane);
   const std::size_t has = demand.live.current + (kept == nullptr ? 0 : kept->shelves[0].bytes());

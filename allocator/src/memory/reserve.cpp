@@ -30,7 +30,7 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   if (bytes > largest - state.stock.policy.segment_multiple) state.fail(request, lock);
   request.bytes = state.stock.policy.round(bytes);
   request.small = request.bytes <= state.stock.policy.small_limit;
-  state.empty_quick();
+  state.upkeep.empty();
   state.completions.sweep();
   state.free_blocks.list_all();
   Block* block = state.grow_reserve(request, lock);

@@ -25,7 +25,7 @@ Block* CachingAllocator::State::search(const Request& request, Lock& lock, bool&
   }
   if (Block* block = take_for_nothing(request, lock, left_out)) return block;
   if ((request.small || !stock.bins_are_pools) && stock.with_small.any()) {
-    empty_quick_small();  // so far of what may merge into one for the request
+    upkeep.empty_small();  // so far of what may merge into one for the request
     if (Block* block = take_for_nothing(request, lock, left_out)) return block;
   }
   if (stock.policy.sharing != Sharing::wait_before_grow) return nullptr;

@@ -14,14 +14,14 @@ namespace millrace {
 // used before its previous burst began has had a whole burst's time: a batch's, where the stream is
 // marked once a batch, so that waiting for it keeps nothing from running ahead by a batch.
 std::uint64_t CachingAllocator::State::long_ago(const Request& request) {
-  const Demand demand = demand_of(request.lane);
+  const Demand demand = upkeep.demand_of(request.lane);
   const bool burst_begins = stock.device.ledger().next(request.lane) != demand.marker;
   return burst_begins ? demand.began : demand.previous_began;
 }
 
 // A stream gets so much of its own that it need not wait: what it ever held, and some bursts more.
 bool CachingAllocator::State::should_grow(const Request& request) {
-  const Demand demand = demand_of(request.lane);
+  const Demand demand = upkeep.demand_of(request.lane);
   if (demand.largest_burst == 0) return stock.policy.spare_bursts > 0;
   Lane* const lane = stock.shelves.find(request.lane);
   const std::size_t cached = lane == nullptr ? 0 : lane->shelf(request.small).bytes();

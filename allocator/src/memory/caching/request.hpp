@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "memory/front.hpp"
 #include "millrace/memory/allocator.hpp"
@@ -14,6 +15,14 @@ struct PlainRequest {
   StreamRef owner;
   Tag tag;
   Marker next;  // of the owner: its next marker
+};
+
+/** @brief Whether a front kept a freed block. */
+enum class Kept : std::uint8_t {
+  no,
+  yes,
+  ask,     // again, under the lock
+  marked,  // it is claimed and has its points: it is to be taken back under the lock
 };
 
 /** @brief What a search has to know of a request. */

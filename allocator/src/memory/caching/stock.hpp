@@ -48,6 +48,11 @@ struct Stock {
     return granule_bits != 0 ? (bytes + granule_bits) & ~granule_bits : policy.round(bytes);
   }
 
+  /** @brief False: a request of its size looks in the other pool, and would not empty its bin. */
+  [[nodiscard]] bool in_its_pool(const Block& block, QuickBins::Size size) const noexcept {
+    return !bins_are_pools || block.segment->small == size.small();
+  }
+
   /** @brief Of an allocation that no front serves. Under the lock. */
   [[nodiscard]] std::uint64_t new_id() noexcept {
     if (has_fronts) return next_id.fetch_add(1, std::memory_order_relaxed);
