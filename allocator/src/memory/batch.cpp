@@ -86,7 +86,7 @@ void CachingAllocator::State::undo(std::span<Block* const> blocks) {
   const Lock lock = enter();
   for (Block* const block : blocks) {
     block->state = BlockState::claimed;
-    take_back(block, std::exchange(block->points, {}));
+    freeing.take_back(block, std::exchange(block->points, {}));
   }
 }
 
@@ -102,8 +102,8 @@ void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const 
     if (auto left = state.quick.keep_batch(addresses, on)) return state.free_rest(*left, on);
   }
   Lock lock = state.enter();
-  std::vector<Block*> blocks = state.claim_live(addresses);
-  state.free_on(blocks, on, lock);
+  std::vector<Block*> blocks = state.allocations.claim(addresses);
+  state.batch_freeing.free_on(blocks, on, lock);
 }
 
 // What a front did not keep of a batch, claimed.
@@ -116,77 +116,7 @@ void CachingAllocator::State::free_rest(std::span<Block*> left, const StreamRef*
     for (Block* const block : left) block->state = BlockState::live;
     throw;
   }
-  free_on(left, stream, lock);
-}
-
-// All, or none: one that is named twice is not live any more the second time.
-std::vector<Block*> CachingAllocator::State::claim_live(std::span<void* const> addresses) {
-  std::vector<Block*> blocks;
-  blocks.reserve(addresses.size());
-  try {
-    for (void* const address : addresses) {
-      if (address == nullptr) continue;
-      blocks.push_back(claim_live("deallocate", address));
-    }
-  } catch (...) {
-    for (Block* const block : blocks) block->state = BlockState::live;
-    throw;
-  }
-  return blocks;
-}
-
-// Frees claimed blocks that were live. If it throws, those that it has not freed are live again.
-// `stream`: nullptr for each one's owner.
-void CachingAllocator::State::free_on(std::span<Block*> blocks, const StreamRef* stream,
-                                      Lock& lock) {
-  std::size_t freed = 0;
-  try {
-    std::vector<PointSet> points = points_of_frees(blocks, stream, lock);
-    if (stock.has_fronts) {
-      {
-        const Unlocked unlocked{lock};
-        quick.keep(blocks, stream);
-      }
-    }
-    for (; freed < blocks.size(); ++freed) {
-      if (blocks[freed] != nullptr) free_claimed(blocks[freed], stream, points[freed]);
-    }
-  } catch (...) {
-    for (Block* const block : blocks.subspan(freed)) {
-      if (block != nullptr) block->state = BlockState::live;
-    }
-    throw;
-  }
-}
-
-// What each block comes after; nothing for a block that a front may keep. All points are known
-// before the streams are marked: one marker then covers all that was used there.
-std::vector<PointSet> CachingAllocator::State::points_of_frees(std::span<Block* const> blocks,
-                                                               const StreamRef* stream,
-                                                               Lock& lock) {
-  std::vector<PointSet> points(blocks.size());
-  Few<StreamRef> used;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const WhileLive& live = blocks[i]->live;
-    const StreamRef on = stream == nullptr ? live.owner : *stream;
-    const bool is_plain = live.company == nullptr && on.id() == live.owner.id();
-    if (stock.has_fronts && is_plain) continue;
-    points[i] = points_of_free(*blocks[i], on, stream != nullptr, used);
-  }
-  if (!used.empty()) mark(used, lock);
-  return points;
-}
-
-// `points`: what the block comes after; empty if that is only its owner's work.
-void CachingAllocator::State::free_claimed(Block* block, const StreamRef* stream,
-                                           PointSet& points) {
-  if (points.empty()) {
-    const StreamRef on = stream == nullptr ? block->live.owner : *stream;
-    if (quick.keep_alone(block, on) || free_plainly(block, on)) return;
-    Few<StreamRef> unused;
-    points = points_of_free(*block, on, stream != nullptr, unused);
-  }
-  take_back(block, std::move(points));
+  batch_freeing.free_on(left, stream, lock);
 }
 
 }  // namespace millrace

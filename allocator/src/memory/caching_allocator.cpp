@@ -37,7 +37,7 @@ CachingAllocator::~CachingAllocator() {
 
 Lock CachingAllocator::State::enter() {
   Lock lock = enter_to_serve();
-  let_go();
+  held.let_go();
   return lock;
 }
 
@@ -50,13 +50,6 @@ Lock CachingAllocator::State::enter_to_serve() {
     stock.turns.crowd();
   }
   return lock;
-}
-
-Block* CachingAllocator::State::live_block(const char* call, const void* address) const {
-  Block* const block = stock.heap.live().find(address);
-  const bool live = block != nullptr && block->state == BlockState::live;
-  if (!live || (graphs.any() && graphs.hides(address))) refuse_address(call, address);
-  return block;
 }
 
 // What the owner's front did not serve. `next`: the owner's next marker. `ask_front`: it served
@@ -80,40 +73,6 @@ void* CachingAllocator::State::serve_elsewhere(std::size_t bytes, StreamRef owne
   return serve(request, ask_front);
 }
 
-// Made when another stream than the owner uses the block; one of its front's spare ones, if it has
-// any.
-Company& CachingAllocator::State::company_of(Block& block) {
-  Company* made = nullptr;
-  for (;;) {
-    {
-      const auto hold = upkeep.hold(block);
-      Company*& company = block.live.company;
-      if (company == nullptr && made == nullptr && hold.owns_lock()) {
-        made = stock.fronts.find(block.lane)->take_company();
-      }
-      if (company == nullptr && made != nullptr) {
-        made->begin(block.live.owner.id(), block.first_markers());
-        company = std::exchange(made, nullptr);
-      }
-      if (company != nullptr) break;
-    }
-    made = stock.heap.make_company();
-  }
-  if (made != nullptr) stock.heap.forget(made);  // another thread was faster
-  return *block.live.company;
-}
-
-// Notes that `stream` uses the block. False: it was noted, or owns the block.
-bool CachingAllocator::State::add_use(Block& block, StreamRef stream) {
-  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (same(block.live.owner)) return false;
-  Few<StreamRef>& uses = company_of(block).uses;
-  const auto hold = upkeep.hold(block);
-  if (std::ranges::any_of(uses, same)) return false;
-  uses.push_back(stream);
-  return true;
-}
-
 void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
   if (stock.device.capturing() || graphs.any()) {
     graphs.tidy();
@@ -124,8 +83,8 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
   if (!stock.meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
-  if (Block* const block = take_held(request)) return block->address;
-  if (stock.policy.collect_threshold > 0) let_go();  // before what a poll shows to be free
+  if (Block* const block = held.take(request)) return block->address;
+  if (stock.policy.collect_threshold > 0) held.let_go();  // before what a poll shows to be free
   const bool plain = stock.has_fronts && request.user.id() == request.owner.id();
   if (plain && ask_front) {
     if (Block* const block = quick.take_alone(request)) return block->address;
@@ -178,7 +137,7 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
   block->tag = request.tag;
   block->live = {stock.new_id(), request.requested, request.owner, request.next, nullptr};
   if (user != owner) {
-    Company& company = company_of(*block);
+    Company& company = allocations.company_of(*block);
     company.user = user;
     company.uses.push_back(request.user);
     company.first_markers.user = {user, request.next_of_user};
@@ -187,18 +146,80 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
   reports.allocated(*block, user);
 }
 
+// What no front kept. `stream`: nullptr for the owner.
+void CachingAllocator::State::deallocate(void* address, const StreamRef* stream, Kept kept) {
+  if (kept == Kept::marked) return free_marked(address);
+  if (graphs.any() && graphs.deallocate(address, stream)) return;
+  Lock lock = enter_to_serve();
+  if (stock.policy.collect_threshold > 0)
+    held.let_go();  // it asks which segment has been free for longest
+  Block* const block = allocations.claim("deallocate", address);
+  const StreamRef on = stream == nullptr ? block->live.owner : *stream;
+  if (!stock.lanes_mix) {
+    try {
+      held.let_go(block->lane);
+    } catch (...) {
+      block->state = BlockState::live;
+      throw;
+    }
+    if (held.hold(block, on)) return;
+  }
+  if (kept == Kept::ask && quick.keep_alone(block, on)) return;
+  freeing.free_on(block, on, stream != nullptr, lock);
+}
+
+// A claimed block that has its points.
+void CachingAllocator::State::free_marked(void* address) {
+  Block* const block = stock.heap.live().find(address);
+  Lock lock;
+  try {
+    lock = enter();
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
+  }
+  freeing.take_back(block, std::move(block->points));
+}
+
+void CachingAllocator::deallocate(void* address, Point marker) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  if (state.graphs.any() && state.graphs.deallocate(address, marker)) return;
+  const Lock lock = state.enter();
+  Block* const block = state.allocations.claim("deallocate", address);
+  PointSet points{marker};
+  try {
+    block->first_markers().require_covered(marker, address);
+    const Frontier behind = state.stock.device.ledger().snapshot(marker);
+    for (const Point point : block->points) {
+      if (!behind.covers(point) && !state.stock.device.ledger().completed(point)) {
+        points.join(point);
+      }
+    }
+    if (state.graphs.any() && state.graphs.keep(address, points)) {
+      block->state = BlockState::live;
+      return;
+    }
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
+  }
+  state.freeing.take_back(block, std::move(points));
+}
+
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->stock.resolve(stream);
   if (state_->quick_uses.record_use(address, stream)) return;
   if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
   const Lock lock = state_->enter();
-  Block* const block = state_->live_block("record_use", address);
+  Block* const block = state_->allocations.find("record_use", address);
   if (state_->graphs.any() && state_->stock.device.captured(stream.id())) {
-    state_->company_of(*block);  // so that no front keeps it, and each free asks for its graphs
+    state_->allocations.company_of(
+        *block);  // so that no front keeps it, and each free asks for its graphs
     if (state_->graphs.use(address, stream.id())) return;
   }
-  if (state_->add_use(*block, stream)) {
+  if (state_->allocations.add_use(*block, stream)) {
     state_->reports.use_recorded(block->live.id, stream.id());
   }
 }
@@ -209,19 +230,7 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   require_open("transfer", state_->stock.device, new_owner);
   if (state_->graphs.any() && state_->graphs.transfer(address, new_owner)) return;
   const Lock lock = state_->enter();
-  Block* const block = state_->live_block("transfer", address);
-  const StreamRef owner = block->live.owner;
-  if (owner.id() == new_owner.id()) return;
-  Few<StreamRef>& uses = state_->company_of(*block).uses;
-  {
-    const auto hold = state_->upkeep.hold(*block);
-    uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
-    uses.push_back(owner);
-    block->live.owner = new_owner;
-  }
-  state_->upkeep.add_tally(owner.id());
-  state_->upkeep.add_tally(new_owner.id());
-  state_->stock.turns.current().moved(block->bytes, owner.id(), new_owner.id());
+  state_->allocations.transfer(*state_->allocations.find("transfer", address), new_owner);
 }
 
 void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {

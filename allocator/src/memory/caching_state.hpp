@@ -9,9 +9,13 @@
 #include <vector>
 
 #include "memory/backoff.hpp"
+#include "memory/caching/allocations.hpp"
+#include "memory/caching/batch_freeing.hpp"
 #include "memory/caching/completions.hpp"
 #include "memory/caching/free_blocks.hpp"
+#include "memory/caching/freeing.hpp"
 #include "memory/caching/front_upkeep.hpp"
+#include "memory/caching/held_frees.hpp"
 #include "memory/caching/quick_path.hpp"
 #include "memory/caching/quick_uses.hpp"
 #include "memory/caching/reports.hpp"
@@ -20,7 +24,6 @@
 #include "memory/caching/unlocked.hpp"
 #include "memory/graph/graph_pools.hpp"
 #include "memory/growths.hpp"
-#include "memory/held_blocks.hpp"
 #include "memory/move_patience.hpp"
 #include "millrace/device/mutex.hpp"
 #include "millrace/memory/caching_allocator.hpp"
@@ -91,20 +94,10 @@ struct CachingAllocator::State : GraphMemory {
                                       Tag tag, Marker next, bool ask_front);
   void hand_out(const Request& request, Block* block, bool was_own);
   Block* find(const Request& request, Lock& lock, bool& is_own);
-  Company& company_of(Block& block);
-  bool add_use(Block& block, StreamRef stream);
-  [[nodiscard]] Block* live_block(const char* call, const void* address) const;
 
   // freeing.cpp: taking back
   void deallocate(void* address, const StreamRef* stream, Kept kept);
-  Block* claim_live(const char* call, void* address);
-  void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
-  bool free_plainly(Block* block, StreamRef stream);
-  PointSet points_of_free(const Block& block, StreamRef stream, bool given,
-                          Few<StreamRef>& to_mark) const;
-  void mark(const Few<StreamRef>& streams, Lock& lock);
   void free_marked(void* address);
-  void take_back(Block* block, PointSet points);
 
   // batch.cpp: many at once
   [[nodiscard]] std::vector<Request> requests(std::span<const std::size_t> sizes,
@@ -112,21 +105,6 @@ struct CachingAllocator::State : GraphMemory {
   void serve(const std::vector<Request>& requests, std::vector<Block*>& blocks);
   void undo(std::span<Block* const> blocks);
   void free_rest(std::span<Block*> left, const StreamRef* stream);
-  [[nodiscard]] std::vector<Block*> claim_live(std::span<void* const> addresses);
-  void free_on(std::span<Block*> blocks, const StreamRef* stream, Lock& lock);
-  [[nodiscard]] std::vector<PointSet> points_of_frees(std::span<Block* const> blocks,
-                                                      const StreamRef* stream, Lock& lock);
-  void free_claimed(Block* block, const StreamRef* stream, PointSet& points);
-
-  // held_block.cpp: PyTorch's way, where a stream frees a block and asks for its size again
-  Block* take_held(const Request& request);
-  [[nodiscard]] bool hold(Block* block, StreamRef stream);
-  [[nodiscard]] bool is_best_fit(const Block& held) const;
-  void let_go(StreamId lane) {
-    if (Block* const block = held.take(lane)) put_back(block);
-  }
-  void let_go();
-  void put_back(Block* held);
 
   // reuse.cpp: finding a free block. What is returned is claimed.
   /** @param left_out  set if streams are in flight that were not asked about */
@@ -256,10 +234,12 @@ struct CachingAllocator::State : GraphMemory {
   FrontUpkeep upkeep{stock, reports, free_blocks};
   QuickUses quick_uses{stock, graphs};
   QuickPath quick{stock, reports, upkeep, quick_uses};
+  HeldFrees held{stock, reports, free_blocks, completions, upkeep};
+  Allocations allocations{stock, graphs, upkeep};
+  Freeing freeing{stock, reports, graphs, free_blocks, completions, upkeep, quick_uses};
+  BatchFreeing batch_freeing{stock, quick, freeing};
   MemoryLimits limits;
 
-  // Under the lock.
-  HeldBlocks held;  // freed, and not yet merged; of Sharing::own_stream only
   struct Callback {
     int turn;
     MemoryCallback ask;

@@ -33,7 +33,7 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
 // reserved by the user last.
 std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes, std::size_t enough,
                                                          Lock& lock) {
-  let_go();
+  held.let_go();
   upkeep.empty();
   free_blocks.list_all();  // so that the ranges know of their free pages
   std::size_t released = release_free_segments(keep_bytes, false, lock);
@@ -62,7 +62,7 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
 std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, bool kept,
                                                            Lock& lock) {
   completions.await(completions.pending().points(), lock);
-  let_go();
+  held.let_go();
   std::size_t released = 0;
   std::vector<std::pair<std::size_t, std::byte*>> places;  // as they came, or by address
   for (const bool small : {false, true}) {
@@ -114,7 +114,7 @@ PointSet CachingAllocator::State::points_of(const Segment& segment) const {
     points.join(block->points);
     if (block->state != BlockState::live) continue;
     Few<StreamRef> used;
-    points.join(points_of_free(*block, block->live.owner, false, used));
+    points.join(freeing.points_of_free(*block, block->live.owner, false, used));
   }
   return points;
 }
@@ -185,7 +185,7 @@ void CachingAllocator::State::collect_old_segments(const Request& request, Lock&
   const auto threshold =
       static_cast<std::size_t>(stock.policy.collect_threshold * static_cast<double>(limits.limit));
   while (stock.meter.bytes().reserved.current + request.bytes > threshold) {
-    let_go();  // another thread may have freed one while a segment was released
+    held.let_go();  // another thread may have freed one while a segment was released
     const Segment* oldest = oldest_free_segment();
     if (oldest == nullptr) return;
     Block* whole = oldest->first;

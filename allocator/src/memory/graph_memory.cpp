@@ -37,7 +37,7 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
     free_blocks.put(stock.heap.split(block, request.bytes));
   }
   hand_out(request, block, false);
-  company_of(*block);  // so that no front keeps it
+  allocations.company_of(*block);  // so that no front keeps it
   graphs.hide(block->address);
   return block->address;
 }
@@ -55,7 +55,7 @@ void CachingAllocator::State::give_back(void* base, const PointSet& points) {
   Block* const block = stock.heap.live().find(base);
   graphs.show(base);
   block->state = BlockState::claimed;
-  take_back(block, std::move(after));
+  freeing.take_back(block, std::move(after));
 }
 
 void CachingAllocator::State::close_front(StreamId stream) {

@@ -234,7 +234,7 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
   MemoryPicture seen;
   {
     const FrontUpkeep::Paused paused{upkeep};
-    let_go();
+    held.let_go();
     stock.turns.add_all();
     upkeep.empty();
     free_blocks.list_all();

@@ -47,11 +47,11 @@ std::optional<CachingAllocator::State::Gap> CachingAllocator::State::find_gap(
 
 std::optional<CachingAllocator::State::Gap> CachingAllocator::State::find_gap_of(
     const Request& request, bool stale_too, Lock& lock) {
-  let_go();  // a gap may come after blocks that what is held would merge with
+  held.let_go();  // a gap may come after blocks that what is held would merge with
   auto gap = least_gap(request, request.lane, stale_too);
   if (gap) return gap;
   const bool added = add_range(request, lock);
-  let_go();  // another thread may have freed one meanwhile
+  held.let_go();  // another thread may have freed one meanwhile
   if (added) gap = least_gap(request, request.lane, stale_too);
   return gap ? gap : least_gap(request, {}, stale_too);
 }

@@ -54,7 +54,7 @@ Block* CachingAllocator::State::take_for_nothing(const Request& request, Lock& l
 
 // PyTorch's best fit: the lane's smallest block that is large enough, then the lowest address.
 Block* CachingAllocator::State::take_own(const Request& request) {
-  let_go(request.lane);  // another thread or a callback may have freed one meanwhile
+  held.let_go(request.lane);  // another thread or a callback may have freed one meanwhile
   Lane* const lane = stock.shelves.find(request.lane);
   if (lane == nullptr) return nullptr;
   Block* const block = lane->shelf(request.small).ready.first(request.bytes);

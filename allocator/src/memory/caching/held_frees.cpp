@@ -3,64 +3,60 @@
 // for that stream. A request that would be given just this part of the merged block has it. Streams
 // share no free memory there, so that each may have a block held.
 
-#include "memory/caching_state.hpp"
+#include "memory/caching/held_frees.hpp"
 
 namespace millrace {
 
-// Holds a claimed block that only its lane's stream has used, where none is held for the lane.
-// False: it is not held.
-bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
+bool HeldFrees::hold(Block* block, StreamRef stream) {
   if (block->live.company != nullptr) return false;
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;
   if (block->spare != 0 || FreeBlocks::mergeable(block->previous, id)) return false;
-  const Marker next = stock.device.ledger().next_if_open(id);
+  const Marker next = stock_.device.ledger().next_if_open(id);
   if (next == 0) return false;
-  held.make_room(id);  // there usually is: a request made it
+  held_.make_room(id);  // there usually is: a request made it
   const Point point{id, next};
   block->points.set(point);
-  const WhileLive was = upkeep.count_in(*block, false);
-  reports.freed(was, *block, {&point, 1});
+  const WhileLive was = upkeep_.count_in(*block, false);
+  reports_.freed(was, *block, {&point, 1});
   block->state = BlockState::quick;
-  held.put(id, block);
+  held_.put(id, block);
   return true;
 }
 
-// The block that is held for the lane of the request, if the best fit for the request is what it
-// would be merged into, less the rest that is split off. Otherwise none is held there any more.
-Block* CachingAllocator::State::take_held(const Request& request) {
-  if (stock.lanes_mix) return nullptr;
-  held.make_room(request.lane);
-  Block* const block = held.find(request.lane);
+Block* HeldFrees::take(const Request& request) {
+  if (stock_.lanes_mix) return nullptr;
+  held_.make_room(request.lane);
+  Block* const block = held_.find(request.lane);
   if (block == nullptr) return nullptr;
   const bool fits = block->bytes == request.bytes && block->lane == request.lane &&
                     block->segment->small == request.small &&
                     request.user.id() == request.owner.id() &&
-                    request.bytes < stock.policy.max_split;
+                    request.bytes < stock_.policy.max_split;
   // A poll may show free blocks that fit better.
-  if (!fits || !completions.pending().empty() || !is_best_fit(*block)) {
+  if (!fits || !completions_.pending().empty() || !is_best_fit(*block)) {
     let_go(request.lane);
     return nullptr;
   }
-  static_cast<void>(held.take(request.lane));
+  static_cast<void>(held_.take(request.lane));
   block->state = BlockState::live;
   block->tag = request.tag;
-  block->live = {stock.new_id(), request.requested, request.owner, request.next, nullptr};
-  ++stock.meter.counts().served_own;
-  stock.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
-  reports.allocated(*block, request.lane);
+  block->live = {stock_.new_id(), request.requested, request.owner, request.next, nullptr};
+  ++stock_.meter.counts().served_own;
+  stock_.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
+  reports_.allocated(*block, request.lane);
   return block;
 }
 
-bool CachingAllocator::State::is_best_fit(const Block& block) const {
+bool HeldFrees::is_best_fit(const Block& block) const {
   if (FreeBlocks::mergeable(block.previous, block.lane)) return false;
   const Block* const right = FreeBlocks::mergeable(block.next, block.lane) ? block.next : nullptr;
   const std::size_t merged = block.bytes + (right != nullptr ? right->bytes : 0);
   if (right != nullptr) {
-    const bool oversize = merged >= stock.policy.max_split;
-    if (oversize || !free_blocks.worth_splitting(block, merged, block.bytes)) return false;
+    const bool oversize = merged >= stock_.policy.max_split;
+    if (oversize || !free_blocks_.worth_splitting(block, merged, block.bytes)) return false;
   }
-  const Lane* const lane = stock.shelves.find(block.lane);
+  const Lane* const lane = stock_.shelves.find(block.lane);
   if (lane == nullptr) return true;
   const auto& index = lane->shelves[block.segment->small ? 1 : 0].ready;
   const Block* best = index.first(block.bytes);
@@ -70,14 +66,14 @@ bool CachingAllocator::State::is_best_fit(const Block& block) const {
 }
 
 // A held block is put where it belongs.
-void CachingAllocator::State::put_back(Block* block) {
-  stock.heap.live().erase(block);
+void HeldFrees::put_back(Block* block) {
+  stock_.heap.live().erase(block);
   block->state = BlockState::claimed;
-  free_blocks.put(block, nullptr);
+  free_blocks_.put(block, nullptr);
 }
 
-void CachingAllocator::State::let_go() {
-  while (Block* const block = held.take_any()) put_back(block);
+void HeldFrees::let_go() {
+  while (Block* const block = held_.take_any()) put_back(block);
 }
 
 }  // namespace millrace
