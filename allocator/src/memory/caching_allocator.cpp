@@ -100,23 +100,23 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
 
 // A claimed block that serves, from wherever there is one. `is_own`: from the lane of the request.
 Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& is_own) {
-  Block* block = take_ready_own(request);
+  Block* block = own_lane.take(request);
   if (block == nullptr && stock.has_fronts) {
     upkeep.empty_near(request);
-    block = take_ready_own(request);
+    block = own_lane.take(request);
   }
   is_own = block != nullptr;
   bool left_out = false;
   if (block == nullptr) {
     upkeep.empty_for(request);
     free_blocks.merge_former_lanes();
-    block = search(request, lock, left_out);
+    block = search.find(request, lock, left_out);
   }
   if (block == nullptr && !stock.lanes_mix) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
     if (block == nullptr) collect_old_segments(request, lock);
   }
-  if (block == nullptr) block = instead_of_growing(request, lock, left_out);
+  if (block == nullptr) block = before_growth.take(request, lock, left_out);
   if (block == nullptr) block = grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
   return block;

@@ -11,17 +11,23 @@
 #include "memory/backoff.hpp"
 #include "memory/caching/allocations.hpp"
 #include "memory/caching/batch_freeing.hpp"
+#include "memory/caching/before_growth.hpp"
 #include "memory/caching/completions.hpp"
 #include "memory/caching/free_blocks.hpp"
 #include "memory/caching/freeing.hpp"
 #include "memory/caching/front_upkeep.hpp"
 #include "memory/caching/held_frees.hpp"
+#include "memory/caching/merging.hpp"
+#include "memory/caching/own_lane.hpp"
 #include "memory/caching/quick_path.hpp"
 #include "memory/caching/quick_uses.hpp"
 #include "memory/caching/reports.hpp"
 #include "memory/caching/request.hpp"
+#include "memory/caching/reuse.hpp"
+#include "memory/caching/search.hpp"
 #include "memory/caching/stock.hpp"
 #include "memory/caching/unlocked.hpp"
+#include "memory/caching/waiting.hpp"
 #include "memory/graph/graph_pools.hpp"
 #include "memory/growths.hpp"
 #include "memory/move_patience.hpp"
@@ -106,30 +112,6 @@ struct CachingAllocator::State : GraphMemory {
   void undo(std::span<Block* const> blocks);
   void free_rest(std::span<Block*> left, const StreamRef* stream);
 
-  // reuse.cpp: finding a free block. What is returned is claimed.
-  /** @param left_out  set if streams are in flight that were not asked about */
-  Block* take_for_nothing(const Request& request, Lock& lock, bool& left_out);
-  Block* take_ready(const Request& request);
-  Block* take_own(const Request& request);
-  Block* take_ready_own(const Request& request);
-  [[nodiscard]] Block* least_complete(const Request& request);
-  [[nodiscard]] Block* least_ordered(const Request& request);
-  [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
-  [[nodiscard]] std::size_t carve_limit(const Request& request) const;
-
-  // merging.cpp: free neighbours that together serve
-  template <typename Usable>
-  Block* least_run(const Request& request, std::size_t most, const Usable& usable);
-  Block* take_merged(const Request& request, std::size_t most);
-  Block* take_merged_waiting(const Request& request, std::uint64_t newest, Lock& lock);
-
-  // waiting.cpp: blocks that the stream can be made to wait for
-  Block* take_waiting(const Request& request, std::uint64_t newest, Lock& lock);
-  [[nodiscard]] std::optional<std::uint64_t> earliest_wait(const Block& block, StreamId user) const;
-  bool wait_for_block(const Request& request, Block* block, Lock& lock);
-  [[nodiscard]] std::uint64_t long_ago(const Request& request);
-  [[nodiscard]] bool should_grow(const Request& request);
-
   /** @brief Where memory may be mapped in a range. */
   struct Gap {
     Segment* range = nullptr;
@@ -157,14 +139,6 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] std::ptrdiff_t ranges_of(StreamId home) const;
   [[nodiscard]] bool uses_ranges(const Request& request) const;
 
-  // before_growth.cpp: what costs less than growing
-  /** @param left_out  as the search set it */
-  Block* instead_of_growing(const Request& request, Lock& lock, bool left_out);
-  Block* take_from_idle(const Request& request);
-  bool mark_what_waits(Lock& lock);
-  bool give_back_too_small(const Request& request, std::size_t most, Lock& lock);
-  [[nodiscard]] const Segment* largest_complete_below(std::size_t bytes) const;
-
   // moved_pages.cpp: pages that lie elsewhere
   class Movable;
   std::vector<Block*> gather_pages(const Request& request, std::size_t bytes);
@@ -184,18 +158,15 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] std::size_t roomy_segment(std::size_t needed, std::size_t multiple) const;
   Block* acquire(std::size_t bytes, const Request& request, Lock& lock);
   Block* reclaim(const Request& request, Lock& lock);
-  Block* take_cached(const Request& request, Lock& lock);
-  [[nodiscard]] PointSet points_of_runs(const Request& request);
   Block* ask_callbacks(const Request& request, Lock& lock);
-  Block* search(const Request& request, Lock& lock, bool& left_out);
-  /** The same, and once more if streams were left out. */
-  Block* search_all(const Request& request, Lock& lock);
   bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
   bool leaves_headroom(Growths::Growth growth, Lock& lock);
   Block* grow_reserve(const Request& request, Lock& lock);
   [[noreturn]] void fail(const Request& request, Lock& lock);
 
   // giving_back.cpp: memory that goes back to the device
+  bool give_back_too_small(const Request& request, std::size_t most, Lock& lock);
+  [[nodiscard]] const Segment* largest_complete_below(std::size_t bytes) const;
   std::size_t release_free_segments(std::size_t keep_bytes, bool kept, Lock& lock);
   std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
   bool release_if_free(std::byte* base, Lock& lock);
@@ -210,7 +181,6 @@ struct CachingAllocator::State : GraphMemory {
 
   // graph_memory.cpp: what the pools of graphs have of it
   void* take(std::size_t bytes, StreamRef pool, Effort effort) override;
-  Block* take_complete(const Request& request);
   void give_back(void* base, const PointSet& points) override;
   void close_front(StreamId stream) override;
 
@@ -238,6 +208,12 @@ struct CachingAllocator::State : GraphMemory {
   Allocations allocations{stock, graphs, upkeep};
   Freeing freeing{stock, reports, graphs, free_blocks, completions, upkeep, quick_uses};
   BatchFreeing batch_freeing{stock, quick, freeing};
+  OwnLane own_lane{stock, free_blocks, held};
+  Reuse reuse{stock, free_blocks, upkeep, own_lane};
+  Waiting waiting{stock, free_blocks, upkeep, reuse};
+  Merging merging{stock, free_blocks, reuse, waiting};
+  Search search{stock, free_blocks, completions, upkeep, own_lane, reuse, waiting, merging};
+  BeforeGrowth before_growth{stock, completions, upkeep, reuse, merging};
   MemoryLimits limits;
 
   struct Callback {

@@ -9,6 +9,12 @@
 #include "ordering/steps.hpp"
 
 namespace millrace {
+namespace {
+
+// Blocks of wholly free segments that a request looks at.
+constexpr std::size_t kMostSegmentLooks = 64;
+
+}  // namespace
 
 // Forgotten first: the driver may give the address to another thread at once.
 void CachingAllocator::State::release(Block* whole, Lock& lock) {
@@ -204,6 +210,51 @@ std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   state_->upkeep.forget_demands();  // what streams needed so far says nothing of what comes
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   return state_->release_free_memory(keep_bytes, kAll, lock);
+}
+
+// Wholly free segments that are too small for the request, up to `most` bytes of them: what then
+// grows is so much less. Segments cannot be moved as pages are, so that this is their way. Returns
+// whether it tried: the lock may have been dropped then.
+bool CachingAllocator::State::give_back_too_small(const Request& request, std::size_t most,
+                                                  Lock& lock) {
+  if (!stock.saves_segments || stock.shelves.free_segments().first(false) == nullptr) return false;
+  free_blocks.settle();
+  bool tried = false;
+  std::size_t given = 0;
+  while (given < most) {
+    const Segment* const segment = largest_complete_below(std::min(request.bytes, most - given));
+    if (segment == nullptr) break;
+    if (!give_back_patience.lasts(stock.meter.bytes().reserved.current)) break;
+    const std::size_t bytes = segment->bytes;
+    tried = true;
+    try {
+      if (!release_if_free(segment->base, lock)) break;
+    } catch (const DeviceError&) {  // it is free still
+      break;
+    }
+    give_back_patience.moved(bytes);
+    given += bytes;
+  }
+  return tried;
+}
+
+// Of those that are complete: the host would not have to wait for their uses.
+const Segment* CachingAllocator::State::largest_complete_below(std::size_t bytes) const {
+  const Segment* largest = nullptr;
+  std::size_t looks = 0;
+  const auto complete = [&](const Segment& segment) {
+    const Block* block = segment.first;
+    for (; block != nullptr && block->waits == BlockWaits::nothing; block = block->next) ++looks;
+    return block == nullptr;
+  };
+  const Segment* segment = stock.shelves.free_segments().first(false);
+  for (; segment != nullptr && looks < kMostSegmentLooks; segment = segment->free_behind, ++looks) {
+    const bool larger = largest == nullptr || segment->bytes > largest->bytes;
+    const bool serves = !segment->kept && segment->bytes < bytes && larger;
+    if (serves && complete(*segment)) largest = segment;
+  }
+  ordering::count_steps(looks);
+  return largest;
 }
 
 }  // namespace millrace

@@ -24,10 +24,10 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
   upkeep.empty();
   free_blocks.merge_former_lanes();
   completions.sweep();
-  Block* block = take_complete(request);
+  Block* block = search.find_complete(request);
   if (block == nullptr && effort != Effort::quiet) {
     completions.poll(lock);
-    block = take_complete(request);
+    block = search.find_complete(request);
   }
   if (block == nullptr) block = grow(request, lock);
   if (block == nullptr && effort == Effort::pressed) block = reclaim(request, lock);
@@ -40,12 +40,6 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
   allocations.company_of(*block);  // so that no front keeps it
   graphs.hide(block->address);
   return block->address;
-}
-
-Block* CachingAllocator::State::take_complete(const Request& request) {
-  if (!stock.lanes_mix) return take_own(request);
-  if (Block* const block = take_ready(request)) return block;
-  return take_merged(request, carve_limit(request));
 }
 
 void CachingAllocator::State::give_back(void* base, const PointSet& points) {

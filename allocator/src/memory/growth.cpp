@@ -29,9 +29,6 @@ constexpr std::size_t kSharedSegmentsPerDevice = 512;
 // A program starts as long as it frees at most one allocation in so many.
 constexpr std::uint64_t kAllocationsPerFree = 32;
 
-// Blocks, or runs of them, that the host waits for before a request fails.
-constexpr std::size_t kMostRunsAwaited = 64;
-
 }  // namespace
 
 // What is missing, in a range; else a new segment of the size that the policy likes, or else of the
@@ -159,7 +156,7 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
     lock.lock();
     upkeep.empty();  // what it freed may be in a front
     if (!freed) continue;
-    if (Block* block = search_all(request, lock)) return block;
+    if (Block* block = search.find_all(request, lock)) return block;
   }
   return nullptr;
 }
@@ -168,65 +165,20 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
 Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
   ++stock.meter.counts().retries;
   if (stock.lanes_mix) {
-    if (Block* block = take_cached(request, lock)) return block;
+    if (Block* block = search.find_any(request, lock)) return block;
     if (Block* block = ask_callbacks(request, lock)) return block;
   }
   for (const std::size_t enough : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
     const std::size_t released = release_free_memory(0, enough, lock);
-    if (Block* block = search_all(request, lock)) return block;
+    if (Block* block = search.find_all(request, lock)) return block;
     if (Block* block = grow(request, lock)) return block;
     if (released == 0) break;
   }
   if (stock.lanes_mix) {
-    completions.await(points_of_runs(request), lock);  // what only the host can wait for
-    if (Block* block = take_cached(request, lock)) return block;
+    completions.await(search.points_of_runs(request), lock);  // what only the host can wait for
+    if (Block* block = search.find_any(request, lock)) return block;
   }
   fail(request, lock);
-}
-
-// Takes any free block that serves, of any lane and either pool.
-Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) {
-  constexpr auto kAny = std::numeric_limits<std::size_t>::max();
-  Request from = request;
-  from.pressed = true;
-  upkeep.empty();
-  completions.sweep();
-  for (const bool small : {request.small, !request.small}) {
-    from.small = small;
-    if (Block* block = take_ready(from)) return block;
-    if (Block* block = take_merged(from, kAny)) return block;
-    if (!stock.follows_order) continue;
-    if (Block* block = take_waiting(from, OrderedDevice::kTail, lock)) return block;
-    if (Block* block = take_merged_waiting(from, OrderedDevice::kTail, lock)) return block;
-  }
-  return nullptr;
-}
-
-// What must be complete before free neighbours could serve the request; empty if none could.
-PointSet CachingAllocator::State::points_of_runs(const Request& request) {
-  PointSet result;
-  std::size_t looks = 0;
-  free_blocks.list_all();
-  stock.runs.visit(request.small, request.bytes, [&](const Run& run) {
-    const Block* block = run.first;
-    for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
-      ordering::count_steps(1);
-      result.join(block->points);
-    }
-    return ++looks < kMostRunsAwaited;
-  });
-  for (Lane* const lane : stock.shelves.waiting(kMostRunsAwaited)) {
-    const Shelf& shelf = lane->shelf(request.small);
-    for (const auto* const index : {&shelf.ready, &shelf.draining}) {
-      const Block* block = index->first(request.bytes);
-      for (looks = 0; block != nullptr && looks < kMostRunsAwaited; ++looks) {
-        ordering::count_steps(1);
-        result.join(block->points);
-        block = index->after(block);
-      }
-    }
-  }
-  return result;
 }
 
 void CachingAllocator::State::fail(const Request& request, Lock& lock) {

@@ -130,7 +130,7 @@ class CachingAllocator::State::Movable {
 
   // nullptr: all that the lane has.
   std::size_t* spare_of(StreamId lane) {
-    if (!state_.kept_for_other(lane, request_)) return nullptr;
+    if (!state_.reuse.kept_for_other(lane, request_)) return nullptr;
     const auto known = std::ranges::find(spare_, lane, &Spare::lane);
     if (known != spare_.end()) return &known->bytes;
     return &spare_.emplace_back(Spare{lane, state_.unneeded(lane)}).bytes;
