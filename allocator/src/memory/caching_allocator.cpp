@@ -30,7 +30,9 @@ CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source,
 CachingAllocator::~CachingAllocator() {
   state_->graphs.close();
   try {
-    state_->release_everything();
+    Lock lock = state_->enter();
+    state_->upkeep.empty();
+    state_->closing.release_everything(lock);
   } catch (const DeviceError&) {  // the device is lost: so is its memory
   }
 }
@@ -114,10 +116,10 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
   }
   if (block == nullptr && !stock.lanes_mix) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
-    if (block == nullptr) collect_old_segments(request, lock);
+    if (block == nullptr) giving_back.collect_old_segments(request, lock);
   }
   if (block == nullptr) block = before_growth.take(request, lock, left_out);
-  if (block == nullptr) block = grow(request, lock);
+  if (block == nullptr) block = growth.grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
   return block;
 }
@@ -235,18 +237,34 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
 
 void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {
   const Lock lock = state_->enter();
-  const auto after = std::ranges::upper_bound(state_->callbacks, turn, {}, &State::Callback::turn);
-  state_->callbacks.insert(after, {turn, std::move(callback)});
+  state_->callbacks.add(std::move(callback), turn);
+}
+
+bool CachingAllocator::release_segment(void* base) {
+  state_->graphs.tidy();
+  Lock lock = state_->enter();
+  state_->upkeep.empty();
+  state_->completions.sweep();  // what is known to be complete is free
+  state_->free_blocks.list_all();
+  return state_->giving_back.release_if_free(static_cast<std::byte*>(base), lock);
+}
+
+std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
+  state_->graphs.tidy();
+  Lock lock = state_->enter();
+  state_->upkeep.forget_demands();  // what streams needed so far says nothing of what comes
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+  return state_->giving_back.release_free_memory(keep_bytes, kAll, lock);
 }
 
 void CachingAllocator::set_limit(std::size_t bytes) {
   const Lock lock = state_->enter();
-  state_->limits.limit = bytes;
+  state_->allowance.set_limit(bytes);
 }
 
 void CachingAllocator::set_headroom(std::size_t bytes) {
   const Lock lock = state_->enter();
-  state_->limits.headroom = bytes;
+  state_->allowance.set_headroom(bytes);
 }
 
 OrderedDevice& CachingAllocator::device() const noexcept { return state_->stock.device; }

@@ -29,7 +29,7 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
     completions.poll(lock);
     block = search.find_complete(request);
   }
-  if (block == nullptr) block = grow(request, lock);
+  if (block == nullptr) block = growth.grow(request, lock);
   if (block == nullptr && effort == Effort::pressed) block = reclaim(request, lock);
   if (block == nullptr) return nullptr;
   if (stock.lanes_mix &&

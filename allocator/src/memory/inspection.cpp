@@ -11,25 +11,33 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error{std::string{"allocator invariant broken: "} + what};
 }
 
-}  // namespace
-
-UsableBytes CachingAllocator::State::usable(StreamId stream) const {
-  UsableBytes result;
+void check(const Stock& stock) {
+  stock.heap.check();
+  std::size_t reserved = 0;
+  std::size_t allocated = 0;
+  std::size_t held_back = 0, free_blocks = 0;
   for (const auto& [base, segment] : stock.heap.segments()) {
-    std::size_t run = 0;
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
-      if (may_have(*block, stream)) {
-        run = stock.lanes_mix ? run + block->bytes : block->bytes;
-        result.total += block->bytes;
-        result.largest = std::max(result.largest, run);
-        continue;
-      }
-      run = 0;
-      if (block->has_memory() && block->state != BlockState::live) result.stranded += block->bytes;
+      if (block->has_memory()) reserved += block->bytes;
+      require(block->state != BlockState::claimed && block->state != BlockState::filling,
+              "nothing is claimed between calls");
+      if (block->state == BlockState::live) allocated += block->bytes;
+      const bool free = block->state == BlockState::free;
+      const bool drains = free && stock.lanes_mix && block->waits == BlockWaits::for_all;
+      if (drains || block->state == BlockState::pending) held_back += block->bytes;
+      free_blocks += free ? 1 : 0;
+      require(!free || stock.shelves.holds(block), "free blocks are where they are looked for");
     }
   }
-  return result;
+  require(stock.shelves.blocks() == free_blocks, "nothing else is looked for");
+  const MemoryGauges& bytes = stock.meter.bytes();
+  require(bytes.reserved.current == reserved, "reserved is the sum of the segments");
+  require(bytes.allocated.current == allocated, "allocated is the sum of the live blocks");
+  require(bytes.active.current == allocated + held_back, "active is allocated and draining");
+  require(bytes.cached.current == reserved - bytes.active.current, "reserved = active + cached");
 }
+
+}  // namespace
 
 UsableBytes CachingAllocator::usable(StreamRef stream) {
   stream = state_->stock.device.resolve(stream);
@@ -37,7 +45,7 @@ UsableBytes CachingAllocator::usable(StreamRef stream) {
   const Lock lock = state_->enter();
   const FrontUpkeep::Paused paused{state_->upkeep};
   state_->upkeep.empty();
-  return state_->usable(stream.id());
+  return state_->survey.usable(stream.id());
 }
 
 MemoryStatistics CachingAllocator::statistics() {
@@ -198,37 +206,11 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
   }
 }
 
-void CachingAllocator::State::check() const {
-  stock.heap.check();
-  std::size_t reserved = 0;
-  std::size_t allocated = 0;
-  std::size_t held_back = 0, free_blocks = 0;
-  for (const auto& [base, segment] : stock.heap.segments()) {
-    for (const Block* block = segment->first; block != nullptr; block = block->next) {
-      if (block->has_memory()) reserved += block->bytes;
-      require(block->state != BlockState::claimed && block->state != BlockState::filling,
-              "nothing is claimed between calls");
-      if (block->state == BlockState::live) allocated += block->bytes;
-      const bool free = block->state == BlockState::free;
-      const bool drains = free && stock.lanes_mix && block->waits == BlockWaits::for_all;
-      if (drains || block->state == BlockState::pending) held_back += block->bytes;
-      free_blocks += free ? 1 : 0;
-      require(!free || stock.shelves.holds(block), "free blocks are where they are looked for");
-    }
-  }
-  require(stock.shelves.blocks() == free_blocks, "nothing else is looked for");
-  const MemoryGauges& bytes = stock.meter.bytes();
-  require(bytes.reserved.current == reserved, "reserved is the sum of the segments");
-  require(bytes.allocated.current == allocated, "allocated is the sum of the live blocks");
-  require(bytes.active.current == allocated + held_back, "active is allocated and draining");
-  require(bytes.cached.current == reserved - bytes.active.current, "reserved = active + cached");
-}
-
 void CachingAllocator::check_invariants() const {
   const Lock lock = state_->enter();
   const FrontUpkeep::Paused paused{state_->upkeep};
   state_->upkeep.empty();
-  state_->check();
+  check(state_->stock);
 }
 
 }  // namespace millrace

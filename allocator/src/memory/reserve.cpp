@@ -7,17 +7,6 @@
 
 namespace millrace {
 
-// In the stream's range, or as a segment of its own: never more than was asked for.
-Block* CachingAllocator::State::grow_reserve(const Request& request, Lock& lock) {
-  if (uses_ranges(request)) {
-    Block* const block = grow_range(request, lock);
-    if (block != nullptr || !stock.heap.ranges().empty()) return block;
-  }
-  if (request.small) return acquire(stock.policy.small_segment, request, lock);
-  const std::size_t multiple = std::max(stock.policy.segment_multiple, stock.source.granularity());
-  return acquire(round_up(request.bytes, multiple), request, lock);
-}
-
 std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   if (bytes == 0) return 0;
   State& state = *state_;
@@ -33,10 +22,10 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   state.upkeep.empty();
   state.completions.sweep();
   state.free_blocks.list_all();
-  Block* block = state.grow_reserve(request, lock);
+  Block* block = state.growth.grow_reserve(request, lock);
   if (block == nullptr) {
-    state.release_free_memory(0, request.bytes, lock);
-    block = state.grow_reserve(request, lock);
+    state.giving_back.release_free_memory(0, request.bytes, lock);
+    block = state.growth.grow_reserve(request, lock);
   }
   if (block == nullptr) state.fail(request, lock);
   --state.stock.meter.counts().served_grown;  // no request was served

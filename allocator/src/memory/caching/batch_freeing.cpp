@@ -4,8 +4,6 @@
 
 namespace millrace {
 
-// Frees claimed blocks that were live. If it throws, those that it has not freed are live again.
-// `stream`: nullptr for each one's owner.
 void BatchFreeing::free_on(std::span<Block*> blocks, const StreamRef* stream, Lock& lock) {
   std::size_t freed = 0;
   try {

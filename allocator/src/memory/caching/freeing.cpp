@@ -8,7 +8,6 @@
 
 namespace millrace {
 
-// Frees a claimed block that only its lane's stream has used. False: not this one.
 bool Freeing::free_plainly(Block* block, StreamRef stream) {
   if (block->live.company != nullptr || stream.id() != block->lane) return false;
   if (!stock_.follows_order) return false;  // its own stream may have to wait too
@@ -23,9 +22,6 @@ bool Freeing::free_plainly(Block* block, StreamRef stream) {
   return true;
 }
 
-// Frees a claimed block, which is live again if it throws. `given`: the caller named the stream in
-// this call, so that it exists. A block that graphs use stays live; its uses are marked all the
-// same, while their streams exist.
 void Freeing::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
   if (free_plainly(block, stream)) return;  // what graphs use has company
   PointSet points;
@@ -44,8 +40,6 @@ void Freeing::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
   take_back(block, std::move(points));
 }
 
-// What comes before the next use of a block that is freed on `stream`. `used`: streams that are to
-// be marked for it are added.
 PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool given,
                                  Few<StreamRef>& used) const {
   const Block* const block = &freed;
@@ -86,7 +80,6 @@ void Freeing::mark(const Few<StreamRef>& streams, Lock& lock) {
   for (const StreamRef stream : streams) try_mark(stock_.device, stream);
 }
 
-// Frees a claimed block that was live.
 void Freeing::take_back(Block* block, PointSet points) {
   const WhileLive was = upkeep_.count_in(*block, true);
   block->points = std::move(points);

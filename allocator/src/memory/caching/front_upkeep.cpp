@@ -73,8 +73,6 @@ void FrontUpkeep::add_tally(StreamId stream) {
   stock_.turns.add(*front);
 }
 
-// A small request that its lane cannot serve: of what its front keeps, the blocks that may merge
-// into one for it. The others, which are many and little, stay.
 void FrontUpkeep::empty_near(const Request& request) {
   if (request.front == nullptr || !QuickBins::is_small(request.bytes)) return;
   Block* near = nullptr;

@@ -63,7 +63,7 @@ class FrontUpkeep {
   void look_further(Front& front, const Request& request);
   /**
    * @brief A small request that its lane cannot serve: of what its front keeps, the blocks that may
-   *        merge into one for it.
+   *        merge into one for it. The others, which are many and little, stay.
    */
   void empty_near(const Request& request);
   /** @brief Before anybody looks at more than one stream's blocks. */

@@ -61,8 +61,6 @@ Block* Merging::take(const Request& request, std::size_t most) {
   return best;
 }
 
-// Free neighbours, with all that they wait for. Under pressure, which is when `newest` is the tail,
-// whomever they are kept for.
 Block* Merging::take_waiting(const Request& request, std::uint64_t newest, Lock& lock) {
   const auto reachable = [&](const Block& block) {
     if (newest != OrderedDevice::kTail && reuse_.kept_for_other(block.lane, request)) return false;

@@ -21,7 +21,6 @@ Block* OwnLane::take(const Request& request) {
   return block;
 }
 
-// PyTorch's best fit: the lane's smallest block that is large enough, then the lowest address.
 Block* OwnLane::take_best_fit(const Request& request) {
   held_.let_go(request.lane);  // another thread or a callback may have freed one meanwhile
   Lane* const lane = stock_.shelves.find(request.lane);

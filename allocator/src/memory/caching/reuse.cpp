@@ -53,7 +53,6 @@ Block* Reuse::least_ordered(const Request& request) {
   return best;
 }
 
-// Whether a large piece of `lane` would be missed by its stream if another carved it.
 bool Reuse::kept_for_other(StreamId lane, const Request& request) const {
   return lane.valid() && lane != request.lane && stock_.device.ledger().is_open(lane);
 }
@@ -63,8 +62,6 @@ std::size_t Reuse::carve_limit(const Request& request) const {
   return static_cast<std::size_t>(static_cast<double>(request.bytes) * stock_.policy.carve_limit);
 }
 
-// The best fit of complete blocks, however much larger than the request, of streams that have
-// nothing live: such a stream waits for another phase of the program, as where streams take turns.
 Block* Reuse::take_from_idle(const Request& request) {
   free_blocks_.settle();
   Block* const block = first_usable(

@@ -12,7 +12,6 @@ constexpr std::size_t kMostRunsAwaited = 64;
 
 }  // namespace
 
-// The order in which a request looks for a free block before the allocator grows.
 Block* Search::find(const Request& request, Lock& lock, bool& left_out) {
   if (!stock_.lanes_mix) {
     Block* block = own_lane_.take_best_fit(request);
@@ -49,7 +48,6 @@ Block* Search::find_for_nothing(const Request& request, Lock& lock, bool& left_o
   return merging_.take(request, reuse_.carve_limit(request));
 }
 
-// Takes any free block that serves, of any lane and either pool.
 Block* Search::find_any(const Request& request, Lock& lock) {
   constexpr auto kAny = std::numeric_limits<std::size_t>::max();
   Request from = request;
@@ -73,7 +71,6 @@ Block* Search::find_complete(const Request& request) {
   return merging_.take(request, reuse_.carve_limit(request));
 }
 
-// What must be complete before free neighbours could serve the request; empty if none could.
 PointSet Search::points_of_runs(const Request& request) {
   PointSet result;
   std::size_t looks = 0;

@@ -29,7 +29,6 @@ bool Waiting::should_grow(const Request& request) const {
   return static_cast<double>(kept) <= static_cast<double>(demand.live.peak) + spare;
 }
 
-// How early the user would be let go on: 0 if it has to wait for nothing.
 std::optional<std::uint64_t> Waiting::earliest(const Block& block, StreamId user) const {
   std::uint64_t latest = 0;
   for (const Point point : block.points) {
@@ -40,8 +39,6 @@ std::optional<std::uint64_t> Waiting::earliest(const Block& block, StreamId user
   return latest;
 }
 
-// The block whose last missing marker was recorded earliest, and not after `newest`; among equals
-// the best fit.
 Block* Waiting::take(const Request& request, std::uint64_t newest, Lock& lock) {
   using Rank = std::tuple<std::uint64_t, std::size_t, std::pair<std::size_t, std::byte*>>;
   Block* best = nullptr;
@@ -72,7 +69,6 @@ Block* Waiting::take(const Request& request, std::uint64_t newest, Lock& lock) {
   return best;
 }
 
-// Orders the user after the claimed block's points, or puts it back and returns false.
 bool Waiting::wait_for(const Request& request, Block* block, Lock& lock) {
   PointSet points;
   points.assign(block->points);

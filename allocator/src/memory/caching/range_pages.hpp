@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+
+#include "memory/caching/completions.hpp"
+#include "memory/caching/free_blocks.hpp"
+#include "memory/caching/reports.hpp"
+#include "memory/caching/stale_pages.hpp"
+#include "memory/caching/stock.hpp"
+#include "memory/caching/unlocked.hpp"
+
+namespace millrace {
+
+/** @brief Whole pages of free blocks in growable ranges: they are what can be given back. */
+class RangePages {
+ public:
+  RangePages(Stock& stock, const Reports& reports, FreeBlocks& free_blocks,
+             Completions& completions, StalePages& stale)
+      : stock_(stock),
+        reports_(reports),
+        free_blocks_(free_blocks),
+        completions_(completions),
+        stale_(stale) {}
+
+  /** @brief Whether the addresses of a range have a whole page in them. */
+  [[nodiscard]] bool has_page(const Segment& range, const std::byte* begin,
+                              const std::byte* end) const;
+  /**
+   * @brief Keeps the last whole pages of the claimed block, at most `most` bytes; the rest is free
+   *        again.
+   */
+  Block* keep(Block* block, std::size_t most);
+  /**
+   * @brief Gives back up to `most` bytes, whole pages, of what is free in a range, the last ones
+   *        first.
+   */
+  std::size_t unmap_free(Segment& range, std::size_t most, Lock& lock);
+  /** @brief At the end, when no work uses the range any more. */
+  void release(const Segment& range);
+
+ private:
+  std::size_t unmap_run(Block* block, std::size_t most, Lock& lock, Block*& before);
+  void unmap(Block* pages, Lock& lock);
+
+  Stock& stock_;
+  const Reports& reports_;
+  FreeBlocks& free_blocks_;
+  Completions& completions_;
+  StalePages& stale_;
+};
+
+}  // namespace millrace
