@@ -12,16 +12,17 @@ namespace millrace {
 void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
                                       std::span<void*> addresses, StreamRef stream, Tag tag) {
   State& state = *state_;
-  if (state.device.capturing() || state.graphs.any()) {  // a pool of a graph may have to serve
+  if (state.stock.device.capturing() ||
+      state.graphs.any()) {  // a pool of a graph may have to serve
     return Allocator::allocate_batch(sizes, addresses, stream, tag);
   }
-  stream = state.device.resolve(stream);
-  const Marker marker = require_open("allocate", state.device, stream);
-  const State::PlainRequest like{0, 0, stream, tag, marker};
+  stream = state.stock.device.resolve(stream);
+  const Marker marker = require_open("allocate", state.stock.device, stream);
+  const PlainRequest like{0, 0, stream, tag, marker};
   std::vector<Block*> blocks;
   blocks.reserve(sizes.size());
   try {
-    const std::size_t served = state.has_fronts ? state.take_quick(sizes, like, blocks) : 0;
+    const std::size_t served = state.stock.has_fronts ? state.quick.take(sizes, like, blocks) : 0;
     if (served < sizes.size()) state.serve(state.requests(sizes.subspan(served), like), blocks);
   } catch (...) {
     state.undo(blocks);
@@ -34,24 +35,24 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
 }
 
 // Requests for these sizes that are `like` this one otherwise.
-std::vector<CachingAllocator::State::Request> CachingAllocator::State::requests(
-    std::span<const std::size_t> sizes, const PlainRequest& like) {
+std::vector<Request> CachingAllocator::State::requests(std::span<const std::size_t> sizes,
+                                                       const PlainRequest& like) {
   constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
   std::vector<Request> all;
   all.reserve(sizes.size());
   const StreamId lane = like.owner.id();
-  Front* const front = has_fronts ? fronts.find(lane) : nullptr;
+  Front* const front = stock.has_fronts ? stock.fronts.find(lane) : nullptr;
   for (const std::size_t bytes : sizes) {
     if (bytes == 0) continue;
     Request request{like, false, like.owner, lane, like.next};
     request.requested = request.bytes = bytes;
     request.front = front;
-    if (bytes > largest - policy.segment_multiple) {
+    if (bytes > largest - stock.policy.segment_multiple) {
       Lock lock = enter();
       fail(request, lock);
     }
-    request.bytes = round(bytes);
-    request.small = request.bytes <= policy.small_limit;
+    request.bytes = stock.round(bytes);
+    request.small = request.bytes <= stock.policy.small_limit;
     all.push_back(request);
   }
   return all;
@@ -63,15 +64,15 @@ void CachingAllocator::State::serve(const std::vector<Request>& requests,
   if (requests.empty()) return;
   auto next = requests.begin();
   Lock lock = enter();
-  if (!meter.known(next->tag)) {
+  if (!stock.meter.known(next->tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
-  if (!pending.empty()) poll(lock);
-  sweep();
+  if (!completions.pending().empty()) completions.poll(lock);
+  completions.sweep();
   for (; next != requests.end(); ++next) {
-    Block* block = has_fronts ? take_quick_alone(*next) : nullptr;
+    Block* block = stock.has_fronts ? quick.take_alone(*next) : nullptr;
     if (block == nullptr) {
-      if (next->front != nullptr) look_further(*next->front, *next);
+      if (next->front != nullptr) upkeep.look_further(*next->front, *next);
       bool is_own = false;
       block = find(*next, lock, is_own);
       hand_out(*next, block, is_own);
@@ -85,91 +86,37 @@ void CachingAllocator::State::undo(std::span<Block* const> blocks) {
   const Lock lock = enter();
   for (Block* const block : blocks) {
     block->state = BlockState::claimed;
-    take_back(block, std::exchange(block->points, {}));
+    freeing.take_back(block, std::exchange(block->points, {}));
   }
 }
 
 void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const StreamRef* stream) {
   State& state = *state_;
-  if (state.device.capturing() || state.graphs.any()) {
+  if (state.stock.device.capturing() || state.graphs.any()) {
     return Allocator::deallocate_batch(addresses, stream);
   }
   StreamRef given{StreamHandle{}};
-  if (stream != nullptr) given = state.device.resolve(*stream);
-  if (state.has_fronts && state.keep_batch(addresses, stream == nullptr ? nullptr : &given)) return;
-  State::Lock lock = state.enter();
-  std::vector<Block*> blocks = state.claim_live(addresses);
-  state.free_on(blocks, stream == nullptr ? nullptr : &given, lock);
+  if (stream != nullptr) given = state.stock.device.resolve(*stream);
+  const StreamRef* const on = stream == nullptr ? nullptr : &given;
+  if (state.stock.has_fronts) {
+    if (auto left = state.quick.keep_batch(addresses, on)) return state.free_rest(*left, on);
+  }
+  Lock lock = state.enter();
+  std::vector<Block*> blocks = state.allocations.claim(addresses);
+  state.batch_freeing.free_on(blocks, on, lock);
 }
 
-// All, or none: one that is named twice is not live any more the second time.
-std::vector<Block*> CachingAllocator::State::claim_live(std::span<void* const> addresses) {
-  std::vector<Block*> blocks;
-  blocks.reserve(addresses.size());
+// What a front did not keep of a batch, claimed.
+void CachingAllocator::State::free_rest(std::span<Block*> left, const StreamRef* stream) {
+  if (left.empty()) return;
+  Lock lock;
   try {
-    for (void* const address : addresses) {
-      if (address == nullptr) continue;
-      blocks.push_back(claim_live("deallocate", address));
-    }
+    lock = enter();
   } catch (...) {
-    for (Block* const block : blocks) block->state = BlockState::live;
+    for (Block* const block : left) block->state = BlockState::live;
     throw;
   }
-  return blocks;
-}
-
-// Frees claimed blocks that were live. If it throws, those that it has not freed are live again.
-// `stream`: nullptr for each one's owner.
-void CachingAllocator::State::free_on(std::span<Block*> blocks, const StreamRef* stream,
-                                      Lock& lock) {
-  std::size_t freed = 0;
-  try {
-    std::vector<PointSet> points = points_of_frees(blocks, stream, lock);
-    if (has_fronts) {
-      {
-        const Unlocked unlocked{lock};
-        keep_quick(blocks, stream);
-      }
-    }
-    for (; freed < blocks.size(); ++freed) {
-      if (blocks[freed] != nullptr) free_claimed(blocks[freed], stream, points[freed]);
-    }
-  } catch (...) {
-    for (Block* const block : blocks.subspan(freed)) {
-      if (block != nullptr) block->state = BlockState::live;
-    }
-    throw;
-  }
-}
-
-// What each block comes after; nothing for a block that a front may keep. All points are known
-// before the streams are marked: one marker then covers all that was used there.
-std::vector<PointSet> CachingAllocator::State::points_of_frees(std::span<Block* const> blocks,
-                                                               const StreamRef* stream,
-                                                               Lock& lock) {
-  std::vector<PointSet> points(blocks.size());
-  Few<StreamRef> used;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const WhileLive& live = blocks[i]->live;
-    const StreamRef on = stream == nullptr ? live.owner : *stream;
-    const bool is_plain = live.company == nullptr && on.id() == live.owner.id();
-    if (has_fronts && is_plain) continue;
-    points[i] = points_of_free(*blocks[i], on, stream != nullptr, used);
-  }
-  if (!used.empty()) mark(used, lock);
-  return points;
-}
-
-// `points`: what the block comes after; empty if that is only its owner's work.
-void CachingAllocator::State::free_claimed(Block* block, const StreamRef* stream,
-                                           PointSet& points) {
-  if (points.empty()) {
-    const StreamRef on = stream == nullptr ? block->live.owner : *stream;
-    if (keep_quick_alone(block, on) || free_plainly(block, on)) return;
-    Few<StreamRef> unused;
-    points = points_of_free(*block, on, stream != nullptr, unused);
-  }
-  take_back(block, std::move(points));
+  batch_freeing.free_on(left, stream, lock);
 }
 
 }  // namespace millrace

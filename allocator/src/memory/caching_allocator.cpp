@@ -22,7 +22,7 @@ CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source,
                                    MemoryLimits limits)
     : state_(std::make_unique<State>(device, source, std::move(policy), limits)) {
   try {
-    state_->capacity = device.device().memory_info().total;
+    state_->stock.capacity = device.device().memory_info().total;
   } catch (const DeviceError&) {  // segments are then as large as the policy likes them
   }
 }
@@ -30,16 +30,28 @@ CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source,
 CachingAllocator::~CachingAllocator() {
   state_->graphs.close();
   try {
-    state_->release_everything();
+    Lock lock = state_->enter();
+    state_->upkeep.empty();
+    state_->closing.release_everything(lock);
   } catch (const DeviceError&) {  // the device is lost: so is its memory
   }
 }
 
-Block* CachingAllocator::State::live_block(const char* call, const void* address) const {
-  Block* const block = heap.live().find(address);
-  const bool live = block != nullptr && block->state == BlockState::live;
-  if (!live || (graphs.any() && graphs.hides(address))) refuse_address(call, address);
-  return block;
+Lock CachingAllocator::State::enter() {
+  Lock lock = enter_to_serve();
+  held.let_go();
+  return lock;
+}
+
+// Threads that meet here go past the lock
+// from now on, where they can.
+Lock CachingAllocator::State::enter_to_serve() {
+  Lock lock{stock.mutex, std::try_to_lock};
+  if (!lock.owns_lock()) {
+    lock.lock();
+    stock.turns.crowd();
+  }
+  return lock;
 }
 
 // What the owner's front did not serve. `next`: the owner's next marker. `ask_front`: it served
@@ -49,73 +61,39 @@ void* CachingAllocator::State::serve_elsewhere(std::size_t bytes, StreamRef owne
                                                StreamRef first_user, Tag tag, Marker next,
                                                bool ask_front) {
   const bool same = first_user.id() == owner.id();
-  const Marker next_of_user = same ? next : require_open("allocate", device, first_user);
+  const Marker next_of_user = same ? next : require_open("allocate", stock.device, first_user);
   Request request{{bytes, bytes, owner, tag, next}, false, first_user, {}, next_of_user};
   constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-  if (bytes > largest - policy.segment_multiple) {
+  if (bytes > largest - stock.policy.segment_multiple) {
     Lock lock = enter();
     fail(request, lock);
   }
-  request.bytes = round(bytes);
-  request.small = request.bytes <= policy.small_limit;
-  request.lane = policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
-  if (has_fronts) request.front = fronts.find(request.lane);
+  request.bytes = stock.round(bytes);
+  request.small = request.bytes <= stock.policy.small_limit;
+  request.lane = stock.lanes_mix ? first_user.id() : owner.id();
+  if (stock.has_fronts) request.front = stock.fronts.find(request.lane);
   return serve(request, ask_front);
 }
 
-// Made when another stream than the owner uses the block; one of its front's spare ones, if it has
-// any.
-Company& CachingAllocator::State::company_of(Block& block) {
-  Company* made = nullptr;
-  for (;;) {
-    {
-      const auto hold = hold_front(block);
-      Company*& company = block.live.company;
-      if (company == nullptr && made == nullptr && hold.owns_lock()) {
-        made = fronts.find(block.lane)->take_company();
-      }
-      if (company == nullptr && made != nullptr) {
-        made->begin(block.live.owner.id(), block.first_markers());
-        company = std::exchange(made, nullptr);
-      }
-      if (company != nullptr) break;
-    }
-    made = heap.make_company();
-  }
-  if (made != nullptr) heap.forget(made);  // another thread was faster
-  return *block.live.company;
-}
-
-// Notes that `stream` uses the block. False: it was noted, or owns the block.
-bool CachingAllocator::State::add_use(Block& block, StreamRef stream) {
-  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (same(block.live.owner)) return false;
-  Few<StreamRef>& uses = company_of(block).uses;
-  const auto hold = hold_front(block);
-  if (std::ranges::any_of(uses, same)) return false;
-  uses.push_back(stream);
-  return true;
-}
-
 void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
-  if (device.capturing() || graphs.any()) {
+  if (stock.device.capturing() || graphs.any()) {
     graphs.tidy();
     void* const address = graphs.allocate(request.requested, request.owner, request.user);
     if (address != nullptr) return address;
   }
   Lock lock = enter_to_serve();
-  if (!meter.known(request.tag)) {
+  if (!stock.meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
-  if (Block* const block = take_held(request)) return block->address;
-  if (policy.collect_threshold > 0) let_go();  // before what a poll shows to be free
-  const bool plain = has_fronts && request.user.id() == request.owner.id();
+  if (Block* const block = held.take(request)) return block->address;
+  if (stock.policy.collect_threshold > 0) held.let_go();  // before what a poll shows to be free
+  const bool plain = stock.has_fronts && request.user.id() == request.owner.id();
   if (plain && ask_front) {
-    if (Block* const block = take_quick_alone(request)) return block->address;
+    if (Block* const block = quick.take_alone(request)) return block->address;
   }
-  if (plain && request.front != nullptr) look_further(*request.front, request);
-  if (!pending.empty()) poll(lock);
-  sweep();
+  if (plain && request.front != nullptr) upkeep.look_further(*request.front, request);
+  if (!completions.pending().empty()) completions.poll(lock);
+  completions.sweep();
   bool is_own = false;
   Block* const block = find(request, lock, is_own);
   hand_out(request, block, is_own);
@@ -124,24 +102,24 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
 
 // A claimed block that serves, from wherever there is one. `is_own`: from the lane of the request.
 Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& is_own) {
-  Block* block = take_ready_own(request);
-  if (block == nullptr && has_fronts) {
-    empty_quick_near(request);
-    block = take_ready_own(request);
+  Block* block = own_lane.take(request);
+  if (block == nullptr && stock.has_fronts) {
+    upkeep.empty_near(request);
+    block = own_lane.take(request);
   }
   is_own = block != nullptr;
   bool left_out = false;
   if (block == nullptr) {
-    empty_quick_for(request);
-    merge_former_lanes();
-    block = search(request, lock, left_out);
+    upkeep.empty_for(request);
+    free_blocks.merge_former_lanes();
+    block = search.find(request, lock, left_out);
   }
-  if (block == nullptr && policy.sharing == Sharing::own_stream) {
+  if (block == nullptr && !stock.lanes_mix) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
-    if (block == nullptr) collect_old_segments(request, lock);
+    if (block == nullptr) giving_back.collect_old_segments(request, lock);
   }
-  if (block == nullptr) block = instead_of_growing(request, lock, left_out);
-  if (block == nullptr) block = grow(request, lock);
+  if (block == nullptr) block = before_growth.take(request, lock, left_out);
+  if (block == nullptr) block = growth.grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
   return block;
 }
@@ -150,87 +128,155 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
 // neighbour that the whole could have been merged with.
 void CachingAllocator::State::hand_out(const Request& request, Block* block, bool was_own) {
   const StreamId owner = request.owner.id(), user = request.user.id();
-  if (worth_splitting(*block, request.bytes)) {
-    Block* const rest = heap.split(block, request.bytes);
-    was_own ? shelve(rest) : put_free(rest);
+  if (free_blocks.worth_splitting(*block, request.bytes)) {
+    Block* const rest = stock.heap.split(block, request.bytes);
+    was_own ? free_blocks.shelve(rest) : free_blocks.put(rest);
   }
   block->lane = request.lane;
-  heap.live().insert(block);
+  stock.heap.live().insert(block);
   block->state = BlockState::live;
   block->spare = spare_of(*block, request.bytes);
   block->tag = request.tag;
-  block->live = {new_id(), request.requested, request.owner, request.next, nullptr};
+  block->live = {stock.new_id(), request.requested, request.owner, request.next, nullptr};
   if (user != owner) {
-    Company& company = company_of(*block);
+    Company& company = allocations.company_of(*block);
     company.user = user;
     company.uses.push_back(request.user);
     company.first_markers.user = {user, request.next_of_user};
   }
-  count_out(*block, request);
-  tell_allocated(*block, user);
+  upkeep.count_out(*block, request);
+  reports.allocated(*block, user);
 }
 
-void CachingAllocator::State::tell_allocated(const Block& block, StreamId user) {
-  if (observer == nullptr) return;
-  const Frontier frontier = device.ledger().frontier(user);
-  const Frontier completed = device.ledger().completed_frontier();
-  observer->allocated({block.live.id, block.address, block.live.requested, block.bytes,
-                       block.live.owner.id(), user, meter.name(block.tag), frontier, completed});
+// What no front kept. `stream`: nullptr for the owner.
+void CachingAllocator::State::deallocate(void* address, const StreamRef* stream, Kept kept) {
+  if (kept == Kept::marked) return free_marked(address);
+  if (graphs.any() && graphs.deallocate(address, stream)) return;
+  Lock lock = enter_to_serve();
+  if (stock.policy.collect_threshold > 0)
+    held.let_go();  // it asks which segment has been free for longest
+  Block* const block = allocations.claim("deallocate", address);
+  const StreamRef on = stream == nullptr ? block->live.owner : *stream;
+  if (!stock.lanes_mix) {
+    try {
+      held.let_go(block->lane);
+    } catch (...) {
+      block->state = BlockState::live;
+      throw;
+    }
+    if (held.hold(block, on)) return;
+  }
+  if (kept == Kept::ask && quick.keep_alone(block, on)) return;
+  freeing.free_on(block, on, stream != nullptr, lock);
+}
+
+// A claimed block that has its points.
+void CachingAllocator::State::free_marked(void* address) {
+  Block* const block = stock.heap.live().find(address);
+  Lock lock;
+  try {
+    lock = enter();
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
+  }
+  freeing.take_back(block, std::move(block->points));
+}
+
+void CachingAllocator::deallocate(void* address, Point marker) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  if (state.graphs.any() && state.graphs.deallocate(address, marker)) return;
+  const Lock lock = state.enter();
+  Block* const block = state.allocations.claim("deallocate", address);
+  PointSet points{marker};
+  try {
+    block->first_markers().require_covered(marker, address);
+    const Frontier behind = state.stock.device.ledger().snapshot(marker);
+    for (const Point point : block->points) {
+      if (!behind.covers(point) && !state.stock.device.ledger().completed(point)) {
+        points.join(point);
+      }
+    }
+    if (state.graphs.any() && state.graphs.keep(address, points)) {
+      block->state = BlockState::live;
+      return;
+    }
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
+  }
+  state.freeing.take_back(block, std::move(points));
 }
 
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
-  stream = state_->resolve(stream);
-  if (state_->record_use_quick(address, stream)) return;
+  stream = state_->stock.resolve(stream);
+  if (state_->quick_uses.record_use(address, stream)) return;
   if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
-  const State::Lock lock = state_->enter();
-  Block* const block = state_->live_block("record_use", address);
-  if (state_->graphs.any() && state_->device.captured(stream.id())) {
-    state_->company_of(*block);  // so that no front keeps it, and each free asks for its graphs
+  const Lock lock = state_->enter();
+  Block* const block = state_->allocations.find("record_use", address);
+  if (state_->graphs.any() && state_->stock.device.captured(stream.id())) {
+    state_->allocations.company_of(
+        *block);  // so that no front keeps it, and each free asks for its graphs
     if (state_->graphs.use(address, stream.id())) return;
   }
-  if (!state_->add_use(*block, stream) || state_->observer == nullptr) return;
-  state_->observer->use_recorded(block->live.id, stream.id());
+  if (state_->allocations.add_use(*block, stream)) {
+    state_->reports.use_recorded(block->live.id, stream.id());
+  }
 }
 
 void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   if (address == nullptr) return;
-  new_owner = state_->device.resolve(new_owner);
-  require_open("transfer", state_->device, new_owner);
+  new_owner = state_->stock.device.resolve(new_owner);
+  require_open("transfer", state_->stock.device, new_owner);
   if (state_->graphs.any() && state_->graphs.transfer(address, new_owner)) return;
-  const State::Lock lock = state_->enter();
-  Block* const block = state_->live_block("transfer", address);
-  const StreamRef owner = block->live.owner;
-  if (owner.id() == new_owner.id()) return;
-  Few<StreamRef>& uses = state_->company_of(*block).uses;
-  {
-    const auto hold = state_->hold_front(*block);
-    uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
-    uses.push_back(owner);
-    block->live.owner = new_owner;
-  }
-  state_->add_tally(owner.id());
-  state_->add_tally(new_owner.id());
-  state_->turns.current().moved(block->bytes, owner.id(), new_owner.id());
+  const Lock lock = state_->enter();
+  state_->allocations.transfer(*state_->allocations.find("transfer", address), new_owner);
 }
 
 void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {
-  const State::Lock lock = state_->enter();
-  const auto after = std::ranges::upper_bound(state_->callbacks, turn, {}, &State::Callback::turn);
-  state_->callbacks.insert(after, {turn, std::move(callback)});
+  const Lock lock = state_->enter();
+  state_->callbacks.add(std::move(callback), turn);
+}
+
+bool CachingAllocator::release_segment(void* base) {
+  state_->graphs.tidy();
+  Lock lock = state_->enter();
+  state_->upkeep.empty();
+  state_->completions.sweep();  // what is known to be complete is free
+  state_->free_blocks.list_all();
+  return state_->giving_back.release_if_free(static_cast<std::byte*>(base), lock);
+}
+
+std::size_t CachingAllocator::release_pages(std::span<const AddressRange> pages) {
+  state_->graphs.tidy();
+  Lock lock = state_->enter();
+  state_->upkeep.empty();
+  state_->completions.sweep();
+  state_->free_blocks.list_all();
+  return state_->range_pages.unmap_these(pages, lock);
+}
+
+std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
+  state_->graphs.tidy();
+  Lock lock = state_->enter();
+  state_->upkeep.forget_demands();  // what streams needed so far says nothing of what comes
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+  return state_->giving_back.release_free_memory(keep_bytes, kAll, lock);
 }
 
 void CachingAllocator::set_limit(std::size_t bytes) {
-  const State::Lock lock = state_->enter();
-  state_->limits.limit = bytes;
+  const Lock lock = state_->enter();
+  state_->allowance.set_limit(bytes);
 }
 
 void CachingAllocator::set_headroom(std::size_t bytes) {
-  const State::Lock lock = state_->enter();
-  state_->limits.headroom = bytes;
+  const Lock lock = state_->enter();
+  state_->allowance.set_headroom(bytes);
 }
 
-OrderedDevice& CachingAllocator::device() const noexcept { return state_->device; }
-const Policy& CachingAllocator::policy() const noexcept { return state_->policy; }
+OrderedDevice& CachingAllocator::device() const noexcept { return state_->stock.device; }
+const Policy& CachingAllocator::policy() const noexcept { return state_->stock.policy; }
 
 }  // namespace millrace

@@ -1,39 +1,51 @@
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <deque>
-#include <functional>
-#include <mutex>
-#include <optional>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "memory/backoff.hpp"
-#include "memory/front.hpp"
+#include "memory/caching/allocations.hpp"
+#include "memory/caching/allowance.hpp"
+#include "memory/caching/batch_freeing.hpp"
+#include "memory/caching/before_growth.hpp"
+#include "memory/caching/callbacks.hpp"
+#include "memory/caching/closing.hpp"
+#include "memory/caching/completions.hpp"
+#include "memory/caching/expandable.hpp"
+#include "memory/caching/free_blocks.hpp"
+#include "memory/caching/freeing.hpp"
+#include "memory/caching/front_upkeep.hpp"
+#include "memory/caching/giving_back.hpp"
+#include "memory/caching/growth.hpp"
+#include "memory/caching/held_frees.hpp"
+#include "memory/caching/merging.hpp"
+#include "memory/caching/moved_pages.hpp"
+#include "memory/caching/own_lane.hpp"
+#include "memory/caching/quick_path.hpp"
+#include "memory/caching/quick_uses.hpp"
+#include "memory/caching/range_pages.hpp"
+#include "memory/caching/ranges.hpp"
+#include "memory/caching/reports.hpp"
+#include "memory/caching/restoring.hpp"
+#include "memory/caching/request.hpp"
+#include "memory/caching/reuse.hpp"
+#include "memory/caching/search.hpp"
+#include "memory/caching/stale_pages.hpp"
+#include "memory/caching/stock.hpp"
+#include "memory/caching/survey.hpp"
+#include "memory/caching/unlocked.hpp"
+#include "memory/caching/waiting.hpp"
 #include "memory/graph/graph_pools.hpp"
-#include "memory/growths.hpp"
-#include "memory/heap.hpp"
-#include "memory/held_blocks.hpp"
-#include "memory/meter.hpp"
-#include "memory/move_patience.hpp"
-#include "memory/pending_frees.hpp"
-#include "memory/runs.hpp"
-#include "memory/shelves.hpp"
-#include "memory/turns.hpp"
-#include "millrace/device/mutex.hpp"
 #include "millrace/memory/caching_allocator.hpp"
-#include "ordering/open_streams.hpp"
 
 namespace millrace {
 
 /*
- * The map of CachingAllocator. Its state is this one class, and each file implements one decision;
- * the declarations below are grouped by file. docs/ordering.md explains the one rule, and
- * docs/allocator.md each decision.
+ * The map of CachingAllocator. Its state is composed of the parts below, each with one job and one
+ * header in caching/; State itself has the order in which a call asks them. docs/ordering.md
+ * explains the one rule, and docs/allocator.md each decision.
  *
- * PARTS. Heap, Shelves and Runs hold data: they decide nothing and lock nothing.
+ * DATA decides nothing and locks nothing; parts share it in Stock.
  *   Heap        segments, the blocks that tile them, and the map from addresses to live blocks
  *   Shelves     free blocks by lane, by size, and by the marker that they wait for
  *   Runs        free neighbors that together could serve a larger request
@@ -50,423 +62,106 @@ namespace millrace {
  * A claimed block is on no list, so no other thread finds it.
  *
  * A REQUEST takes the first of these that serves:
- *   0. a block of its size class from its stream's front: take_quick (front.cpp). Only the front's
- * lock
- *   1. the best fit that needs no wait: own lane, other lanes up to the carve limit, memory that no
- *      stream has used; once more after one poll (reuse.cpp). Then free neighbors (merging.cpp)
+ *   0. a block of its size class from its stream's front: QuickPath. Only the front's lock
+ *   1. the best fit that needs no wait: own lane (OwnLane), other lanes up to the carve limit,
+ *      memory that no stream has used (Reuse); once more after one poll (Completions). Then free
+ *      neighbors (Merging)
  *   2. a block that was last used long ago, for which the stream can wait: the earliest marker
- *      first, then the best fit; then a run of such neighbors (waiting.cpp, merging.cpp)
+ *      first, then the best fit (Waiting); then a run of such neighbors (Merging)
  *   3. if the stream has its share (should_grow): any other block for which it can wait
  *   4. what costs less than growth: markers on streams that have none, blocks of streams that have
- *      nothing live (before_growth.cpp)
- *   5. new memory: in the stream's growable range, where pages that are free elsewhere are mapped
- *      first (ranges.cpp, moved_pages.cpp), or in a new segment (growth.cpp)
- *   6. what waiting, merging, callbacks and giving back can free: reclaim (growth.cpp,
- *      giving_back.cpp). Then the request fails, with the picture of memory (picture.cpp)
- * `find` (caching_allocator.cpp) is this order in code, and `search` (reuse.cpp) steps 1 to 3.
+ *      nothing live (BeforeGrowth)
+ *   5. new memory: in the stream's growable range (Ranges), where pages that are free elsewhere are
+ *      mapped first (MovedPages), or in a new segment (Growth)
+ *   6. what waiting, merging, callbacks and giving back can free: reclaim (reclaim.cpp,
+ * GivingBack). Then the request fails, with the picture of memory (Survey) `find`
+ * (caching_allocator.cpp) is this order in code, and `Search` steps 1 to 3.
  *
- * A FREE goes to the front (keep_quick), or computes its points, merges the block with neighbors
- * and puts it on a shelf (freeing.cpp).
+ * A FREE goes to the front (QuickPath, QuickUses), or computes its points (Freeing), merges the
+ * block with neighbors and puts it on a shelf (FreeBlocks).
  *
- * LOCKS. `mutex` guards everything from `heap` on. It is never held across a driver call: the
- * call's memory is claimed first, so that no other thread uses it, and put back if the call fails.
- * A front's lock is taken alone, or after `mutex`.
+ * LOCKS. `Stock::mutex` guards everything from `heap` on, and what the parts have. It is never held
+ * across a driver call: the call's memory is claimed first, so that no other thread uses it, and
+ * put back if the call fails. A front's lock is taken alone, or after `mutex`.
  *
  * The preset `torch` (Sharing::own_stream) makes PyTorch's decisions with the same parts: lanes
- * never mix, a poll completes frees (pending_frees.cpp), and the block that a stream freed last
- * stays unmerged until a call looks at the stream's free blocks (held_block.cpp).
+ * never mix, a poll completes frees (Completions), and the block that a stream freed last stays
+ * unmerged until a call looks at the stream's free blocks (HeldFrees). With expandable segments,
+ * pages are mapped where PyTorch maps them (Expandable).
  */
-struct CachingAllocator::State : GraphMemory {
-  /** As Policy::moved_before_growth, for segments: giving one back may make the device wait. */
-  static constexpr double kGivenBackBeforeGrowth = 1.0 / 256;
-  // Streams that a request asks the device about. Before it grows it asks about all.
-  static constexpr std::size_t kMostPolled = 64;
+struct CachingAllocator::State final : GraphMemory {
+  State(OrderedDevice& device, SegmentSource& source, Policy policy, MemoryLimits limits)
+      : stock(device, source, std::move(policy)),
+        graphs(*this, device, stock.policy),
+        allowance(stock, limits) {}
 
-  using Lock = std::unique_lock<std::mutex>;
-
-  /** @brief Around a driver call. */
-  class Unlocked {
-   public:
-    explicit Unlocked(Lock& lock) : lock_(lock) { lock_.unlock(); }
-    ~Unlocked() { lock_.lock(); }
-    Unlocked(const Unlocked&) = delete;
-    Unlocked& operator=(const Unlocked&) = delete;
-
-   private:
-    Lock& lock_;
-  };
-
-  /** @brief What a front has to know of a request of one stream. */
-  struct PlainRequest {
-    std::size_t requested;
-    std::size_t bytes;  // rounded
-    StreamRef owner;
-    Tag tag;
-    Marker next;  // of the owner: its next marker
-  };
-
-  struct Request : PlainRequest {
-    bool small;
-    StreamRef user;
-    StreamId lane;  // where it looks first
-    Marker next_of_user;
-    Front* front = nullptr;  // that serves its lane, if one did when it began
-    bool pressed = false;    // nothing else serves: blocks that are kept for others are carved too
-  };
-
-  /** @brief Whether a front kept a freed block; `ask`: again, under the lock. */
-  enum class Kept : std::uint8_t { no, yes, ask };
-
-  State(OrderedDevice& d, SegmentSource& s, Policy p, MemoryLimits l)
-      : device(d),
-        open_streams(d.ledger()),
-        source(s),
-        policy(std::move(p)),
-        limits(l),
-        granule_bits(policy.rounds_to_granule() ? policy.granule - 1 : 0),
-        per_thread(d.device().per_thread_stream()),
-        has_fronts(policy.sharing == Sharing::ordered ||
-                   policy.sharing == Sharing::wait_before_grow),
-        bins_are_pools(policy.small_limit == ClassBins::kLargest),
-        graphs(*this, d, policy),
-        heap(d.completion() == Completion::synchronized),
-        shelves(d.ledger(), policy.sharing),
-        pending(d.ledger()) {}
-
-  /** @brief The same as the device's; most references need no call. */
-  [[nodiscard]] StreamRef resolve(StreamRef stream) const {
-    return stream.id().valid() && stream.handle() != per_thread ? stream : device.resolve(stream);
-  }
-  /** @brief The same as the policy's. */
-  [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept {
-    return granule_bits != 0 ? (bytes + granule_bits) & ~granule_bits : policy.round(bytes);
-  }
-
-  /** @brief Of an allocation that no front serves. Under the lock. */
-  [[nodiscard]] std::uint64_t new_id() noexcept {
-    if (has_fronts) return next_id.fetch_add(1, std::memory_order_relaxed);
-    const std::uint64_t id = next_id.load(std::memory_order_relaxed);  // nobody else takes any
-    next_id.store(id + 1, std::memory_order_relaxed);
-    return id;
-  }
-
-  // caching_allocator.cpp: giving out
+  // caching_allocator.cpp: giving out, and taking back what no front kept
+  /** @brief Takes the lock before anything is looked at. */
+  [[nodiscard]] Lock enter();
+  /** @brief The same for what looks at one stream's held block first. */
+  [[nodiscard]] Lock enter_to_serve();
   void* serve(const Request& request, bool ask_front);
   [[nodiscard]] void* serve_elsewhere(std::size_t bytes, StreamRef owner, StreamRef first_user,
                                       Tag tag, Marker next, bool ask_front);
-  void hand_out(const Request& request, Block* block, bool was_own);
   Block* find(const Request& request, Lock& lock, bool& is_own);
-  void tell_allocated(const Block& block, StreamId user);
-  Company& company_of(Block& block);
-  bool add_use(Block& block, StreamRef stream);
-  [[nodiscard]] Block* live_block(const char* call, const void* address) const;
-
-  // freeing.cpp: taking back
+  void hand_out(const Request& request, Block* block, bool was_own);
   void deallocate(void* address, const StreamRef* stream, Kept kept);
-  Block* claim_live(const char* call, void* address);
-  void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
-  bool free_plainly(Block* block, StreamRef stream);
-  PointSet points_of_free(const Block& block, StreamRef stream, bool given,
-                          Few<StreamRef>& to_mark) const;
-  void mark(const Few<StreamRef>& streams, Lock& lock);
-  void mark(StreamRef stream);
-  void take_back(Block* block, PointSet points);
-  void put_free(Block* block);
-  void put_free(Block* block, const Point* missing);
-  void shelve(Block* block, const Point* missing = nullptr);
-  void list_all();
-  void note_free(const Block& block, std::size_t bytes);
-  void merge_former_lanes();
+  void free_marked(void* address);
 
   // batch.cpp: many at once
   [[nodiscard]] std::vector<Request> requests(std::span<const std::size_t> sizes,
                                               const PlainRequest& like);
   void serve(const std::vector<Request>& requests, std::vector<Block*>& blocks);
   void undo(std::span<Block* const> blocks);
-  [[nodiscard]] std::vector<Block*> claim_live(std::span<void* const> addresses);
-  void free_on(std::span<Block*> blocks, const StreamRef* stream, Lock& lock);
-  [[nodiscard]] std::vector<PointSet> points_of_frees(std::span<Block* const> blocks,
-                                                      const StreamRef* stream, Lock& lock);
-  void free_claimed(Block* block, const StreamRef* stream, PointSet& points);
+  void free_rest(std::span<Block*> left, const StreamRef* stream);
 
-  /** @brief While there is one, fronts serve nothing, and the meter holds all. Under the lock. */
-  class Paused {
-   public:
-    explicit Paused(State& state);
-    ~Paused() { state_.shut.store(state_.observer != nullptr, std::memory_order_relaxed); }
-    Paused(const Paused&) = delete;
-    Paused& operator=(const Paused&) = delete;
-
-   private:
-    State& state_;
-  };
-
-  struct QuickAnswer {
-    Block* block = nullptr;
-    bool ask = false;  // again, under the lock: the front serves nothing now
-  };
-
-  // front.cpp: blocks that come back as they were given out
-  QuickAnswer take_quick(const PlainRequest& request, QuickBins::Size size);
-  std::size_t take_quick(std::span<const std::size_t> sizes, PlainRequest request,
-                         std::vector<Block*>& blocks);
-  Block* pop_quick(Turns::Turn& turn, Front& front, const PlainRequest& request,
-                   QuickBins::Size size);
-  Block* take_quick_alone(const Request& request);
-  Kept keep_quick(void* address, const StreamRef* stream);
-  Kept keep_plain(Turns::Turn& turn, Front& front, Block* block, Point point);
-  void keep_quick(std::span<Block*> blocks, const StreamRef* stream);
-  bool keep_batch(std::span<void* const> addresses, const StreamRef* stream);
-  bool claim_plain(std::span<void* const> addresses, StreamId owner, std::vector<Block*>& claimed);
-  bool keep_quick_alone(Block* block, StreamRef stream);
-  bool wait_in_front(Block* block);
-  [[nodiscard]] bool may_wait_in_front(const Block& block) const noexcept;
-
-  // front_uses.cpp: the same for blocks that other streams use as well
-  [[nodiscard]] bool record_use_quick(void* address, StreamRef stream);
-  Kept keep_used(Front& front, Block* block);
-  [[nodiscard]] bool claim_used(Front& front, Block* block, StreamRef& used) const;
-  void mark_uses(Block* block, StreamRef used);
-  [[nodiscard]] bool keep_marked(Front& front, Block* block);
-
-  /** @brief False: a request of its size looks in the other pool, and would not empty its bin. */
-  [[nodiscard]] bool in_its_pool(const Block& block, QuickBins::Size size) const noexcept {
-    return !bins_are_pools || block.segment->small == size.small();
-  }
-  [[nodiscard]] Point passed_wait(const Front& front, StreamId stream, QuickBins::Size size) const;
-  [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream,
-                              QuickBins::Size size) const;
-  void give_again(Front& front, Block* block, const PlainRequest& request, std::uint64_t id);
-  void keep(Front& front, Block* block, QuickBins::Size size, Point point);
-
-  // front_upkeep.cpp: the fronts, the meter and the shelves in step
-  [[nodiscard]] Lock enter();
-  [[nodiscard]] Lock enter_to_serve();
-  [[nodiscard]] std::unique_lock<SpinLock> hold_front(const Block& block) const;
-  Front* front_of(StreamId stream);
-  [[nodiscard]] Block* retire(Front& front, StreamId next);
-  void look_further(Front& front, const Request& request);
-  void add_tally(StreamId stream);
-  void count_out(Block& block, const Request& request);
-  WhileLive count_in(Block& block, bool uses_may_go_on);
-  [[nodiscard]] Demand demand_of(StreamId stream) const;
-  void empty_quick_near(const Request& request);
-  void empty_quick();
-  /** @brief Tells of each segment and live block as if it were new. */
-  void report_all(AllocationObserver& observer);
-  void empty_quick_for(const Request& request);
-  void empty_quick_small(std::size_t least = ClassBins::kGranule);
-  void empty_quick_large();
-  void give_up(Block* first);
-
-  // held_block.cpp: PyTorch's way, where a stream frees a block and asks for its size again
-  Block* take_held(const Request& request);
-  [[nodiscard]] bool hold(Block* block, StreamRef stream);
-  [[nodiscard]] bool is_best_fit(const Block& held) const;
-  void let_go(StreamId lane) {
-    if (Block* const block = held.take(lane)) put_back(block);
-  }
-  void let_go();
-  void put_back(Block* held);
-
-  // reuse.cpp: finding a free block. What is returned is claimed.
-  /** @param left_out  set if streams are in flight that were not asked about */
-  Block* take_for_nothing(const Request& request, Lock& lock, bool& left_out);
-  Block* take_ready(const Request& request);
-  Block* take_own(const Request& request);
-  Block* take_ready_own(const Request& request);
-  [[nodiscard]] Block* least_complete(const Request& request);
-  [[nodiscard]] Block* least_ordered(const Request& request);
-  [[nodiscard]] bool mergeable(const Block* neighbour, StreamId lane) const;
-  [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const;
-  [[nodiscard]] bool worth_splitting(const Block& like, std::size_t block_bytes,
-                                     std::size_t bytes) const;
-  [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
-  [[nodiscard]] std::size_t carve_limit(const Request& request) const;
-  void claim(Block* block);
-  void poll(Lock& lock);
-  /** Asks about at most `kMostPolled` streams. With more in flight: those that free blocks wait
-   * for. Returns whether it asked about all. */
-  bool poll_what_waits(Lock& lock);
-  template <typename Poll>
-  void poll(Lock& lock, const Poll& ask);
-  void settle();
-  void sweep();  // what polls have shown: pending blocks become free, draining ones drained
-
-  // merging.cpp: free neighbours that together serve
-  template <typename Usable>
-  Block* least_run(const Request& request, std::size_t most, const Usable& usable);
-  Block* take_merged(const Request& request, std::size_t most);
-  Block* take_merged_waiting(const Request& request, std::uint64_t newest, Lock& lock);
-  void merge_until(Block* first, std::size_t bytes);
-
-  // waiting.cpp: blocks that the stream can be made to wait for
-  Block* take_waiting(const Request& request, std::uint64_t newest, Lock& lock);
-  [[nodiscard]] std::optional<std::uint64_t> earliest_wait(const Block& block, StreamId user) const;
-  bool wait_for_block(const Request& request, Block* block, Lock& lock);
-  [[nodiscard]] std::uint64_t long_ago(const Request& request);
-  [[nodiscard]] bool should_grow(const Request& request);
-
-  /** @brief Where memory may be mapped in a range. */
-  struct Gap {
-    Segment* range = nullptr;
-    Block* first = nullptr;  // of the free blocks in front of it that it makes larger; may be none
-    Block* hole = nullptr;   // null: behind the last block; stale: to be unmapped first
-    std::size_t bytes = 0;   // that are missing
-  };
-
-  // ranges.cpp: memory in growable ranges
-  Block* grow_range(const Request& request, Lock& lock);
-  std::optional<Gap> find_gap(const Request& request, Lock& lock);
-  std::optional<Gap> find_gap_of(const Request& request, bool stale_too, Lock& lock);
-  [[nodiscard]] std::optional<Gap> least_gap(const Request& request, StreamId home,
-                                             bool stale_too) const;
-  bool add_range(const Request& request, Lock& lock);
-  Block* map(const Request& request, const Gap& gap, Lock& lock);
-  std::size_t unmap_free(Segment& range, std::size_t most, Lock& lock);
-  std::size_t unmap_run(Block* block, std::size_t most, Lock& lock, Block*& before);
-  [[nodiscard]] bool has_page(const Segment& range, const std::byte* begin,
-                              const std::byte* end) const;
-  Block* keep_pages(Block* block, std::size_t most);
-  void unmap(Block* pages, Lock& lock);
-  void release_range(const Segment& range);
-  [[nodiscard]] Gap gap_behind(Segment& range, Block* last, const Request& request) const;
-  [[nodiscard]] std::ptrdiff_t ranges_of(StreamId home) const;
-  [[nodiscard]] bool uses_ranges(const Request& request) const;
-
-  // expandable.cpp: PyTorch's expandable segments
-  Block* grow_expandable(const Request& request, Lock& lock);
-  [[nodiscard]] Block* least_expandable(const Shelf& shelf, Block* best) const;
-  [[nodiscard]] std::optional<Gap> find_expandable_gap(const Request& request) const;
-  [[nodiscard]] std::optional<Gap> expandable_gap(const Request& request, Segment& range,
-                                                  Block* hole) const;
-  bool add_expandable_range(const Request& request, Lock& lock);
-  Block* map_page_run(const Gap& gap, Lock& lock);
-  std::vector<Block*> claim_pages(std::span<const AddressRange> pages);
-  void give_back_empty_ranges(Lock& lock);
-  std::size_t unmap_pages(std::span<const AddressRange> pages, Lock& lock);
-
-  // before_growth.cpp: what costs less than growing
-  /** @param left_out  as the search set it */
-  Block* instead_of_growing(const Request& request, Lock& lock, bool left_out);
-  Block* take_from_idle(const Request& request);
-  bool mark_what_waits(Lock& lock);
-  void continue_burst(Point marker);
-  bool give_back_too_small(const Request& request, std::size_t most, Lock& lock);
-  [[nodiscard]] const Segment* largest_complete_below(std::size_t bytes) const;
-
-  // moved_pages.cpp: pages that lie elsewhere
-  class Movable;
-  std::vector<Block*> gather_pages(const Request& request, std::size_t bytes);
-  Block* claim_pages(Movable& movable, Block* first, Block* last, std::size_t most);
-  Block* move_pages(std::span<Block* const> pages, Block* to, Lock& lock);
-  [[nodiscard]] bool is_complete(const Block& block) const;
-  bool unmap_stale(Block* block, std::size_t bytes, Lock& lock);
-  bool unmap_stale(std::size_t most, Lock& lock);
-  void keep_stale(Block* block, std::size_t bytes);
-  bool unmap_all_stale(Lock& lock);
-  [[nodiscard]] std::size_t unneeded(StreamId lane);
-
-  // growth.cpp: new segments, and what is done where the device has none
-  Block* grow(const Request& request, Lock& lock);
-  [[nodiscard]] bool saves_segments() const;
-  [[nodiscard]] std::size_t small_segment() const;
-  [[nodiscard]] std::size_t shared_segment(const Request& request);
-  [[nodiscard]] std::size_t roomy_segment(std::size_t needed, std::size_t multiple) const;
-  Block* acquire(std::size_t bytes, const Request& request, Lock& lock);
+  // reclaim.cpp: what is done where the device has no more
   Block* reclaim(const Request& request, Lock& lock);
-  Block* take_cached(const Request& request, Lock& lock);
-  [[nodiscard]] PointSet points_of_runs(const Request& request);
-  bool await(const PointSet& points, Lock& lock);
   Block* ask_callbacks(const Request& request, Lock& lock);
-  Block* search(const Request& request, Lock& lock, bool& left_out);
-  /** The same, and once more if streams were left out. */
-  Block* search_all(const Request& request, Lock& lock);
-  bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
-  bool leaves_headroom(Growths::Growth growth, Lock& lock);
-  Block* grow_reserve(const Request& request, Lock& lock);
   [[noreturn]] void fail(const Request& request, Lock& lock);
-
-  // giving_back.cpp: memory that goes back to the device
-  std::size_t release_free_segments(std::size_t keep_bytes, bool kept, Lock& lock);
-  std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
-  bool release_if_free(std::byte* base, Lock& lock);
-  bool release_range_if_free(Segment& range, Lock& lock);
-  [[nodiscard]] const Segment* oldest_free_segment() const;
-  void collect_old_segments(const Request& request, Lock& lock);
-  bool complete_on_host(Block* block, Lock& lock);
-  void release(Block* whole, Lock& lock);
-  [[nodiscard]] PointSet points_of(const Segment& segment) const;
-  [[nodiscard]] bool used_by_graphs(const Segment& segment) const;
-  bool await_all(const Segment& segment, Lock& lock);
-  void release_everything();
 
   // graph_memory.cpp: what the pools of graphs have of it
   void* take(std::size_t bytes, StreamRef pool, Effort effort) override;
-  Block* take_complete(const Request& request);
   void give_back(void* base, const PointSet& points) override;
   void close_front(StreamId stream) override;
 
-  // restoring.cpp
-  void restore_blocks(const SegmentLayout& segment, Block* rest);
-  void restore_range(const RangeLayout& range, std::span<const SegmentLayout* const> inside);
-
-  // inspection.cpp
-  [[nodiscard]] UsableBytes usable(StreamId stream) const;
-  void check() const;
-
-  // picture.cpp: what the message of a request that fails says
-  [[nodiscard]] MemoryPicture picture(const Request& request) const;
-  void picture_of_lanes(StreamId user, MemoryPicture& seen) const;
-  void picture_of_queues(const Request& request, MemoryPicture& seen) const;
-  [[nodiscard]] std::size_t largest_run(StreamId stream) const;
-  [[nodiscard]] bool may_have(const Block& block, StreamId stream) const;
-  [[nodiscard]] std::string usable_when(const Block& block, const Request& request) const;
-
-  OrderedDevice& device;
-  const ordering::OpenStreams open_streams;
-  SegmentSource& source;
-  Policy policy;
-  MemoryLimits limits;
-  const std::size_t granule_bits;  // 0: the policy rounds otherwise
-  const StreamHandle per_thread;   // on each thread the handle of another stream
-  const bool has_fronts;
-  const bool
-      bins_are_pools;  // small bins have blocks of the small pool, and large ones of the large
-  std::size_t capacity = 0;  // bytes that the device has; 0: it would not say
-
-  Fronts fronts;
-  FrontList<&Front::with_small> with_small;  // blocks in their class bins
-  FrontList<&Front::with_large> with_large;
-  std::atomic<bool> shut{false};  // fronts serve nothing; written under `mutex`
-  std::atomic<std::uint64_t> next_id{1};
-
+  // Each part uses only parts above it.
+  Stock stock;
+  Reports reports{stock.device, stock.meter};
   GraphPools graphs;
+  FreeBlocks free_blocks{stock};
+  Completions completions{stock, free_blocks};
 
-  mutable std::mutex mutex;  // of everything below
-  Heap heap;
-  HeldBlocks held;  // freed, and not yet merged; of Sharing::own_stream only
-  Meter meter;
-  mutable Turns turns{mutex, meter};
-  Shelves shelves;       // the free blocks
-  Runs runs;             // of them those that are neighbours
-  PendingFrees pending;  // FreeWhen::polled: freed, their uses not seen complete
-  struct Callback {
-    int turn;
-    MemoryCallback ask;
-  };
-  std::vector<Callback> callbacks;  // by turn
-  AllocationObserver* observer = nullptr;
-  Backoff range_refusals;  // of the source
-  MovePatience move_patience{policy.moved_before_growth};
-  MovePatience give_back_patience{kGivenBackBeforeGrowth};
-  std::deque<Block*> stale;  // whose pages lie elsewhere now, and that are still mapped
-  std::size_t stale_bytes = 0;
-  Mutex ending;  // held while a stale block is unmapped; taken before the allocator's lock
-  Growths growing;
-  std::uint64_t clock = 0;  // ages of segments
-  std::uint64_t swept = 0;  // the ledger's epoch at the last sweep
-  std::uint64_t settled = 0;
+  FrontUpkeep upkeep{stock, reports, free_blocks};
+  QuickUses quick_uses{stock, graphs};
+  QuickPath quick{stock, reports, upkeep, quick_uses};
+  HeldFrees held{stock, reports, free_blocks, completions, upkeep};
+
+  Allocations allocations{stock, graphs, upkeep};
+  Freeing freeing{stock, reports, graphs, free_blocks, completions, upkeep, quick_uses};
+  BatchFreeing batch_freeing{stock, quick, freeing};
+
+  OwnLane own_lane{stock, free_blocks, held};
+  Reuse reuse{stock, free_blocks, upkeep, own_lane};
+  Waiting waiting{stock, free_blocks, upkeep, reuse};
+  Merging merging{stock, free_blocks, reuse, waiting};
+  Search search{stock, free_blocks, completions, upkeep, own_lane, reuse, waiting, merging};
+  BeforeGrowth before_growth{stock, completions, upkeep, reuse, merging};
+
+  Allowance allowance;
+  StalePages stale{stock, completions};
+  RangePages range_pages{stock, reports, free_blocks, completions, stale};
+  MovedPages moved_pages{stock, reports, free_blocks, upkeep, reuse, stale, range_pages};
+  GivingBack giving_back{stock,  reports, free_blocks, completions,
+                         upkeep, held,    allowance,   range_pages};
+  Ranges ranges{stock, reports, free_blocks, held, allowance, stale, moved_pages, giving_back};
+  Expandable expandable{stock, reports, free_blocks, allowance};
+  Growth growth{stock, reports, allowance, ranges, expandable, giving_back};
+  Closing closing{stock, graphs, completions, freeing, range_pages};
+
+  Restoring restoring{stock, reports, free_blocks, upkeep};
+  Callbacks callbacks;
+  Survey survey{stock, graphs, completions, allowance};
 };
 
 }  // namespace millrace

@@ -13,55 +13,48 @@ GraphPool::GraphPool(CachingAllocator& allocator, HeldUntil until)
 // A request in the name of a nominal stream, which is ordered after what is complete only: wherever
 // a graph will be launched, it may use what such a request is given.
 void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort effort) {
-  const Marker next = device.ledger().next(pool.id());
-  Request request{{bytes, policy.round(bytes), pool, {}, next}, false, pool, pool.id(), next};
-  request.small = request.bytes <= policy.small_limit;
+  const Marker next = stock.device.ledger().next(pool.id());
+  Request request{{bytes, stock.policy.round(bytes), pool, {}, next}, false, pool, pool.id(), next};
+  request.small = request.bytes <= stock.policy.small_limit;
   Lock lock = enter();
-  request.tag = meter.tag("graph pools");
-  if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - policy.segment_multiple) {
+  request.tag = stock.meter.tag("graph pools");
+  if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - stock.policy.segment_multiple) {
     fail(request, lock);
   }
-  empty_quick();
-  merge_former_lanes();
-  sweep();
-  Block* block = take_complete(request);
+  upkeep.empty();
+  free_blocks.merge_former_lanes();
+  completions.sweep();
+  Block* block = search.find_complete(request);
   if (block == nullptr && effort != Effort::quiet) {
-    poll(lock);
-    block = take_complete(request);
+    completions.poll(lock);
+    block = search.find_complete(request);
   }
-  if (block == nullptr) block = grow(request, lock);
+  if (block == nullptr) block = growth.grow(request, lock);
   if (block == nullptr && effort == Effort::pressed) block = reclaim(request, lock);
   if (block == nullptr) return nullptr;
-  const bool own = policy.sharing == Sharing::own_stream;
-  if (!own && block->bytes - request.bytes >= policy.granule) {  // it is held for long: no slack
-    put_free(heap.split(block, request.bytes));
+  if (stock.lanes_mix &&
+      block->bytes - request.bytes >= stock.policy.granule) {  // it is held for long: no slack
+    free_blocks.put(stock.heap.split(block, request.bytes));
   }
   hand_out(request, block, false);
-  company_of(*block);  // so that no front keeps it
+  allocations.company_of(*block);  // so that no front keeps it
   graphs.hide(block->address);
   return block->address;
-}
-
-Block* CachingAllocator::State::take_complete(const Request& request) {
-  if (policy.sharing == Sharing::own_stream) return take_own(request);
-  if (Block* const block = take_ready(request)) return block;
-  return take_merged(request, carve_limit(request));
 }
 
 void CachingAllocator::State::give_back(void* base, const PointSet& points) {
   PointSet after;
   after.assign(points);
   const Lock lock = enter();
-  Block* const block = heap.live().find(base);
+  Block* const block = stock.heap.live().find(base);
   graphs.show(base);
   block->state = BlockState::claimed;
-  take_back(block, std::move(after));
+  freeing.take_back(block, std::move(after));
 }
 
 void CachingAllocator::State::close_front(StreamId stream) {
   const Lock lock = enter();
-  Front* const front = has_fronts ? fronts.find(stream) : nullptr;
-  if (front != nullptr) give_up(retire(*front, {}));
+  upkeep.close(stream);
 }
 
 }  // namespace millrace

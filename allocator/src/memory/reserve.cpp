@@ -7,43 +7,32 @@
 
 namespace millrace {
 
-// In the stream's range, or as a segment of its own: never more than was asked for.
-Block* CachingAllocator::State::grow_reserve(const Request& request, Lock& lock) {
-  if (uses_ranges(request)) {
-    Block* const block = grow_range(request, lock);
-    if (block != nullptr || !heap.ranges().empty()) return block;
-  }
-  if (request.small) return acquire(policy.small_segment, request, lock);
-  const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
-  return acquire(round_up(request.bytes, multiple), request, lock);
-}
-
 std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   if (bytes == 0) return 0;
   State& state = *state_;
-  stream = state.device.resolve(stream);
-  const Marker next = require_open("reserve", state.device, stream);
-  State::Request request{{bytes, bytes, stream, {}, next}, false, stream, stream.id(), next};
+  stream = state.stock.device.resolve(stream);
+  const Marker next = require_open("reserve", state.stock.device, stream);
+  Request request{{bytes, bytes, stream, {}, next}, false, stream, stream.id(), next};
   state.graphs.tidy();
-  State::Lock lock = state.enter();
+  Lock lock = state.enter();
   const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-  if (bytes > largest - state.policy.segment_multiple) state.fail(request, lock);
-  request.bytes = state.policy.round(bytes);
-  request.small = request.bytes <= state.policy.small_limit;
-  state.empty_quick();
-  state.sweep();
-  state.list_all();
-  Block* block = state.grow_reserve(request, lock);
+  if (bytes > largest - state.stock.policy.segment_multiple) state.fail(request, lock);
+  request.bytes = state.stock.policy.round(bytes);
+  request.small = request.bytes <= state.stock.policy.small_limit;
+  state.upkeep.empty();
+  state.completions.sweep();
+  state.free_blocks.list_all();
+  Block* block = state.growth.grow_reserve(request, lock);
   if (block == nullptr) {
-    state.release_free_memory(0, request.bytes, lock);
-    block = state.grow_reserve(request, lock);
+    state.giving_back.release_free_memory(0, request.bytes, lock);
+    block = state.growth.grow_reserve(request, lock);
   }
   if (block == nullptr) state.fail(request, lock);
-  --state.meter.counts().served_grown;  // no request was served
+  --state.stock.meter.counts().served_grown;  // no request was served
   block->segment->kept = true;
   block->lane = request.lane;
   const std::size_t got = block->bytes;
-  state.put_free(block);
+  state.free_blocks.put(block);
   return got;
 }
 

@@ -1,10 +1,10 @@
 // An allocator that begins in the middle of what another one did.
 
+#include "memory/caching/restoring.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <vector>
-
-#include "memory/caching_state.hpp"
 
 namespace millrace {
 namespace {
@@ -39,55 +39,53 @@ std::size_t range_of(const SegmentLayout& segment, std::span<const RangeLayout> 
 }  // namespace
 
 // Blocks of a claimed block, from its first address on.
-void CachingAllocator::State::restore_blocks(const SegmentLayout& segment, Block* rest) {
-  const StreamRef stream = device.resolve(segment.stream);
+void Restoring::restore_blocks(const SegmentLayout& segment, Block* rest) {
+  const StreamRef stream = stock_.device.resolve(segment.stream);
   rest->lane = stream.id();
-  turns.current().reserved(segment.bytes);
-  if (observer != nullptr) observer->segment_acquired(segment.base, segment.bytes);
-  for (const BlockLayout& wanted : segment.blocks) {
+  stock_.turns.current().reserved(segment.bytes);
+  reports_.acquired(segment.base, segment.bytes);
+  for (const CachingAllocator::BlockLayout& wanted : segment.blocks) {
     Block* const block = rest;
-    if (wanted.bytes < block->bytes) rest = heap.split(block, wanted.bytes);
+    if (wanted.bytes < block->bytes) rest = stock_.heap.split(block, wanted.bytes);
     if (!wanted.allocated) {
-      shelve(block);
+      free_blocks_.shelve(block);
       continue;
     }
     block->state = BlockState::live;
-    const Marker next = device.ledger().next(stream.id());
-    block->live = {new_id(), wanted.requested, stream, next, nullptr};
+    const Marker next = stock_.device.ledger().next(stream.id());
+    block->live = {stock_.new_id(), wanted.requested, stream, next, nullptr};
     block->spare = 0;
     block->tag = {};
-    heap.live().insert(block);
+    stock_.heap.live().insert(block);
     const Request request{{wanted.requested, wanted.bytes, stream, {}, next},
                           segment.small,
                           stream,
                           stream.id(),
                           next};
-    count_out(*block, request);
-    tell_allocated(*block, stream.id());
+    upkeep_.count_out(*block, request);
+    reports_.allocated(*block, stream.id());
   }
 }
 
 // `inside`: its segments, in address order.
-void CachingAllocator::State::restore_range(const RangeLayout& range,
+void Restoring::restore_range(const RangeLayout& range,
                                             std::span<const SegmentLayout* const> inside) {
-  Segment& made = heap.add_range(range.base, range.bytes, device.resolve(range.stream).id(),
+  Segment& made = stock_.heap.add_range(range.base, range.bytes, stock_.device.resolve(range.stream).id(),
                                  range.page, range.small);
   for (const SegmentLayout* const segment : inside) {
     const auto offset = static_cast<std::size_t>(begin_of(*segment) - made.base);
     Block* const hole =
-        offset > made.bytes ? heap.fill(made, nullptr, offset - made.bytes) : nullptr;
-    Block* const block = heap.fill(made, nullptr, segment->bytes);
-    if (hole != nullptr) heap.vacate(hole);
+        offset > made.bytes ? stock_.heap.fill(made, nullptr, offset - made.bytes) : nullptr;
+    Block* const block = stock_.heap.fill(made, nullptr, segment->bytes);
+    if (hole != nullptr) stock_.heap.vacate(hole);
     block->state = BlockState::claimed;
     restore_blocks(*segment, block);
   }
 }
 
-void CachingAllocator::restore(std::span<const SegmentLayout> segments,
-                               std::span<const RangeLayout> ranges) {
-  State& state = *state_;
-  const State::Lock lock = state.enter();
-  if (!state.heap.segments().empty()) {
+void Restoring::restore(std::span<const SegmentLayout> segments,
+                        std::span<const RangeLayout> ranges) {
+  if (!stock_.heap.segments().empty()) {
     throw std::logic_error{"restore: the allocator holds memory already"};
   }
   std::vector<std::vector<const SegmentLayout*>> inside(ranges.size());
@@ -111,10 +109,10 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments,
     }
   }
   for (const SegmentLayout* const segment : apart) {
-    state.restore_blocks(*segment,
-                         state.heap.add_segment(segment->base, segment->bytes, segment->small));
+    restore_blocks(*segment,
+                   stock_.heap.add_segment(segment->base, segment->bytes, segment->small));
   }
-  for (std::size_t i = 0; i < ranges.size(); ++i) state.restore_range(ranges[i], inside[i]);
+  for (std::size_t i = 0; i < ranges.size(); ++i) restore_range(ranges[i], inside[i]);
 }
 
 }  // namespace millrace

@@ -1,11 +1,10 @@
+#include "memory/caching/moved_pages.hpp"
+
 #include <algorithm>
-#include <iterator>
 #include <limits>
-#include <mutex>
 #include <new>
 #include <vector>
 
-#include "memory/caching_state.hpp"
 #include "ordering/steps.hpp"
 
 namespace millrace {
@@ -23,10 +22,10 @@ constexpr auto kAll = std::numeric_limits<std::size_t>::max();
  * stream is ordered after. Another stream's are taken only as far as it had more than it needed
  * lately: it would soon take them back.
  */
-class CachingAllocator::State::Movable {
+class MovedPages::Movable {
  public:
-  Movable(State& state, const Request& request)
-      : state_(state), request_(request), page_(state.source.page_bytes()) {}
+  Movable(MovedPages& moved, const Request& request)
+      : moved_(moved), request_(request), page_(moved.stock_.source.page_bytes()) {}
 
   struct Blocks {
     Block* first = nullptr;
@@ -40,7 +39,7 @@ class CachingAllocator::State::Movable {
     }
     Blocks found;
     std::size_t looks = 0;
-    state_.runs.visit(false, page_, [&](const Run& run) {
+    moved_.stock_.runs.visit(false, page_, [&](const Run& run) {
       found = find_in(run);
       if (found.first == found.last) {  // what of one block is taken is known later
         Blocks one = found;
@@ -71,12 +70,13 @@ class CachingAllocator::State::Movable {
     return segment.growable() && !segment.kept;
   }
   [[nodiscard]] bool has_page(const Block& first, const Block& last) const {
-    return state_.has_page(*first.segment, first.address, last.address + last.bytes);
+    return moved_.range_pages_.has_page(*first.segment, first.address, last.address + last.bytes);
   }
 
   Block* find_block(std::size_t least) {
-    if (Block* const block = first_with_page(state_.shelves.complete(false), least)) return block;
-    Lane* const own = state_.shelves.find(request_.lane);
+    if (Block* const block = first_with_page(moved_.stock_.shelves.complete(false), least))
+      return block;
+    Lane* const own = moved_.stock_.shelves.find(request_.lane);
     if (own == nullptr || !allows_ordered_) return nullptr;
     return first_with_page(own->shelf(false).ready, least);
   }
@@ -95,7 +95,7 @@ class CachingAllocator::State::Movable {
 
   [[nodiscard]] bool is_usable(const Block& block) const {
     if (block.waits == BlockWaits::nothing) return true;
-    return allows_ordered_ && state_.shelves.ready(block, request_.user.id());
+    return allows_ordered_ && moved_.stock_.shelves.ready(block, request_.user.id());
   }
 
   // What is found is taken from its lanes' spare bytes: together they may be too much where each
@@ -129,39 +129,36 @@ class CachingAllocator::State::Movable {
 
   // nullptr: all that the lane has.
   std::size_t* spare_of(StreamId lane) {
-    if (!state_.kept_for_other(lane, request_)) return nullptr;
+    if (!moved_.reuse_.kept_for_other(lane, request_)) return nullptr;
     const auto known = std::ranges::find(spare_, lane, &Spare::lane);
     if (known != spare_.end()) return &known->bytes;
-    return &spare_.emplace_back(Spare{lane, state_.unneeded(lane)}).bytes;
+    return &spare_.emplace_back(Spare{lane, moved_.unneeded(lane)}).bytes;
   }
 
-  State& state_;
+  MovedPages& moved_;
   const Request& request_;
   const std::size_t page_;
-  const bool allows_ordered_ = state_.policy.sharing != Sharing::completed;
+  const bool allows_ordered_ = moved_.stock_.follows_order;
   std::vector<Spare> spare_;
 };
 
 // What a lane has beyond what its stream needed lately; `kAll` of one that was never marked, which
 // says nothing of what it needs at once, and of one that has nothing live.
-std::size_t CachingAllocator::State::unneeded(StreamId lane) {
-  const Demand demand = demand_of(lane);
+std::size_t MovedPages::unneeded(StreamId lane) {
+  const Demand demand = upkeep_.demand_of(lane);
   if (demand.previous_began == 0 || demand.live.current == 0) return kAll;
-  const Lane* const kept = shelves.find(lane);
+  const Lane* const kept = stock_.shelves.find(lane);
   const std::size_t has = demand.live.current + (kept == nullptr ? 0 : kept->shelves[0].bytes());
   return has - std::min(has, *std::ranges::max_element(demand.peaks));
 }
 
-// Claims whole pages, no more than `bytes`: mapping them elsewhere is not growing. Nothing waits:
-// not the host either.
-std::vector<Block*> CachingAllocator::State::gather_pages(const Request& request,
-                                                          std::size_t bytes) {
+std::vector<Block*> MovedPages::gather(const Request& request, std::size_t bytes) {
   std::vector<Block*> gathered;
-  const std::size_t page = source.page_bytes();
-  if (!policy.before_growing || !source.can_move() || bytes < page) return gathered;
-  bytes -= std::min(bytes, move_patience.growth(meter.bytes().reserved.current));
+  const std::size_t page = stock_.source.page_bytes();
+  if (!stock_.policy.before_growing || !stock_.source.can_move() || bytes < page) return gathered;
+  bytes -= std::min(bytes, move_patience_.growth(stock_.meter.bytes().reserved.current));
   if (bytes < page) return gathered;
-  settle();
+  free_blocks_.settle();
   Movable movable{*this, request};
   while (bytes >= page) {
     const Movable::Blocks found = movable.find();
@@ -179,32 +176,28 @@ std::vector<Block*> CachingAllocator::State::gather_pages(const Request& request
 }
 
 // Claims at most `most` bytes of the free blocks up to `last`.
-Block* CachingAllocator::State::claim_pages(Movable& movable, Block* first, Block* last,
-                                            std::size_t most) {
+Block* MovedPages::claim_pages(Movable& movable, Block* first, Block* last, std::size_t most) {
   const bool one = first == last;
   const StreamId lane = first->lane;
   if (one) most = std::min(most, movable.spare(*first));
-  claim(first);
+  free_blocks_.claim(first);
   for (bool whole = one; !whole;) {
     Block* const next = first->next;
     whole = next == last;
-    claim(next);
+    free_blocks_.claim(next);
     first->points.join(next->points);
-    heap.absorb(first, next);
+    stock_.heap.absorb(first, next);
   }
-  Block* const pages = keep_pages(first, most);
+  Block* const pages = range_pages_.keep(first, most);
   if (pages != nullptr && one) movable.took(lane, pages->bytes);
   return pages;
 }
 
-// Maps claimed pages at the beginning of `to` as well, which gets their points; where they were is
-// unmapped once these are complete. Returns what of `to` is still missing, null if nothing is;
-// pages that the device did not move are free again.
-Block* CachingAllocator::State::move_pages(std::span<Block* const> pages, Block* to, Lock& lock) {
+Block* MovedPages::move(std::span<Block* const> pages, Block* to, Lock& lock) {
   std::size_t bytes = 0, moved = 0;
   const auto begin_moves = [&] {
     for (; moved < pages.size(); ++moved) {
-      source.begin_move(to->address + bytes, pages[moved]->address, pages[moved]->bytes);
+      stock_.source.begin_move(to->address + bytes, pages[moved]->address, pages[moved]->bytes);
       bytes += pages[moved]->bytes;
     }
   };
@@ -216,90 +209,21 @@ Block* CachingAllocator::State::move_pages(std::span<Block* const> pages, Block*
     } catch (const std::bad_alloc&) {
     }
   }
-  for (Block* const block : pages.subspan(moved)) put_free(block);
+  for (Block* const block : pages.subspan(moved)) free_blocks_.put(block);
   if (bytes == 0) return to;
-  Block* const rest = bytes < to->bytes ? heap.split(to, bytes) : nullptr;
+  Block* const rest = bytes < to->bytes ? stock_.heap.split(to, bytes) : nullptr;
   if (rest != nullptr) rest->state = BlockState::filling;
   to->state = BlockState::claimed;
   std::byte* at = to->address;
   for (Block* const block : pages.first(moved)) {
-    if (observer != nullptr) observer->pages_moved(at, block->address, block->bytes);
+    reports_.moved(at, block->address, block->bytes);
     at += block->bytes;
     to->points.join(block->points);
-    block->state = BlockState::stale;
-    stale.push_back(block);
-    stale_bytes += block->bytes;
+    stale_.add(block);
   }
-  move_patience.moved(bytes);
-  meter.counts().bytes_moved += bytes;
+  move_patience_.moved(bytes);
+  stock_.meter.counts().bytes_moved += bytes;
   return rest;
-}
-
-bool CachingAllocator::State::is_complete(const Block& block) const {
-  return std::ranges::all_of(block.points,
-                             [&](const Point p) { return device.ledger().completed(p); });
-}
-
-// Unmaps the first `bytes` of a stale block, in whole pages, and leaves a hole there. Returns false
-// if the driver refused, and true also if another thread unmapped the block first. Threads take
-// turns, and a block stays in `stale` until it is unmapped: while `stale` is empty, no page is
-// mapped twice, so that pages which are unmapped go back to the device.
-bool CachingAllocator::State::unmap_stale(Block* block, std::size_t bytes, Lock& lock) {
-  std::unique_lock turn{ending, std::defer_lock};
-  {
-    const Unlocked unlocked{lock};  // a thread that has its turn takes the allocator's lock next
-    turn.lock();
-  }
-  if (std::ranges::find(stale, block) == stale.end() || !is_complete(*block)) return true;
-  if (bytes < block->bytes) keep_stale(block, bytes);
-  try {
-    const Unlocked unlocked{lock};
-    source.end_move(block->address, block->bytes);
-  } catch (const DeviceError&) {  // it is tried again, after the others
-    const auto place = std::ranges::find(stale, block);
-    std::rotate(place, std::next(place), stale.end());
-    return false;
-  }
-  stale.erase(std::ranges::find(stale, block));
-  stale_bytes -= block->bytes;
-  heap.vacate(block);
-  return true;
-}
-
-// Splits a stale block after the first `bytes`. Both parts are stale.
-void CachingAllocator::State::keep_stale(Block* block, std::size_t bytes) {
-  Block*& rest = stale.emplace_back(nullptr);
-  try {
-    rest = heap.split(block, bytes);
-  } catch (...) {
-    stale.pop_back();
-    throw;
-  }
-  rest->state = BlockState::stale;
-}
-
-// Unmaps stale blocks, the oldest first, until at most `most` bytes of them are left, or work on
-// the next one is not known to be complete. Returns false if the driver refused.
-bool CachingAllocator::State::unmap_stale(std::size_t most, Lock& lock) {
-  while (stale_bytes > most && is_complete(*stale.front())) {
-    Block* const block = stale.front();
-    if (!unmap_stale(block, block->bytes, lock)) return false;
-  }
-  return true;
-}
-
-// Waits on the host for the work on all stale blocks, and unmaps them. Returns false if the host
-// cannot wait, or the driver refused.
-bool CachingAllocator::State::unmap_all_stale(Lock& lock) {
-  while (!stale.empty()) {  // other threads may move pages meanwhile
-    const Block* const first = stale.front();
-    PointSet points;
-    for (const Block* const block : stale) points.join(block->points);
-    if (!points.empty() && !await(points, lock)) return false;
-    if (!unmap_stale(std::size_t{0}, lock)) return false;
-    if (!stale.empty() && stale.front() == first) return false;  // not complete all the same
-  }
-  return true;
 }
 
 }  // namespace millrace

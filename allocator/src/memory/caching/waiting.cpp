@@ -1,11 +1,10 @@
-// Blocks that a stream can be made to wait for, and when it should rather have new memory.
+#include "memory/caching/waiting.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
 
-#include "memory/caching_state.hpp"
 #include "memory/looks.hpp"
 
 namespace millrace {
@@ -13,44 +12,39 @@ namespace millrace {
 // The newest marker that a request may wait for although its stream could still grow. What was last
 // used before its previous burst began has had a whole burst's time: a batch's, where the stream is
 // marked once a batch, so that waiting for it keeps nothing from running ahead by a batch.
-std::uint64_t CachingAllocator::State::long_ago(const Request& request) {
-  const Demand demand = demand_of(request.lane);
-  const bool burst_begins = device.ledger().next(request.lane) != demand.marker;
+std::uint64_t Waiting::long_ago(const Request& request) const {
+  const Demand demand = upkeep_.demand_of(request.lane);
+  const bool burst_begins = stock_.device.ledger().next(request.lane) != demand.marker;
   return burst_begins ? demand.began : demand.previous_began;
 }
 
 // A stream gets so much of its own that it need not wait: what it ever held, and some bursts more.
-bool CachingAllocator::State::should_grow(const Request& request) {
-  const Demand demand = demand_of(request.lane);
-  if (demand.largest_burst == 0) return policy.spare_bursts > 0;
-  Lane* const lane = shelves.find(request.lane);
+bool Waiting::should_grow(const Request& request) const {
+  const Demand demand = upkeep_.demand_of(request.lane);
+  if (demand.largest_burst == 0) return stock_.policy.spare_bursts > 0;
+  Lane* const lane = stock_.shelves.find(request.lane);
   const std::size_t cached = lane == nullptr ? 0 : lane->shelf(request.small).bytes();
   const std::size_t kept = demand.live.current + request.bytes + cached;
-  const double spare = policy.spare_bursts * static_cast<double>(demand.largest_burst);
+  const double spare = stock_.policy.spare_bursts * static_cast<double>(demand.largest_burst);
   return static_cast<double>(kept) <= static_cast<double>(demand.live.peak) + spare;
 }
 
-// How early the user would be let go on: 0 if it has to wait for nothing.
-std::optional<std::uint64_t> CachingAllocator::State::earliest_wait(const Block& block,
-                                                                    StreamId user) const {
+std::optional<std::uint64_t> Waiting::earliest(const Block& block, StreamId user) const {
   std::uint64_t latest = 0;
   for (const Point point : block.points) {
-    const auto when = device.earliest_wait(user, point);
+    const auto when = stock_.device.earliest_wait(user, point);
     if (!when) return {};
     latest = std::max(latest, *when);
   }
   return latest;
 }
 
-// The block whose last missing marker was recorded earliest, and not after `newest`; among equals
-// the best fit.
-Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64_t newest,
-                                             Lock& lock) {
+Block* Waiting::take(const Request& request, std::uint64_t newest, Lock& lock) {
   using Rank = std::tuple<std::uint64_t, std::size_t, std::pair<std::size_t, std::byte*>>;
   Block* best = nullptr;
   Rank best_rank;
   const auto consider = [&](Block& block) {
-    const auto when = earliest_wait(block, request.user.id());
+    const auto when = earliest(block, request.user.id());
     if (!when || *when > newest) return false;
     const Rank rank{*when, block.bytes, place_of(&block)};
     if (best == nullptr || rank < best_rank) {
@@ -59,9 +53,9 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
     }
     return false;  // and so on: the next may have been used earlier
   };
-  for (Lane* const lane : shelves.waiting(kMostCandidates)) {
+  for (Lane* const lane : stock_.shelves.waiting(kMostCandidates)) {
     const std::size_t limit =
-        kept_for_other(lane->stream, request) ? carve_limit(request) : kAnySize;
+        reuse_.kept_for_other(lane->stream, request) ? reuse_.carve_limit(request) : kAnySize;
     const Shelf& shelf = lane->shelf(request.small);
     for (const auto* const index : {&shelf.ready, &shelf.draining}) {
       first_usable(*index, request.bytes, limit,
@@ -69,34 +63,33 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
     }
   }
   if (best == nullptr) return nullptr;
-  claim(best);
-  if (!wait_for_block(request, best, lock)) return nullptr;
-  ++meter.counts().served_waited;
+  free_blocks_.claim(best);
+  if (!wait_for(request, best, lock)) return nullptr;
+  ++stock_.meter.counts().served_waited;
   return best;
 }
 
-// Orders the user after the claimed block's points, or puts it back and returns false.
-bool CachingAllocator::State::wait_for_block(const Request& request, Block* block, Lock& lock) {
+bool Waiting::wait_for(const Request& request, Block* block, Lock& lock) {
   PointSet points;
   points.assign(block->points);
-  const Ledger& ledger = device.ledger();
+  const Ledger& ledger = stock_.device.ledger();
   std::uint64_t waits = 0;
   bool waited = true;
   lock.unlock();
   try {
     for (const Point point : points) {
       if (ledger.ordered(point, request.user.id())) continue;
-      waited = waited && device.wait_for(request.user, point);
+      waited = waited && stock_.device.wait_for(request.user, point);
       ++waits;
     }
   } catch (...) {
     lock.lock();
-    put_free(block);
+    free_blocks_.put(block);
     throw;
   }
   lock.lock();
-  meter.counts().waits_inserted += waits;
-  if (!waited) put_free(block);
+  stock_.meter.counts().waits_inserted += waits;
+  if (!waited) free_blocks_.put(block);
   return waited;
 }
 

@@ -1,23 +1,21 @@
-// Small blocks that one other stream uses as well, as long as only their stream's front has to
-// know.
+#include "memory/caching/quick_uses.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "memory/caching_state.hpp"
+#include "memory/caching/try_mark.hpp"
 
 namespace millrace {
 
-// False: it is to be recorded under the allocator's lock.
-bool CachingAllocator::State::record_use_quick(void* address, StreamRef stream) {
-  if (!has_fronts || device.capturing() || graphs.any()) return false;
-  Block* const block = heap.live().find(address);
+bool QuickUses::record_use(void* address, StreamRef stream) {
+  if (!stock_.has_fronts || stock_.device.capturing() || graphs_.any()) return false;
+  Block* const block = stock_.heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return false;
   const StreamId lane = block->lane;
-  Front* const front = fronts.find(lane);
+  Front* const front = stock_.fronts.find(lane);
   if (front == nullptr) return false;
-  const auto hold = turns.hold(*front);
-  if (front->stream() != lane || shut.load(std::memory_order_relaxed)) return false;
+  const auto hold = stock_.turns.hold(*front);
+  if (front->stream() != lane || stock_.shut.load(std::memory_order_relaxed)) return false;
   if (block->state != BlockState::live || block->lane != lane) return false;
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block->live.owner)) return true;
@@ -33,12 +31,12 @@ bool CachingAllocator::State::record_use_quick(void* address, StreamRef stream) 
 }
 
 // Claims a block of the front's stream that one other stream, `used`, uses as well.
-bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& used) const {
-  const auto hold = turns.hold(front);
+bool QuickUses::claim(Front& front, Block* block, StreamRef& used) const {
+  const auto hold = stock_.turns.hold(front);
   const StreamId id = front.stream();
-  if (block->state != BlockState::live || shut.load(std::memory_order_relaxed)) return false;
+  if (block->state != BlockState::live || stock_.shut.load(std::memory_order_relaxed)) return false;
   if (block->lane != id || block->live.owner.id() != id) return false;
-  if (!may_wait_in_front(*block)) return false;
+  if (!may_wait(*block)) return false;
   const Company* const company = block->live.company;
   if (company == nullptr || company->user != id || company->uses.size() != 1) return false;
   used = *company->uses.begin();
@@ -49,46 +47,59 @@ bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& 
 
 // The claimed block waits for its stream and for `used`, which is marked. Earlier tenants come
 // before the work of its stream.
-void CachingAllocator::State::mark_uses(Block* block, StreamRef used) {
+void QuickUses::mark(Block* block, StreamRef used) {
   const StreamId id = block->lane;
-  const Ledger& ledger = device.ledger();
-  const Marker next_of_used = open_streams.next(used.id());
+  const Ledger& ledger = stock_.device.ledger();
+  const Marker next_of_used = stock_.open_streams.next(used.id());
   const bool is_open = next_of_used != 0;
   block->points.set({id, ledger.next(id)});
   block->points.join(Point{used.id(), is_open ? next_of_used : ledger.next(used.id())});
-  if (is_open) mark(used);
+  if (is_open) try_mark(stock_.device, used);
 }
 
 // Whether the claimed block, with its points, waits in the front now.
-bool CachingAllocator::State::keep_marked(Front& front, Block* block) {
-  Turns::Turn turn{turns, front};
+bool QuickUses::keep_marked(Front& front, Block* block) {
+  Turns::Turn turn{stock_.turns, front};
   const WhileLive was = block->live;
-  if (front.stream() != block->lane || shut.load(std::memory_order_relaxed)) return false;
+  if (front.stream() != block->lane || stock_.shut.load(std::memory_order_relaxed)) return false;
   if (!turn.has_room(block->bytes, block->tag) || !front.quick.wait(block)) return false;
   turn.free(was.requested, *block);
   front.demand.uncount(block->bytes);
   block->state = BlockState::quick;
-  with_small.add(front);
+  stock_.with_small.add(front);
   front.put_company(was.company);
   return true;
 }
 
-// A block that its owner's stream frees, with company. Without the allocator's lock.
-CachingAllocator::State::Kept CachingAllocator::State::keep_used(Front& front, Block* block) {
-  if (graphs.any() || device.capturing()) return Kept::no;
+Kept QuickUses::keep(Front& front, Block* block) {
+  if (graphs_.any() || stock_.device.capturing()) return Kept::no;
   StreamRef used{StreamHandle{}};
-  if (!claim_used(front, block, used)) return Kept::no;
-  Lock lock;
+  if (!claim(front, block, used)) return Kept::no;
   try {
-    mark_uses(block, used);
+    mark(block, used);
     if (keep_marked(front, block)) return Kept::yes;
-    lock = enter();
   } catch (...) {
     block->state = BlockState::live;
     throw;
   }
-  take_back(block, std::move(block->points));
-  return Kept::yes;
+  return Kept::marked;
+}
+
+bool QuickUses::wait(Block* block) {
+  if (!may_wait(*block)) return false;
+  Front* const front = stock_.fronts.find(block->lane);
+  if (front == nullptr || !WaitingBlocks::foreign_point(*block).stream.valid()) return false;
+  const auto hold = stock_.turns.hold(*front);
+  if (front->stream() != block->lane || !front->quick.wait(block)) return false;
+  block->state = BlockState::quick;
+  stock_.with_small.add(*front);
+  return true;
+}
+
+bool QuickUses::may_wait(const Block& block) const noexcept {
+  if (!stock_.has_fronts || stock_.polls_frees || block.spare == Block::kMuch) return false;
+  const QuickBins::Size size = block.rounded();
+  return size.small() && stock_.in_its_pool(block, size);
 }
 
 }  // namespace millrace

@@ -1,8 +1,7 @@
-// Free neighbors that together serve a request.
+#include "memory/caching/merging.hpp"
 
 #include <utility>
 
-#include "memory/caching_state.hpp"
 #include "memory/looks.hpp"
 
 namespace millrace {
@@ -10,8 +9,7 @@ namespace millrace {
 // Where the least run of free neighbours begins that are all `usable` and together large enough. It
 // has up to `most` bytes, if any of it is kept for another stream.
 template <typename Usable>
-Block* CachingAllocator::State::least_run(const Request& request, std::size_t most,
-                                          const Usable& usable) {
+Block* Merging::least_run(const Request& request, std::size_t most, const Usable& usable) {
   using Rank = std::pair<std::size_t, std::pair<std::size_t, std::byte*>>;
   Block* best = nullptr;
   Rank best_rank;
@@ -29,10 +27,10 @@ Block* CachingAllocator::State::least_run(const Request& request, std::size_t mo
       }
       if (first == nullptr) first = block;
       run += block->bytes;
-      foreign += kept_for_other(block->lane, request) ? 1 : 0;
+      foreign += reuse_.kept_for_other(block->lane, request) ? 1 : 0;
       while (run - first->bytes >= request.bytes) {
         run -= first->bytes;
-        foreign -= kept_for_other(first->lane, request) ? 1 : 0;
+        foreign -= reuse_.kept_for_other(first->lane, request) ? 1 : 0;
         first = first->next;
       }
       const bool allowed = foreign == 0 || run <= most;
@@ -45,48 +43,35 @@ Block* CachingAllocator::State::least_run(const Request& request, std::size_t mo
     }
   };
   std::size_t looks = 0;
-  runs.visit(request.small, request.bytes, [&](const Run& run) {
+  stock_.runs.visit(request.small, request.bytes, [&](const Run& run) {
     look(run);
     return ++looks < kMostCandidates;
   });
   return best;
 }
 
-Block* CachingAllocator::State::take_merged(const Request& request, std::size_t most) {
-  Block* best = least_run(
-      request, most, [&](const Block& block) { return shelves.ready(block, request.user.id()); });
+Block* Merging::take(const Request& request, std::size_t most) {
+  Block* best = least_run(request, most, [&](const Block& block) {
+    return stock_.shelves.ready(block, request.user.id());
+  });
   if (best == nullptr) return nullptr;
-  merge_until(best, request.bytes);
+  free_blocks_.merge_until(best, request.bytes);
   best->lane = request.lane;
-  ++meter.counts().served_ordered;
+  ++stock_.meter.counts().served_ordered;
   return best;
 }
 
-// Claims `first` and the free blocks after it, as one block of at least `bytes`.
-void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
-  claim(first);
-  while (first->bytes < bytes) {
-    Block* next = first->next;
-    claim(next);
-    first->points.join(next->points);
-    heap.absorb(first, next);
-  }
-}
-
-// Free neighbours, with all that they wait for. Under pressure, which is when `newest` is the tail,
-// whomever they are kept for.
-Block* CachingAllocator::State::take_merged_waiting(const Request& request, std::uint64_t newest,
-                                                    Lock& lock) {
+Block* Merging::take_waiting(const Request& request, std::uint64_t newest, Lock& lock) {
   const auto reachable = [&](const Block& block) {
-    if (newest != OrderedDevice::kTail && kept_for_other(block.lane, request)) return false;
-    const auto when = earliest_wait(block, request.user.id());
+    if (newest != OrderedDevice::kTail && reuse_.kept_for_other(block.lane, request)) return false;
+    const auto when = waiting_.earliest(block, request.user.id());
     return when && *when <= newest;
   };
   Block* best = least_run(request, kAnySize, reachable);
   if (best == nullptr) return nullptr;
-  merge_until(best, request.bytes);
-  if (!wait_for_block(request, best, lock)) return nullptr;
-  ++meter.counts().served_waited;
+  free_blocks_.merge_until(best, request.bytes);
+  if (!waiting_.wait_for(request, best, lock)) return nullptr;
+  ++stock_.meter.counts().served_waited;
   return best;
 }
 

@@ -1,4 +1,4 @@
-// What the message of a request that fails says.
+#include "memory/caching/survey.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "memory/caching_state.hpp"
 #include "ordering/steps.hpp"
 
 namespace millrace {
@@ -63,14 +62,14 @@ std::size_t largest_of(const Shelf& shelf) {
 
 }  // namespace
 
-bool CachingAllocator::State::may_have(const Block& block, StreamId stream) const {
+bool Survey::may_have(const Block& block, StreamId stream) const {
   if (block.state != BlockState::free) return false;
-  if (policy.sharing == Sharing::own_stream && block.lane != stream) return false;
-  return shelves.ready(block, stream);
+  if (!stock_.lanes_mix && block.lane != stream) return false;
+  return stock_.shelves.ready(block, stream);
 }
 
 // The largest of the free neighbours that the stream may have; neighbours can be merged on demand.
-std::size_t CachingAllocator::State::largest_run(StreamId stream) const {
+std::size_t Survey::largest_run(StreamId stream) const {
   std::size_t largest = 0;
   Budget budget;
   const auto grow = [&](std::size_t bytes, const Block* block, Block* Block::*next) {
@@ -81,7 +80,7 @@ std::size_t CachingAllocator::State::largest_run(StreamId stream) const {
   };
   for (const bool small : {false, true}) {
     std::size_t looks = 0;
-    runs.visit_largest(small, [&](const Run& run) {
+    stock_.runs.visit_largest(small, [&](const Run& run) {
       // What may not be had parts the run; what is beside it may be another run.
       std::size_t piece = grow(0, run.first->previous, &Block::previous);
       const Block* block = run.first;
@@ -98,22 +97,22 @@ std::size_t CachingAllocator::State::largest_run(StreamId stream) const {
 }
 
 // PyTorch's way: what is kept for another stream is of no use, whatever it waits for.
-void CachingAllocator::State::picture_of_lanes(StreamId user, MemoryPicture& seen) const {
+void Survey::picture_of_lanes(StreamId user, MemoryPicture& seen) const {
   std::map<std::string, std::size_t> kept;
   Budget budget;
-  shelves.visit_lanes([&](const Lane& lane) {
+  stock_.shelves.visit_lanes([&](const Lane& lane) {
     for (const Shelf& shelf : lane.shelves) {
       if (lane.stream == user) {
         seen.usable += shelf.bytes();
         seen.largest_usable = std::max(seen.largest_usable, largest_of(shelf));
       } else if (shelf.bytes() > 0) {
-        kept[device.name(lane.stream)] += shelf.bytes();
+        kept[stock_.device.name(lane.stream)] += shelf.bytes();
       }
     }
     return budget.spend();
   });
-  pending.visit([&](const Block& block) {
-    kept[device.name(block.lane)] += block.bytes;
+  completions_.pending().visit([&](const Block& block) {
+    kept[stock_.device.name(block.lane)] += block.bytes;
     return budget.spend();
   });
   for (const auto& [name, bytes] : kept) {
@@ -122,17 +121,17 @@ void CachingAllocator::State::picture_of_lanes(StreamId user, MemoryPicture& see
 }
 
 // Otherwise each free block is complete, or ready for its lane and in a queue, or in a queue.
-void CachingAllocator::State::picture_of_queues(const Request& request, MemoryPicture& seen) const {
+void Survey::picture_of_queues(const Request& request, MemoryPicture& seen) const {
   const StreamId user = request.user.id();
   const auto take = [&](std::size_t bytes, std::size_t largest) {
     seen.usable += bytes;
     seen.largest_usable = std::max(seen.largest_usable, largest);
   };
-  const Lane* const own = shelves.find(user);
+  const Lane* const own = stock_.shelves.find(user);
   for (const bool small : {false, true}) {
-    const auto& complete = shelves.complete(small);
+    const auto& complete = stock_.shelves.complete(small);
     take(complete.bytes(), complete.empty() ? 0 : complete.last()->bytes);
-    const Shelf& nobodys = shelves.nobodys().shelves[small ? 1 : 0];
+    const Shelf& nobodys = stock_.shelves.nobodys().shelves[small ? 1 : 0];
     take(nobodys.ready.bytes(), largest_of(nobodys));
     if (own != nullptr) take(0, largest_of(own->shelves[small ? 1 : 0]));
   }
@@ -146,7 +145,7 @@ void CachingAllocator::State::picture_of_queues(const Request& request, MemoryPi
     }
     return budget.spend();
   };
-  shelves.visit_queues([&](const WaitQueue& queue) {
+  stock_.shelves.visit_queues([&](const WaitQueue& queue) {
     if (!budget.spend()) return false;
     if (queue.lane() == own && queue.kind() == BlockWaits::for_others) {
       take(queue.bytes(), 0);
@@ -154,31 +153,32 @@ void CachingAllocator::State::picture_of_queues(const Request& request, MemoryPi
     }
     return queue.visit(look);
   });
-  pending.visit(look);
+  completions_.pending().visit(look);
   take(0, largest_run(user));
   std::map<std::pair<std::string, std::string>, std::size_t> stranded;
   for (const auto& [kind, share] : shares) {
-    stranded[{device.name(share.one->lane), usable_when(*share.one, request)}] += share.bytes;
+    stranded[{stock_.device.name(share.one->lane), usable_when(*share.one, request)}] +=
+        share.bytes;
   }
   for (const auto& [where, bytes] : stranded) {
     seen.stranded.push_back({where.first, bytes, where.second});
   }
 }
 
-MemoryPicture CachingAllocator::State::picture(const Request& request) const {
+MemoryPicture Survey::picture(const Request& request) const {
   MemoryPicture seen;
   seen.requested = request.requested;
   seen.rounded = request.bytes;
-  seen.stream = device.name(request.user.id());
-  seen.limit = limits.limit;
-  const MemoryGauges& bytes = meter.bytes();
+  seen.stream = stock_.device.name(request.user.id());
+  seen.limit = allowance_.limit();
+  const MemoryGauges& bytes = stock_.meter.bytes();
   seen.reserved = bytes.reserved.current;
   seen.allocated = bytes.allocated.current;
-  seen.pending = pending.bytes();
-  const GraphPoolStatistics pools = graphs.statistics();
+  seen.pending = completions_.pending().bytes();
+  const GraphPoolStatistics pools = graphs_.statistics();
   seen.graph_pools = pools.reserved;
   seen.graph_pools_free = pools.reserved - std::min(pools.allocated, pools.reserved);
-  if (policy.sharing == Sharing::own_stream) {
+  if (!stock_.lanes_mix) {
     picture_of_lanes(request.user.id(), seen);
   } else {
     picture_of_queues(request, seen);
@@ -193,18 +193,36 @@ MemoryPicture CachingAllocator::State::picture(const Request& request) const {
 }
 
 // When the user of the request could have the block, in words.
-std::string CachingAllocator::State::usable_when(const Block& block, const Request& request) const {
+std::string Survey::usable_when(const Block& block, const Request& request) const {
   std::string usable;
   for (const Point point : block.points) {
-    if (device.ledger().ordered(point, request.user.id())) continue;
-    const auto when = device.earliest_wait(request.user.id(), point);
+    if (stock_.device.ledger().ordered(point, request.user.id())) continue;
+    const auto when = stock_.device.earliest_wait(request.user.id(), point);
     usable += usable.empty() ? "" : " and ";
-    usable +=
-        when ? "after marker " + std::to_string(point.marker) + " of " + device.name(point.stream)
-             : "not until " + device.name(point.stream) +
-                   " is marked (not attached, or independent)";
+    usable += when ? "after marker " + std::to_string(point.marker) + " of " +
+                         stock_.device.name(point.stream)
+                   : "not until " + stock_.device.name(point.stream) +
+                         " is marked (not attached, or independent)";
   }
   return usable;
+}
+
+UsableBytes Survey::usable(StreamId stream) const {
+  UsableBytes result;
+  for (const auto& [base, segment] : stock_.heap.segments()) {
+    std::size_t run = 0;
+    for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      if (may_have(*block, stream)) {
+        run = stock_.lanes_mix ? run + block->bytes : block->bytes;
+        result.total += block->bytes;
+        result.largest = std::max(result.largest, run);
+        continue;
+      }
+      run = 0;
+      if (block->has_memory() && block->state != BlockState::live) result.stranded += block->bytes;
+    }
+  }
+  return result;
 }
 
 }  // namespace millrace

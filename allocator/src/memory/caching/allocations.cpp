@@ -1,0 +1,88 @@
+// Live blocks by address, and who uses them.
+
+#include "memory/caching/allocations.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "memory/contract.hpp"
+
+namespace millrace {
+
+Block* Allocations::find(const char* call, const void* address) const {
+  Block* const block = stock_.heap.live().find(address);
+  const bool live = block != nullptr && block->state == BlockState::live;
+  if (!live || (graphs_.any() && graphs_.hides(address))) refuse_address(call, address);
+  return block;
+}
+
+Block* Allocations::claim(const char* call, void* address) {
+  Block* const block = find(call, address);
+  const auto hold = upkeep_.hold(*block);
+  if (block->state != BlockState::live) refuse_address(call, address);
+  block->state = BlockState::claimed;
+  return block;
+}
+
+std::vector<Block*> Allocations::claim(std::span<void* const> addresses) {
+  std::vector<Block*> blocks;
+  blocks.reserve(addresses.size());
+  try {
+    for (void* const address : addresses) {
+      if (address == nullptr) continue;
+      blocks.push_back(claim("deallocate", address));
+    }
+  } catch (...) {
+    for (Block* const block : blocks) block->state = BlockState::live;
+    throw;
+  }
+  return blocks;
+}
+
+Company& Allocations::company_of(Block& block) {
+  Company* made = nullptr;
+  for (;;) {
+    {
+      const auto hold = upkeep_.hold(block);
+      Company*& company = block.live.company;
+      if (company == nullptr && made == nullptr && hold.owns_lock()) {
+        made = stock_.fronts.find(block.lane)->take_company();
+      }
+      if (company == nullptr && made != nullptr) {
+        made->begin(block.live.owner.id(), block.first_markers());
+        company = std::exchange(made, nullptr);
+      }
+      if (company != nullptr) break;
+    }
+    made = stock_.heap.make_company();
+  }
+  if (made != nullptr) stock_.heap.forget(made);  // another thread was faster
+  return *block.live.company;
+}
+
+bool Allocations::add_use(Block& block, StreamRef stream) {
+  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
+  if (same(block.live.owner)) return false;
+  Few<StreamRef>& uses = company_of(block).uses;
+  const auto hold = upkeep_.hold(block);
+  if (std::ranges::any_of(uses, same)) return false;
+  uses.push_back(stream);
+  return true;
+}
+
+void Allocations::transfer(Block& block, StreamRef new_owner) {
+  const StreamRef owner = block.live.owner;
+  if (owner.id() == new_owner.id()) return;
+  Few<StreamRef>& uses = company_of(block).uses;
+  {
+    const auto hold = upkeep_.hold(block);
+    uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
+    uses.push_back(owner);
+    block.live.owner = new_owner;
+  }
+  upkeep_.add_tally(owner.id());
+  upkeep_.add_tally(new_owner.id());
+  stock_.turns.current().moved(block.bytes, owner.id(), new_owner.id());
+}
+
+}  // namespace millrace

@@ -1,0 +1,56 @@
+#include "memory/caching/batch_freeing.hpp"
+
+#include <utility>
+
+namespace millrace {
+
+void BatchFreeing::free_on(std::span<Block*> blocks, const StreamRef* stream, Lock& lock) {
+  std::size_t freed = 0;
+  try {
+    std::vector<PointSet> points = points_of_frees(blocks, stream, lock);
+    if (stock_.has_fronts) {
+      {
+        const Unlocked unlocked{lock};
+        quick_.keep(blocks, stream);
+      }
+    }
+    for (; freed < blocks.size(); ++freed) {
+      if (blocks[freed] != nullptr) free_claimed(blocks[freed], stream, points[freed]);
+    }
+  } catch (...) {
+    for (Block* const block : blocks.subspan(freed)) {
+      if (block != nullptr) block->state = BlockState::live;
+    }
+    throw;
+  }
+}
+
+// What each block comes after; nothing for a block that a front may keep. All points are known
+// before the streams are marked: one marker then covers all that was used there.
+std::vector<PointSet> BatchFreeing::points_of_frees(std::span<Block* const> blocks,
+                                                    const StreamRef* stream, Lock& lock) {
+  std::vector<PointSet> points(blocks.size());
+  Few<StreamRef> used;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const WhileLive& live = blocks[i]->live;
+    const StreamRef on = stream == nullptr ? live.owner : *stream;
+    const bool is_plain = live.company == nullptr && on.id() == live.owner.id();
+    if (stock_.has_fronts && is_plain) continue;
+    points[i] = freeing_.points_of_free(*blocks[i], on, stream != nullptr, used);
+  }
+  if (!used.empty()) freeing_.mark(used, lock);
+  return points;
+}
+
+// `points`: what the block comes after; empty if that is only its owner's work.
+void BatchFreeing::free_claimed(Block* block, const StreamRef* stream, PointSet& points) {
+  if (points.empty()) {
+    const StreamRef on = stream == nullptr ? block->live.owner : *stream;
+    if (quick_.keep_alone(block, on) || freeing_.free_plainly(block, on)) return;
+    Few<StreamRef> unused;
+    points = freeing_.points_of_free(*block, on, stream != nullptr, unused);
+  }
+  freeing_.take_back(block, std::move(points));
+}
+
+}  // namespace millrace

@@ -1,0 +1,96 @@
+#include "memory/caching/completions.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace millrace {
+
+template <typename Poll>
+void Completions::poll(Lock& lock, const Poll& ask) {
+  lock.unlock();
+  try {
+    ask();
+  } catch (...) {
+    lock.lock();
+    throw;
+  }
+  lock.lock();
+  sweep();
+}
+
+void Completions::poll(Lock& lock) {
+  poll(lock, [&] { stock_.device.poll(); });
+}
+
+bool Completions::poll_what_waits(Lock& lock) {
+  if (!stock_.policy.before_growing || stock_.device.ledger().streams_in_flight() <= kMostPolled) {
+    poll(lock);
+    return true;
+  }
+  const std::vector<Shelves::Wait> waits = stock_.shelves.some_waits(kMostPolled);
+  // By the points: a marker of another stream, such as the legacy stream's, may cover them.
+  poll(lock, [&] {
+    for (const Shelves::Wait& wait : waits) {
+      if (stock_.device.poll(wait.newest)) continue;
+      stock_.device.poll(wait.newest.stream);
+      stock_.device.poll(wait.oldest);
+    }
+  });
+  return false;
+}
+
+void Completions::sweep() {
+  const std::uint64_t now = stock_.device.ledger().epoch();
+  if (std::exchange(swept_, now) == now && !pending_.any_done()) return;
+  const std::vector<Block*>& drained = stock_.shelves.drained();
+  for (Block* const block : drained) {
+    stock_.turns.current().drained(block->bytes);
+    stock_.runs.claimed(block);
+  }
+  for (Block* const block : drained) free_blocks_.put(block);
+  if (pending_.empty()) return;
+  for (Block* const block : pending_.completed()) {
+    stock_.turns.current().drained(block->bytes);
+    block->state = BlockState::claimed;
+    free_blocks_.put(block);
+  }
+}
+
+bool Completions::await(const PointSet& points, Lock& lock) {
+  if (points.empty()) return false;
+  bool complete = true;
+  try {
+    const Unlocked unlocked{lock};
+    for (const Point point : points) complete = stock_.device.synchronize(point) && complete;
+    if (!complete) {  // streams that nobody attached: only the whole device can tell
+      stock_.device.synchronize();
+      complete = std::ranges::all_of(
+          points, [&](const Point point) { return stock_.device.ledger().completed(point); });
+    }
+  } catch (const DeviceError& error) {
+    if (error.code() != ErrorCode::capture) throw;
+    complete = false;
+  }
+  sweep();
+  return complete;
+}
+
+bool Completions::complete_on_host(Block* block, Lock& lock) {
+  try {
+    PointSet points;
+    points.assign(block->points);
+    return points.empty() || await(points, lock);
+  } catch (...) {
+    free_blocks_.put(block);
+    throw;
+  }
+}
+
+void Completions::hold_back(Block* block) {
+  block->state = BlockState::pending;
+  pending_.insert(block);
+  stock_.turns.current().draining(block->bytes);
+}
+
+}  // namespace millrace

@@ -1,0 +1,157 @@
+// PyTorch's expandable segments: memory is mapped page by page in address ranges, of which each
+// pool of a stream has its own. As of 2.14 (c10/cuda/CUDACachingAllocator.cpp), where what has no
+// memory is a block of its own too:
+//
+// - of the free blocks that fit, the best is the one with the least room to grow behind it;
+// - a request that none fits takes the lowest addresses without memory that have room for it, with
+//   a free block before them and whatever free blocks lie between;
+// - what is mapped is whole pages, and becomes one with its free neighbors.
+
+#include "memory/caching/expandable.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "millrace/round_up.hpp"
+#include "ordering/steps.hpp"
+
+namespace millrace {
+namespace {
+
+bool is_hole(const Block* block) { return block != nullptr && block->state == BlockState::absent; }
+
+// Addresses without memory right after the block, to the next block or the end of the range.
+std::size_t room_after(const Block& block) {
+  const Segment& range = *block.segment;
+  if (!range.growable()) return 0;
+  if (block.next == nullptr) return range.addresses - range.bytes;
+  return is_hole(block.next) ? block.next->bytes : 0;
+}
+
+}  // namespace
+
+bool Expandable::serves() const noexcept {
+  return stock_.policy.expandable_segments && stock_.source.page_bytes() != 0;
+}
+
+Block* Expandable::least_growable(const Shelf& shelf, Block* best) {
+  const auto could_be = [](const Block& block) { return block.bytes + room_after(block); };
+  for (Block* next = shelf.ready.after(best); next != nullptr && could_be(*next) < could_be(*best);
+       next = shelf.ready.after(next)) {
+    ordering::count_steps(1);
+    best = next;
+  }
+  return best;
+}
+
+// Where memory is missing: `hole`, or for none the end of the range. None if blocks in use leave
+// too little room. No bytes are missing if the free block in front of the gap serves, which the
+// rules of `take_own` for blocks that are not split kept from the request.
+std::optional<Expandable::Gap> Expandable::gap_at(const Request& request, Segment& range,
+                                                  Block* hole) {
+  Block* const left = hole == nullptr ? range.last : hole->previous;
+  const bool extends = left != nullptr && left->state == BlockState::free;
+  const std::size_t before = extends ? left->bytes : 0;
+  const std::size_t here = hole == nullptr ? range.addresses - range.bytes : hole->bytes;
+  std::size_t room = before + here;
+  const Block* block = hole == nullptr ? nullptr : hole->next;
+  for (; room < request.bytes && block != nullptr; block = block->next) {
+    ordering::count_steps(1);
+    if (block->state != BlockState::free && !is_hole(block)) return {};
+    room += block->bytes;
+  }
+  const bool to_the_end = hole != nullptr && block == nullptr;
+  if (to_the_end) room += range.addresses - range.bytes;
+  if (room < request.bytes || room == before) return {};
+  const std::size_t missing = request.bytes - std::min(before, request.bytes);
+  return Gap{.range = &range,
+             .first = extends ? left : nullptr,
+             .hole = hole,
+             .bytes = std::min(round_up(missing, range.page), here)};
+}
+
+// The one at the lowest addresses, in the ranges of the request's pool.
+std::optional<Expandable::Gap> Expandable::find_gap(const Request& request) const {
+  std::vector<Segment*> ranges;
+  for (Segment* const range : stock_.heap.ranges()) {
+    if (range->home == request.lane && range->small == request.small) ranges.push_back(range);
+  }
+  std::ranges::sort(ranges, {}, &Segment::base);
+  std::vector<Block*> holes;
+  for (Block* hole = stock_.heap.holes().first(1); hole != nullptr; hole = stock_.heap.holes().after(hole)) {
+    ordering::count_steps(1);
+    holes.push_back(hole);
+  }
+  std::ranges::sort(holes, {}, &Block::address);
+  for (Segment* const range : ranges) {
+    for (Block* const hole : holes) {
+      if (hole->segment != range) continue;
+      if (const auto gap = gap_at(request, *range, hole)) return gap;
+    }
+    if (const auto gap = gap_at(request, *range, nullptr)) return gap;
+  }
+  return {};
+}
+
+bool Expandable::add_range(const Request& request, Lock& lock) {
+  AddressRange range;
+  try {
+    const Unlocked unlocked{lock};
+    range = stock_.source.reserve();
+  } catch (const DeviceError& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    return false;
+  }
+  const std::size_t wanted = request.small ? stock_.policy.small_segment : stock_.policy.medium_segment;
+  const std::size_t page = round_up(wanted, stock_.source.page_bytes());
+  stock_.heap.add_range(range.base, range.bytes, request.lane, page, request.small);
+  return true;
+}
+
+// Maps until a block serves. What was mapped before the device refuses more stays, as free blocks.
+Block* Expandable::grow(const Request& request, Lock& lock) {
+  for (bool added = false;;) {
+    auto gap = find_gap(request);
+    if (!gap) {
+      if (added || !add_range(request, lock)) return nullptr;
+      added = true;
+      continue;
+    }
+    if (gap->bytes == 0) {
+      free_blocks_.claim(gap->first);
+      return gap->first;
+    }
+    Block* const fresh = map(*gap, lock);
+    if (fresh == nullptr) return nullptr;
+    fresh->lane = request.lane;
+    Block* const left = fresh->previous;
+    Block* const whole = FreeBlocks::mergeable(left, request.lane) ? left : fresh;
+    free_blocks_.put(fresh);
+    if (whole->bytes < request.bytes) continue;
+    free_blocks_.claim(whole);
+    ++stock_.meter.counts().served_grown;
+    return whole;
+  }
+}
+
+// A claimed block with memory in the place of the gap; nullptr: the device has none.
+Block* Expandable::map(const Gap& gap, Lock& lock) {
+  Block* const fresh = stock_.heap.fill(*gap.range, gap.hole, gap.bytes);
+  bool mapped = false;
+  try {
+    mapped = allowance_.obtain(fresh->bytes, lock, [&] { stock_.source.map(fresh->address, fresh->bytes); });
+  } catch (...) {
+    stock_.heap.vacate(fresh);
+    throw;
+  }
+  if (!mapped) {
+    stock_.heap.vacate(fresh);
+    return nullptr;
+  }
+  fresh->state = BlockState::claimed;
+  stock_.turns.current().reserved(fresh->bytes);
+  reports_.acquired(fresh->address, fresh->bytes);
+  return fresh;
+}
+
+}  // namespace millrace

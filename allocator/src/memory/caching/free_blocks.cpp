@@ -1,0 +1,112 @@
+#include "memory/caching/free_blocks.hpp"
+
+#include <utility>
+
+namespace millrace {
+
+void FreeBlocks::put(Block* block) {
+  put(block, stock_.lanes_mix ? stock_.shelves.missing(*block, block->lane) : nullptr);
+}
+
+void FreeBlocks::put(Block* block, const Point* missing) {
+  if (missing == nullptr) {
+    if (Block* const left = block->previous; mergeable(left, block->lane)) {
+      claim(left);
+      left->points.join(block->points);
+      stock_.heap.absorb(left, block);
+      block = left;
+    }
+    if (Block* const right = block->next; mergeable(right, block->lane)) {
+      claim(right);
+      block->points.join(right->points);
+      stock_.heap.absorb(block, right);
+    }
+  }
+  if (block->bytes == block->segment->bytes) block->segment->age = ++clock_;
+  shelve(block, missing);
+}
+
+void FreeBlocks::shelve(Block* block, const Point* missing) {
+  stock_.shelves.put(block, missing);
+  if (!stock_.lanes_mix) return note_free(*block, block->bytes);  // is merged
+  if (block->waits == BlockWaits::for_all) stock_.turns.current().draining(block->bytes);
+  if (block->waits != BlockWaits::unlisted) return note_free(*block, stock_.runs.freed(block));
+  note_free(*block, block->bytes);
+  stock_.shelves.list_surplus(
+      block, [&](Block* listed) { note_free(*listed, stock_.runs.freed(listed)); });
+}
+
+void FreeBlocks::claim(Block* block) {
+  if (stock_.lanes_mix && block->waits == BlockWaits::for_all)
+    stock_.turns.current().drained(block->bytes);
+  const bool is_in_run = stock_.lanes_mix && block->waits != BlockWaits::unlisted;
+  stock_.shelves.claim(block);
+  if (is_in_run) stock_.runs.claimed(block);
+}
+
+void FreeBlocks::merge_until(Block* first, std::size_t bytes) {
+  claim(first);
+  while (first->bytes < bytes) {
+    Block* next = first->next;
+    claim(next);
+    first->points.join(next->points);
+    stock_.heap.absorb(first, next);
+  }
+}
+
+bool FreeBlocks::mergeable(const Block* neighbour, StreamId lane) {
+  return neighbour != nullptr && neighbour->state == BlockState::free &&
+         neighbour->waits != BlockWaits::for_all && neighbour->lane == lane;
+}
+
+void FreeBlocks::list_all() {
+  stock_.shelves.list_all([&](Block* listed) { note_free(*listed, stock_.runs.freed(listed)); });
+}
+
+void FreeBlocks::settle() {
+  list_all();
+  const std::uint64_t now = stock_.device.ledger().epoch();
+  if (std::exchange(settled_, now) != now) stock_.shelves.settle();
+}
+
+// The block is free, with neighbors that are `bytes` together.
+void FreeBlocks::note_free(const Block& block, std::size_t bytes) {
+  Segment& segment = *block.segment;
+  if (segment.growable() && bytes >= segment.page) segment.may_have_free_page = true;
+}
+
+// Blocks that were kept for a destroyed stream, with all its work complete, go to the lane of no
+// stream: what they still wait for is work of other streams.
+void FreeBlocks::merge_former_lanes() {
+  while (Lane* const lane = stock_.shelves.former()) {
+    for (const bool small : {false, true}) {
+      for (auto* const index : {&lane->shelf(small).ready, &lane->shelf(small).draining}) {
+        while (Block* const block = index->last()) {
+          claim(block);
+          block->lane = StreamId{};
+          put(block);
+        }
+      }
+    }
+    stock_.shelves.forget(lane->stream);
+  }
+}
+
+bool FreeBlocks::worth_splitting(const Block& block, std::size_t bytes) const {
+  return worth_splitting(block, block.bytes, bytes);
+}
+
+bool FreeBlocks::worth_splitting(const Block& like, std::size_t block_bytes,
+                                 std::size_t bytes) const {
+  const std::size_t rest = block_bytes - bytes;
+  if (like.segment->small || stock_.policy.expandable_segments) {
+    return rest >= stock_.policy.small_remainder;
+  }
+  const StreamId lane = like.lane;
+  const bool used = lane.valid();
+  if (used && static_cast<double>(rest) < stock_.policy.slack * static_cast<double>(bytes))
+    return false;
+  return bytes < stock_.policy.max_split && rest >= stock_.policy.large_remainder;
+}
+
+}  // namespace millrace

@@ -1,0 +1,98 @@
+#include "memory/caching/freeing.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "memory/caching/try_mark.hpp"
+
+namespace millrace {
+
+bool Freeing::free_plainly(Block* block, StreamRef stream) {
+  if (block->live.company != nullptr || stream.id() != block->lane) return false;
+  if (!stock_.follows_order) return false;  // its own stream may have to wait too
+  const Marker next = stock_.device.ledger().next_if_open(stream.id());
+  if (next == 0) return false;
+  stock_.heap.live().erase(block);
+  const WhileLive was = upkeep_.count_in(*block, false);
+  const Point point{stream.id(), next};
+  block->points = PointSet{point};
+  reports_.freed(was, *block, {&point, 1});
+  free_blocks_.put(block, nullptr);
+  return true;
+}
+
+void Freeing::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
+  if (free_plainly(block, stream)) return;  // what graphs use has company
+  PointSet points;
+  try {
+    Few<StreamRef> used;
+    points = points_of_free(*block, stream, given, used);
+    if (!used.empty()) mark(used, lock);
+    if (graphs_.any() && graphs_.keep(block->address, points)) {
+      block->state = BlockState::live;
+      return;
+    }
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
+  }
+  take_back(block, std::move(points));
+}
+
+PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool given,
+                                 Few<StreamRef>& used) const {
+  const Block* const block = &freed;
+  const Ledger& ledger = stock_.device.ledger();
+  PointSet points{Point{stream.id(), ledger.next(stream.id())}};
+  const Company* const company = block->live.company;
+  const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
+  const auto mark_later = [&](const StreamRef use) {
+    const auto same = [&](const StreamRef known) { return known.id() == use.id(); };
+    if (std::ranges::none_of(used, same)) used.push_back(use);
+  };
+  if (company != nullptr) {
+    for (const StreamRef use : company->uses) {
+      if (use.id() == stream.id()) continue;
+      points.join({use.id(), ledger.next(use.id())});
+      if (ledger.is_open(use.id())) mark_later(use);  // a closed one left its last marker
+    }
+  }
+  // A host poll needs something to poll.
+  const bool polled = stock_.polls_frees && stream.id() != block->lane;
+  if (polled && (given || stock_.device.attached(stream.id())) && ledger.is_open(stream.id())) {
+    mark_later(stream);
+  }
+  // Earlier tenants come before the work of the user that was made to wait for them; of others only
+  // this free knows.
+  const bool behind_user =
+      std::ranges::any_of(points, [&](const Point point) { return point.stream == user; });
+  if (!behind_user) {
+    for (const Point point : block->points) {
+      if (!ledger.ordered(point, stream.id())) points.join(point);
+    }
+  }
+  return points;
+}
+
+void Freeing::mark(const Few<StreamRef>& streams, Lock& lock) {
+  const Unlocked unlocked{lock};
+  for (const StreamRef stream : streams) try_mark(stock_.device, stream);
+}
+
+void Freeing::take_back(Block* block, PointSet points) {
+  const WhileLive was = upkeep_.count_in(*block, true);
+  block->points = std::move(points);
+  reports_.freed(was, *block, {block->points.begin(), block->points.end()});
+  if (quick_uses_.wait(block)) return;
+  stock_.heap.live().erase(block);
+  const bool used_elsewhere = std::ranges::any_of(
+      block->points, [&](const Point point) { return point.stream != block->lane; });
+  if (stock_.polls_frees && used_elsewhere) {
+    completions_.hold_back(block);
+  } else {
+    free_blocks_.put(block);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,190 @@
+#include "memory/caching/front_upkeep.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+// Smallest kept blocks that may merge into one for a request of this many bytes.
+std::size_t least_near(std::size_t bytes) {
+  constexpr std::size_t kParts = 8;
+  return std::clamp(bytes / kParts, ClassBins::kGranule, ClassBins::kLargest);
+}
+
+}  // namespace
+
+FrontUpkeep::Paused::Paused(FrontUpkeep& upkeep) : upkeep_(upkeep) {
+  Stock& stock = upkeep.stock_;
+  stock.shut.store(true, std::memory_order_relaxed);
+  stock.fronts.for_each([&](Front& front) {
+    const auto hold = stock.turns.hold(front);  // who did not see `shut` is through then
+    stock.turns.add(front);
+  });
+}
+
+std::unique_lock<SpinLock> FrontUpkeep::hold(const Block& block) const {
+  Front* const front = stock_.has_fronts ? stock_.fronts.find(block.lane) : nullptr;
+  return front != nullptr ? stock_.turns.hold(*front) : std::unique_lock<SpinLock>{};
+}
+
+// nullptr: the stream is older than the one that its slot's front serves.
+Front* FrontUpkeep::of(StreamId stream) {
+  if (!stock_.has_fronts || !stream.valid()) return nullptr;
+  if (stock_.device.capturing() && stock_.device.captured(stream)) return nullptr;
+  Front& front = stock_.fronts.at(stream.slot);
+  const StreamId served = front.stream();
+  if (served == stream) return &front;
+  if (served.generation > stream.generation) return nullptr;
+  give_up(retire(front, stream));
+  return &front;
+}
+
+// The front serves `next` from now on. What it kept for its former stream is returned.
+Block* FrontUpkeep::retire(Front& front, StreamId next) {
+  const auto hold = stock_.turns.hold(front);
+  stock_.turns.add(front);
+  Block* const left = front.quick.take_all();
+  front.demand = {};
+  front.serve(next);
+  return left;
+}
+
+// Before a large request looks further, what its stream's front keeps is put where it can be
+// merged: something that fits better may come of it. Small blocks stay until memory would grow,
+// unless they are in the way.
+void FrontUpkeep::look_further(Front& front, const Request& request) {
+  const bool is_small = QuickBins::is_small(request.bytes);
+  if (!is_small && !front.quick.has_large()) return;
+  Block* kept = nullptr;
+  {
+    const auto hold = stock_.turns.hold(front);
+    kept = is_small ? front.quick.take_hindering(request.bytes, front.demand.live.peak)
+                    : front.quick.take_large();
+  }
+  give_up(kept);
+}
+
+void FrontUpkeep::add_tally(StreamId stream) {
+  Front* const front = stock_.fronts.find(stream);
+  if (front == nullptr) return;
+  const auto hold = stock_.turns.hold(*front);
+  stock_.turns.add(*front);
+}
+
+void FrontUpkeep::empty_near(const Request& request) {
+  if (request.front == nullptr || !QuickBins::is_small(request.bytes)) return;
+  Block* near = nullptr;
+  {
+    const auto hold = stock_.turns.hold(*request.front);
+    near = request.front->quick.take_small_from(least_near(request.bytes));
+  }
+  give_up(near);
+}
+
+void FrontUpkeep::empty() {
+  empty_small();
+  empty_large();
+}
+
+// The same where only one pool is looked at: its blocks never merge with those of the other.
+void FrontUpkeep::empty_for(const Request& request) {
+  if (request.small || !stock_.bins_are_pools) empty_small(least_near(request.bytes));
+  if (!request.small || !stock_.bins_are_pools) empty_large();
+}
+
+void FrontUpkeep::empty_small(std::size_t least) {
+  Block* blocks = nullptr;
+  const auto take = [&](Front& front) {
+    if (front.has_uncounted())
+      stock_.turns.add(front);  // of blocks that wait, the meter knows before
+    blocks = front.quick.take_small(least);
+    if (front.quick.has_small()) stock_.with_small.add(front);
+  };
+  stock_.with_small.take_all(stock_.turns, take, [&] { give_up(blocks); });
+}
+
+void FrontUpkeep::empty_large() {
+  Block* blocks = nullptr;
+  stock_.with_large.take_all(
+      stock_.turns, [&](Front& front) { blocks = front.quick.take_large(); },
+      [&] { give_up(blocks); });
+}
+
+void FrontUpkeep::give_up(Block* first) {
+  for (Block* block = first; block != nullptr;) {
+    Block* const next = block->next_quick;
+    stock_.heap.live().erase(block);
+    block->state = BlockState::claimed;
+    free_blocks_.put(block);
+    block = next;
+  }
+}
+
+void FrontUpkeep::count_out(Block& block, const Request& request) {
+  const StreamId owner = request.owner.id();
+  const bool is_owners = request.lane == owner;
+  const bool is_served = request.front != nullptr && request.front->stream() == request.lane;
+  Front* const front = is_served ? request.front : of(request.lane);
+  bool is_counted = false;
+  if (front != nullptr) {
+    const auto hold = stock_.turns.hold(*front);
+    if (is_owners) {
+      front->quick.expect(request.bytes);
+      is_counted = !reports_.any() && stock_.turns.allocate(*front, request.requested, block);
+    }
+    front->demand.count(block.bytes, is_owners ? request.next : request.next_of_user,
+                        [&] { return stock_.device.newest_marker(); });
+  }
+  if (is_counted) return;
+  add_tally(owner);
+  stock_.turns.current().allocated(request.requested, block.bytes, owner, block.tag);
+}
+
+WhileLive FrontUpkeep::count_in(Block& block, bool uses_may_go_on) {
+  const WhileLive was = block.live;
+  const StreamId owner = was.owner.id();
+  bool is_counted = false;
+  if (Front* const front = stock_.has_fronts ? stock_.fronts.find(block.lane) : nullptr) {
+    const auto hold = stock_.turns.hold(*front);
+    front->demand.uncount(block.bytes);
+    const bool may_wait = block.lane == owner && !reports_.any() && !uses_may_go_on;
+    is_counted = may_wait && stock_.turns.free(*front, was.requested, block);
+  }
+  if (!is_counted) {
+    add_tally(owner);
+    stock_.turns.current().freed(was.requested, block.bytes, owner, block.tag);
+  }
+  if (was.company != nullptr) stock_.heap.forget(was.company);
+  return was;
+}
+
+Demand FrontUpkeep::demand_of(StreamId stream) const {
+  Front* const front = stock_.fronts.find(stream);
+  if (front == nullptr) return {};
+  const auto hold = stock_.turns.hold(*front);
+  return front->demand;
+}
+
+void FrontUpkeep::continue_burst(Point marker) {
+  Front* const front = stock_.fronts.find(marker.stream);
+  if (front == nullptr) return;
+  const auto hold = stock_.turns.hold(*front);
+  Demand& demand = front->demand;
+  if (demand.marker == marker.marker) demand.marker = stock_.device.ledger().next(marker.stream);
+}
+
+void FrontUpkeep::close(StreamId stream) {
+  Front* const front = stock_.has_fronts ? stock_.fronts.find(stream) : nullptr;
+  if (front != nullptr) give_up(retire(*front, {}));
+}
+
+void FrontUpkeep::forget_demands() {
+  stock_.fronts.for_each([&](Front& front) {
+    const auto hold = stock_.turns.hold(front);
+    front.demand = {};
+  });
+}
+
+}  // namespace millrace

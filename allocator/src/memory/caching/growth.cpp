@@ -1,0 +1,109 @@
+#include "memory/caching/growth.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "millrace/round_up.hpp"
+
+namespace millrace {
+namespace {
+
+// A segment takes at most this part of a small device.
+constexpr std::size_t kSegmentsPerDevice = 32;
+
+// A request that is a larger part of a segment gets a whole one: what such requests leave in tight
+// segments serves none of them.
+constexpr std::size_t kLargePart = 8;
+
+// A segment of the small pool is at most one part in so many of the pool.
+constexpr std::size_t kSmallSegments = 8;
+constexpr std::size_t kMostSmallSegment = std::size_t{32} << 20;
+
+// A segment that several requests share, beside a range, is at most one part in so many of the
+// device, and serves requests of at most half of it.
+constexpr std::size_t kSharedSegmentsPerDevice = 512;
+
+// A program starts as long as it frees at most one allocation in so many.
+constexpr std::uint64_t kAllocationsPerFree = 32;
+
+}  // namespace
+
+Block* Growth::grow(const Request& request, Lock& lock) {
+  if (const std::size_t shared = shared_segment(request); shared != 0) {
+    if (Block* block = acquire(shared, request, lock)) return block;
+  }
+  if (ranges_.serve(request)) {
+    Block* block = ranges_.grow(request, lock);
+    if (block != nullptr || !stock_.heap.ranges().empty()) return block;
+  }
+  if (expandable_.serves()) return expandable_.grow(request, lock);
+  const std::size_t multiple =
+      std::max(stock_.policy.segment_multiple, stock_.source.granularity());
+  const std::size_t needed =
+      request.small ? stock_.policy.small_segment : round_up(request.bytes, multiple);
+  std::size_t liked =
+      stock_.policy.segment_for(request.bytes, stock_.meter.bytes().reserved.current);
+  if (stock_.policy.large_segment_most != 0) {
+    liked = request.small ? small_segment() : roomy_segment(needed, multiple);
+    if (!request.small) giving_back_.give_back_too_small(request, liked, lock);
+  }
+  if (Block* block = acquire(liked, request, lock)) return block;
+  return stock_.lanes_mix && needed < liked ? acquire(needed, request, lock) : nullptr;
+}
+
+// The first of many small requests need few segments, and what the last one has left is little.
+std::size_t Growth::small_segment() const {
+  const std::size_t share = std::bit_floor(stock_.heap.small_bytes() / kSmallSegments);
+  return std::max(stock_.policy.small_segment, std::min(share, kMostSmallSegment));
+}
+
+// Allocating a segment takes the device about as long as mapping one page. So where pages are
+// small, requests that are not large share segments while a program starts: such growth is many
+// calls less. Once blocks come back, growth is rare, and what it leaves has to be movable. 0: in a
+// range.
+std::size_t Growth::shared_segment(const Request& request) {
+  if (!ranges_.serve(request) || !stock_.saves_segments) return 0;
+  std::size_t bytes = stock_.policy.medium_segment;
+  if (stock_.capacity > 0) bytes = std::min(bytes, stock_.capacity / kSharedSegmentsPerDevice);
+  bytes = bytes / stock_.policy.segment_multiple * stock_.policy.segment_multiple;
+  if (bytes <= stock_.source.page_bytes() || request.bytes > bytes / 2) return 0;
+  const MemoryCounters& counts = stock_.turns.current().counts();
+  return counts.frees <= counts.allocations / kAllocationsPerFree ? bytes : 0;
+}
+
+// A segment that serves later requests as well. It is smaller by what any stream may have already,
+// in pieces that are too small: so what is reserved comes near to what is needed.
+std::size_t Growth::roomy_segment(std::size_t needed, std::size_t multiple) const {
+  std::size_t most = stock_.policy.segment_for(needed, stock_.meter.bytes().reserved.current);
+  if (stock_.capacity > 0) {
+    most = std::min(most, stock_.capacity / kSegmentsPerDevice / multiple * multiple);
+  }
+  if (!stock_.saves_segments || needed > most / kLargePart) return std::max(needed, most);
+  const std::size_t free =
+      stock_.shelves.complete(false).bytes() + stock_.shelves.nobodys().shelves[0].bytes();
+  return std::max(needed, round_up(most - std::min(most, free), multiple));
+}
+
+Block* Growth::acquire(std::size_t bytes, const Request& request, Lock& lock) {
+  void* base = nullptr;
+  if (!allowance_.obtain(bytes, lock, [&] { base = stock_.source.acquire(bytes); })) return nullptr;
+  stock_.turns.current().reserved(bytes);
+  Block* block = stock_.heap.add_segment(base, bytes, request.small);
+  if (!stock_.lanes_mix) block->lane = request.lane;
+  reports_.acquired(base, bytes);
+  ++stock_.meter.counts().served_grown;
+  return block;
+}
+
+Block* Growth::grow_reserve(const Request& request, Lock& lock) {
+  if (ranges_.serve(request)) {
+    Block* const block = ranges_.grow(request, lock);
+    if (block != nullptr || !stock_.heap.ranges().empty()) return block;
+  }
+  if (request.small) return acquire(stock_.policy.small_segment, request, lock);
+  const std::size_t multiple =
+      std::max(stock_.policy.segment_multiple, stock_.source.granularity());
+  return acquire(round_up(request.bytes, multiple), request, lock);
+}
+
+}  // namespace millrace

@@ -1,0 +1,79 @@
+// PyTorch's way merges a freed block at once, and splits it again for the next request of its size.
+// The block that a stream freed last is held instead: as it is, until anybody looks at what is free
+// for that stream. A request that would be given just this part of the merged block has it. Streams
+// share no free memory there, so that each may have a block held.
+
+#include "memory/caching/held_frees.hpp"
+
+namespace millrace {
+
+bool HeldFrees::hold(Block* block, StreamRef stream) {
+  if (block->live.company != nullptr || stock_.policy.expandable_segments) return false;
+  const StreamId id = stream.id();
+  if (id != block->lane || block->live.owner.id() != id) return false;
+  if (block->spare != 0 || FreeBlocks::mergeable(block->previous, id)) return false;
+  const Marker next = stock_.device.ledger().next_if_open(id);
+  if (next == 0) return false;
+  held_.make_room(id);  // there usually is: a request made it
+  const Point point{id, next};
+  block->points.set(point);
+  const WhileLive was = upkeep_.count_in(*block, false);
+  reports_.freed(was, *block, {&point, 1});
+  block->state = BlockState::quick;
+  held_.put(id, block);
+  return true;
+}
+
+Block* HeldFrees::take(const Request& request) {
+  if (stock_.lanes_mix) return nullptr;
+  held_.make_room(request.lane);
+  Block* const block = held_.find(request.lane);
+  if (block == nullptr) return nullptr;
+  const bool fits = block->bytes == request.bytes && block->lane == request.lane &&
+                    block->segment->small == request.small &&
+                    request.user.id() == request.owner.id() &&
+                    request.bytes < stock_.policy.max_split;
+  // A poll may show free blocks that fit better.
+  if (!fits || !completions_.pending().empty() || !is_best_fit(*block)) {
+    let_go(request.lane);
+    return nullptr;
+  }
+  static_cast<void>(held_.take(request.lane));
+  block->state = BlockState::live;
+  block->tag = request.tag;
+  block->live = {stock_.new_id(), request.requested, request.owner, request.next, nullptr};
+  ++stock_.meter.counts().served_own;
+  stock_.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
+  reports_.allocated(*block, request.lane);
+  return block;
+}
+
+bool HeldFrees::is_best_fit(const Block& block) const {
+  if (FreeBlocks::mergeable(block.previous, block.lane)) return false;
+  const Block* const right = FreeBlocks::mergeable(block.next, block.lane) ? block.next : nullptr;
+  const std::size_t merged = block.bytes + (right != nullptr ? right->bytes : 0);
+  if (right != nullptr) {
+    const bool oversize = merged >= stock_.policy.max_split;
+    if (oversize || !free_blocks_.worth_splitting(block, merged, block.bytes)) return false;
+  }
+  const Lane* const lane = stock_.shelves.find(block.lane);
+  if (lane == nullptr) return true;
+  const auto& index = lane->shelves[block.segment->small ? 1 : 0].ready;
+  const Block* best = index.first(block.bytes);
+  if (best != nullptr && best == right) best = index.after(best);
+  if (best == nullptr || best->bytes != merged) return best == nullptr || best->bytes > merged;
+  return place_of(&block) < place_of(best);
+}
+
+// A held block is put where it belongs.
+void HeldFrees::put_back(Block* block) {
+  stock_.heap.live().erase(block);
+  block->state = BlockState::claimed;
+  free_blocks_.put(block, nullptr);
+}
+
+void HeldFrees::let_go() {
+  while (Block* const block = held_.take_any()) put_back(block);
+}
+
+}  // namespace millrace

@@ -1,0 +1,302 @@
+// Requests and frees that a stream's front serves without the allocator's lock.
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "memory/caching_state.hpp"
+#include "memory/contract.hpp"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint64_t kIdsAtOnce = 1024;
+constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // bytes of a request that can be rounded
+
+}  // namespace
+
+// The block's earlier uses were all of this stream.
+[[gnu::always_inline]] inline void QuickPath::give_again(Front& front, Block* block,
+                                                         const PlainRequest& request,
+                                                         std::uint64_t id) {
+  block->live = {id, request.requested, request.owner, request.next, nullptr};
+  block->spare = static_cast<std::uint32_t>(block->bytes - request.bytes);  // less than kMuch
+  block->tag = request.tag;
+  block->state = BlockState::live;
+  front.demand.count(block->bytes, request.next, [&] { return stock_.device.newest_marker(); });
+}
+
+// Whether the live block, freed on `stream`, can be kept as it is: no other stream has used it.
+[[gnu::always_inline]] inline bool QuickPath::keepable(const Front& front, const Block& block,
+                                                       StreamId stream,
+                                                       QuickBins::Size size) const {
+  return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
+         block.spare != Block::kMuch && front.quick.accepts(size) &&
+         front.quick.affords(size.bytes, front.demand.live.peak) && stock_.in_its_pool(block, size);
+}
+
+[[gnu::always_inline]] inline void QuickPath::push(Front& front, Block* block, QuickBins::Size size,
+                                                   Point point) {
+  block->points.set(point);
+  block->state = BlockState::quick;
+  front.demand.uncount(block->bytes);
+  front.quick.push(block, size);
+  size.small() ? stock_.with_small.add(front) : stock_.with_large.add(front);
+}
+
+// What the first waiting block of the front waits for, if its stream has passed that and a small
+// request finds nothing else. Without the front's lock: the ledger may have to take one of its own.
+[[gnu::always_inline]] inline Point QuickPath::passed_wait(const Front& front, StreamId stream,
+                                                           QuickBins::Size size) const {
+  const WaitingBlocks& waiting = front.quick.waiting();
+  if (waiting.empty() || !size.small() || front.quick.has_class(size)) return {};
+  const Point next = waiting.next_point();
+  return stock_.device.ledger().ordered(next, stream) ? next : Point{};
+}
+
+// In the front's turn.
+[[gnu::always_inline]] inline Block* QuickPath::pop(Turns::Turn& turn, Front& front,
+                                                    const PlainRequest& request,
+                                                    QuickBins::Size size) {
+  Block* const block = front.quick.pop(size, front.demand.live.peak);
+  if (block == nullptr) return nullptr;
+  if (front.next_id == front.end_id) {
+    front.next_id = stock_.next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
+    front.end_id = front.next_id + kIdsAtOnce;
+  }
+  give_again(front, block, request, front.next_id++);
+  turn.allocate(request.requested, *block);
+  return block;
+}
+
+void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user,
+                                 Tag tag) {
+  if (bytes == 0) return nullptr;
+  State& state = *state_;
+  const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
+  owner = state.stock.resolve(owner);
+  first_user = same ? owner : state.stock.resolve(first_user);
+  PlainRequest request{bytes, bytes, owner, tag, 0};
+  request.next = state.stock.open_streams.next(owner.id());
+  if (request.next == 0) [[unlikely]]
+    refuse_stream("allocate", state.stock.device, owner);
+  bool ask_front = false;
+  if (first_user.id() == owner.id() && state.stock.has_fronts && bytes <= kMostQuick) {
+    request.bytes = state.stock.round(bytes);
+    const QuickPath::Answer quick = state.quick.take(request, request.bytes);
+    if (quick.block != nullptr) return quick.block->address;
+    ask_front = quick.ask;
+  }
+  return state.serve_elsewhere(bytes, owner, first_user, tag, request.next, ask_front);
+}
+
+[[gnu::always_inline]] inline QuickPath::Answer QuickPath::take(const PlainRequest& request,
+                                                                QuickBins::Size size) {
+  const StreamId lane = request.owner.id();
+  Front* const front = stock_.fronts.find(lane);
+  if (front == nullptr) return {.ask = true};
+  if (stock_.device.capturing() && stock_.device.captured(lane)) return {.ask = true};
+  const Point passed = passed_wait(*front, lane, size);
+  if (!passed.stream.valid() && !front->quick.may_have(size)) return {};
+  Turns::Turn turn{stock_.turns, *front};
+  const bool serves = front->stream() == lane && !stock_.shut.load(std::memory_order_relaxed);
+  if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
+  if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
+  return {.block = pop(turn, *front, request, size)};
+}
+
+std::size_t QuickPath::take(std::span<const std::size_t> sizes, PlainRequest request,
+                            std::vector<Block*>& blocks) {
+  const StreamId lane = request.owner.id();
+  Front* const front = stock_.fronts.find(lane);
+  const auto nonzero = std::ranges::find_if(sizes, [](std::size_t each) { return each != 0; });
+  if (nonzero == sizes.end()) return sizes.size();
+  const std::size_t first = *nonzero;
+  if (front == nullptr || first > kMostQuick) return 0;
+  if (stock_.device.capturing() && stock_.device.captured(lane)) return 0;
+  const Point passed = passed_wait(*front, lane, stock_.round(first));
+  if (!passed.stream.valid() && !front->quick.may_have(stock_.round(first))) return 0;
+  Turns::Turn turn{stock_.turns, *front};
+  if (front->stream() != lane || stock_.shut.load(std::memory_order_relaxed)) return 0;
+  if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
+  std::size_t served = 0;
+  for (; served < sizes.size(); ++served) {
+    const std::size_t bytes = sizes[served];
+    if (bytes == 0) continue;
+    if (bytes > kMostQuick) break;
+    request.requested = bytes;
+    request.bytes = stock_.round(bytes);
+    if (!turn.has_room(request.bytes, request.tag)) break;
+    Block* const block = pop(turn, *front, request, request.bytes);
+    if (block == nullptr) break;
+    blocks.push_back(block);
+  }
+  return served;
+}
+
+// As `take`, under the lock.
+Block* QuickPath::take_alone(const Request& request) {
+  Front* const front = upkeep_.of(request.lane);
+  if (front == nullptr) return nullptr;
+  const Point passed = passed_wait(*front, request.lane, request.bytes);
+  Block* block = nullptr;
+  {
+    const auto hold = stock_.turns.hold(*front);
+    stock_.turns.add(*front);
+    if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
+    block = front->quick.pop(request.bytes, front->demand.live.peak);
+    if (block == nullptr) return nullptr;
+    give_again(*front, block, request, stock_.new_id());
+  }
+  ++stock_.meter.counts().served_own;
+  stock_.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
+  reports_.allocated(*block, request.lane);
+  return block;
+}
+
+// Until the front is locked, another thread may free the same block: what is read before is what
+// can be read then.
+[[gnu::always_inline]] inline Kept QuickPath::keep(void* address, const StreamRef* stream) {
+  Block* const block = stock_.heap.live().find(address);
+  if (block == nullptr || block->state != BlockState::live) return Kept::no;
+  const StreamId id = block->lane;
+  if (stream != nullptr && stream->id() != id) return Kept::no;
+  Front* const front = stock_.fronts.find(id);
+  if (front == nullptr) return Kept::no;
+  const Marker next = stock_.open_streams.next(id);
+  if (next == 0) return Kept::no;
+  {
+    Turns::Turn turn{stock_.turns, *front};
+    if (block->state != BlockState::live || block->lane != id) return Kept::no;
+    if (block->live.owner.id() != id) return Kept::no;
+    if (block->live.company == nullptr) [[likely]]
+      return keep_plain(turn, *front, block, {id, next});
+  }
+  return uses_.keep(*front, block);
+}
+
+// In the front's turn: a live block that its owner, `point.stream`, frees.
+[[gnu::always_inline]] inline Kept QuickPath::keep_plain(Turns::Turn& turn, Front& front,
+                                                         Block* block, Point point) {
+  const QuickBins::Size size = block->rounded();
+  if (!keepable(front, *block, point.stream, size)) return Kept::no;
+  const bool is_shut = stock_.shut.load(std::memory_order_relaxed);
+  if (is_shut || !turn.has_room(block->bytes, block->tag)) return Kept::ask;
+  turn.free(block->live.requested, *block);
+  push(front, block, size, point);
+  return Kept::yes;
+}
+
+void CachingAllocator::deallocate(void* address) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  const Kept kept = state.stock.has_fronts ? state.quick.keep(address, nullptr) : Kept::no;
+  if (kept != Kept::yes) state.deallocate(address, nullptr, kept);
+}
+
+void CachingAllocator::deallocate(void* address, StreamRef stream) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  stream = state.stock.resolve(stream);
+  const Kept kept = state.stock.has_fronts ? state.quick.keep(address, &stream) : Kept::no;
+  if (kept != Kept::yes) state.deallocate(address, &stream, kept);
+}
+
+void QuickPath::keep(std::span<Block*> blocks, const StreamRef* stream) {
+  std::optional<Turns::Turn> turn;
+  Front* front = nullptr;
+  Point point;
+  for (Block*& block : blocks) {
+    const StreamId owner = block->live.owner.id();
+    const StreamId id = stream == nullptr ? owner : stream->id();
+    if (owner != id) continue;
+    if (point.stream != id) {
+      turn.reset();
+      point = {id, stock_.open_streams.next(id)};
+      front = point.marker == 0 ? nullptr : stock_.fronts.find(id);
+      if (front != nullptr) turn.emplace(stock_.turns, *front);
+    }
+    if (!turn || stock_.shut.load(std::memory_order_relaxed)) continue;
+    const QuickBins::Size size = block->rounded();
+    if (!keepable(*front, *block, id, size)) continue;
+    if (!turn->has_room(block->bytes, block->tag)) continue;
+    turn->free(block->live.requested, *block);
+    push(*front, block, size, point);
+    block = nullptr;
+  }
+}
+
+// Claims live blocks of one stream that no other has used: all, or none. In its front's turn.
+bool QuickPath::claim_plain(std::span<void* const> addresses, StreamId owner,
+                            std::vector<Block*>& claimed) {
+  for (void* const address : addresses) {
+    if (address == nullptr) continue;
+    Block* const block = stock_.heap.live().find(address);
+    const bool is_plain = block != nullptr && block->state == BlockState::live &&
+                          block->lane == owner && block->live.owner.id() == owner &&
+                          block->live.company == nullptr;
+    if (!is_plain) {
+      for (Block* const other : claimed) other->state = BlockState::live;
+      claimed.clear();
+      return false;
+    }
+    block->state = BlockState::claimed;
+    claimed.push_back(block);
+  }
+  return true;
+}
+
+// As in `keep`, what is read before the turn is what can be read then.
+std::optional<std::vector<Block*>> QuickPath::keep_batch(std::span<void* const> addresses,
+                                                         const StreamRef* stream) {
+  constexpr std::size_t kMostInTurn = 256;  // other threads may wait for the turn's end
+  if (addresses.size() > kMostInTurn) return {};
+  const auto first = std::ranges::find_if(addresses, [](void* each) { return each != nullptr; });
+  std::vector<Block*> left;
+  if (first == addresses.end()) return left;
+  const Block* const one = stock_.heap.live().find(*first);
+  if (one == nullptr || one->state != BlockState::live) return {};
+  const StreamId id = one->lane;
+  if (stream != nullptr && stream->id() != id) return {};
+  Front* const front = stock_.fronts.find(id);
+  const Point point{id, front == nullptr ? 0 : stock_.open_streams.next(id)};
+  if (point.marker == 0) return {};
+  left.reserve(addresses.size());
+  {
+    Turns::Turn turn{stock_.turns, *front};
+    if (front->stream() != id || stock_.shut.load(std::memory_order_relaxed)) return {};
+    if (!claim_plain(addresses, id, left)) return {};
+    std::erase_if(left, [&](Block* block) {
+      const QuickBins::Size size = block->rounded();
+      if (!keepable(*front, *block, id, size) || !turn.has_room(block->bytes, block->tag))
+        return false;
+      turn.free(block->live.requested, *block);
+      push(*front, block, size, point);
+      return true;
+    });
+  }
+  return left;
+}
+
+// As `keep`, under the lock.
+bool QuickPath::keep_alone(Block* block, StreamRef stream) {
+  const StreamId id = stream.id();
+  Front* const front = stock_.fronts.find(id);
+  if (front == nullptr) return false;
+  const Point point{id, stock_.open_streams.next(id)};
+  if (point.marker == 0) return false;
+  const WhileLive was = block->live;
+  {
+    const auto hold = stock_.turns.hold(*front);
+    const QuickBins::Size size = block->rounded();
+    if (!keepable(*front, *block, id, size)) return false;
+    stock_.turns.add(*front);
+    stock_.meter.freed(was.requested, block->bytes, id,
+                       block->tag);  // a kept one may be another's at once
+    push(*front, block, size, point);
+  }
+  reports_.freed(was, *block, {&point, 1});
+  return true;
+}
+
+}  // namespace millrace

@@ -1,0 +1,62 @@
+// What is done for a request where the device, or the limit, said no.
+
+#include <limits>
+
+#include "memory/caching_state.hpp"
+
+namespace millrace {
+
+Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
+  ++stock.meter.counts().retries;
+  if (stock.lanes_mix) {
+    if (Block* block = search.find_any(request, lock)) return block;
+    if (Block* block = ask_callbacks(request, lock)) return block;
+  }
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t enough : {stock.policy.expandable_segments ? kAll : request.bytes, kAll}) {
+    const std::size_t released = giving_back.release_free_memory(0, enough, lock);
+    if (Block* block = search.find_all(request, lock)) return block;
+    if (Block* block = growth.grow(request, lock)) return block;
+    if (released == 0) break;
+  }
+  if (stock.lanes_mix) {
+    completions.await(search.points_of_runs(request), lock);  // what only the host can wait for
+    if (Block* block = search.find_any(request, lock)) return block;
+  }
+  fail(request, lock);
+}
+
+Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock) {
+  Block* block = nullptr;
+  callbacks.ask(request.bytes, lock, [&](bool freed) {
+    upkeep.empty();  // what it freed may be in a front
+    if (freed) block = search.find_all(request, lock);
+    return block != nullptr;
+  });
+  return block;
+}
+
+void CachingAllocator::State::fail(const Request& request, Lock& lock) {
+  ++stock.meter.counts().out_of_memory;
+  MemoryPicture seen;
+  {
+    const FrontUpkeep::Paused paused{upkeep};
+    held.let_go();
+    stock.turns.add_all();
+    upkeep.empty();
+    free_blocks.list_all();
+    seen = survey.picture(request);
+  }
+  lock.unlock();
+  try {
+    const MemoryInfo info = stock.device.device().memory_info();
+    seen.device_free = info.free;
+    seen.device_total = info.total;
+    const std::size_t used = info.total - info.free;
+    seen.held_by_others = used > seen.reserved ? used - seen.reserved : 0;
+  } catch (const DeviceError&) {  // the picture does without it
+  }
+  throw out_of_memory{std::move(seen)};
+}
+
+}  // namespace millrace
