@@ -102,26 +102,21 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
 
 // A claimed block that serves, from wherever there is one. `is_own`: from the lane of the request.
 Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& is_own) {
-  Block* block = own_lane.take(request);
-  if (block == nullptr && stock.has_fronts) {
-    upkeep.empty_near(request);
-    block = own_lane.take(request);
-  }
-  is_own = block != nullptr;
+  Block* own = own_lane.take(request);
+  if (own == nullptr && upkeep.empty_near(request)) own = own_lane.take(request);
+  is_own = own != nullptr;
+  if (is_own) return own;
   bool left_out = false;
-  if (block == nullptr) {
-    upkeep.empty_for(request);
-    free_blocks.merge_former_lanes();
-    block = search.find(request, lock, left_out);
+  upkeep.empty_for(request);
+  free_blocks.merge_former_lanes();
+  if (Block* const block = search.find(request, lock, left_out)) return block;
+  if (!stock.lanes_mix) {  // PyTorch asks before it grows
+    if (Block* const block = ask_callbacks(request, lock)) return block;
+    giving_back.collect_old_segments(request, lock);
   }
-  if (block == nullptr && !stock.lanes_mix) {
-    block = ask_callbacks(request, lock);  // PyTorch asks before it grows
-    if (block == nullptr) giving_back.collect_old_segments(request, lock);
-  }
-  if (block == nullptr) block = before_growth.take(request, lock, left_out);
-  if (block == nullptr) block = growth.grow(request, lock);
-  if (block == nullptr) block = reclaim(request, lock);
-  return block;
+  if (Block* const block = before_growth.take(request, lock, left_out)) return block;
+  if (Block* const block = growth.grow(request, lock)) return block;
+  return reclaim(request, lock);
 }
 
 // `was_own`: in the lane of the request. The rest of such a block is that lane's too, and has no
@@ -157,15 +152,7 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream,
     held.let_go();  // it asks which segment has been free for longest
   Block* const block = allocations.claim("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
-  if (!stock.lanes_mix) {
-    try {
-      held.let_go(block->lane);
-    } catch (...) {
-      block->state = BlockState::live;
-      throw;
-    }
-    if (held.hold(block, on)) return;
-  }
+  if (held.hold(block, on)) return;
   if (kept == Kept::ask && quick.keep_alone(block, on)) return;
   freeing.free_on(block, on, stream != nullptr, lock);
 }

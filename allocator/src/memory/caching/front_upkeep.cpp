@@ -73,14 +73,15 @@ void FrontUpkeep::add_tally(StreamId stream) {
   stock_.turns.add(*front);
 }
 
-void FrontUpkeep::empty_near(const Request& request) {
-  if (request.front == nullptr || !QuickBins::is_small(request.bytes)) return;
+bool FrontUpkeep::empty_near(const Request& request) {
+  if (request.front == nullptr || !QuickBins::is_small(request.bytes)) return false;
   Block* near = nullptr;
   {
     const auto hold = stock_.turns.hold(*request.front);
     near = request.front->quick.take_small_from(least_near(request.bytes));
   }
   give_up(near);
+  return near != nullptr;
 }
 
 void FrontUpkeep::empty() {

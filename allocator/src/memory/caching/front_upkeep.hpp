@@ -64,8 +64,9 @@ class FrontUpkeep {
   /**
    * @brief A small request that its lane cannot serve: of what its front keeps, the blocks that may
    *        merge into one for it. The others, which are many and little, stay.
+   * @return whether there were any
    */
-  void empty_near(const Request& request);
+  bool empty_near(const Request& request);
   /** @brief Before anybody looks at more than one stream's blocks. */
   void empty();
   /** @brief The same for one request. */

@@ -8,6 +8,13 @@
 namespace millrace {
 
 bool HeldFrees::hold(Block* block, StreamRef stream) {
+  if (stock_.lanes_mix) return false;
+  try {
+    let_go(block->lane);
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
+  }
   if (block->live.company != nullptr || stock_.policy.expandable_segments) return false;
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;

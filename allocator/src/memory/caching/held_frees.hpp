@@ -29,8 +29,8 @@ class HeldFrees {
         upkeep_(upkeep) {}
 
   /**
-   * @brief Holds a claimed block that only its lane's stream has used, where none is held for the
-   *        lane. False: it is not held.
+   * @brief Holds a claimed block that only its lane's stream has used, in place of the one that is
+   *        held there. False: it is not held. The block is live again if this throws.
    */
   [[nodiscard]] bool hold(Block* block, StreamRef stream);
   /**

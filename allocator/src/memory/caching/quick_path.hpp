@@ -59,6 +59,8 @@ class QuickPath {
   bool keep_alone(Block* block, StreamRef stream);
 
  private:
+  static constexpr std::uint64_t kIdsAtOnce = 1024;
+
   [[nodiscard]] Point passed_wait(const Front& front, StreamId stream, QuickBins::Size size) const;
   Block* pop(Turns::Turn& turn, Front& front, const PlainRequest& request, QuickBins::Size size);
   void give_again(Front& front, Block* block, const PlainRequest& request, std::uint64_t id);

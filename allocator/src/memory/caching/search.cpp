@@ -13,12 +13,18 @@ constexpr std::size_t kMostRunsAwaited = 64;
 }  // namespace
 
 Block* Search::find(const Request& request, Lock& lock, bool& left_out) {
-  if (!stock_.lanes_mix) {
-    Block* block = own_lane_.take_best_fit(request);
-    if (block == nullptr) return nullptr;
-    if (request.user.id() == request.owner.id()) return block;
-    return waiting_.wait_for(request, block, lock) ? block : nullptr;
-  }
+  return stock_.lanes_mix ? find_of_any_lane(request, lock, left_out) : find_own(request, lock);
+}
+
+// PyTorch's way.
+Block* Search::find_own(const Request& request, Lock& lock) {
+  Block* block = own_lane_.take_best_fit(request);
+  if (block == nullptr) return nullptr;
+  if (request.user.id() == request.owner.id()) return block;
+  return waiting_.wait_for(request, block, lock) ? block : nullptr;
+}
+
+Block* Search::find_of_any_lane(const Request& request, Lock& lock, bool& left_out) {
   if (Block* block = find_for_nothing(request, lock, left_out)) return block;
   if ((request.small || !stock_.bins_are_pools) && stock_.with_small.any()) {
     upkeep_.empty_small();  // so far of what may merge into one for the request

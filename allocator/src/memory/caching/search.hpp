@@ -43,6 +43,8 @@ class Search {
   [[nodiscard]] PointSet points_of_runs(const Request& request);
 
  private:
+  Block* find_own(const Request& request, Lock& lock);
+  Block* find_of_any_lane(const Request& request, Lock& lock, bool& left_out);
   Block* find_for_nothing(const Request& request, Lock& lock, bool& left_out);
 
   Stock& stock_;
