@@ -242,6 +242,7 @@ std::size_t CachingAllocator::release_pages(std::span<const AddressRange> pages)
   state_->upkeep.empty();
   state_->completions.sweep();
   state_->free_blocks.list_all();
+  const GivingOrder::Turn turn = state_->giving_back.turn(lock);
   return state_->range_pages.unmap_these(pages, lock);
 }
 

@@ -26,8 +26,8 @@
 #include "memory/caching/range_pages.hpp"
 #include "memory/caching/ranges.hpp"
 #include "memory/caching/reports.hpp"
-#include "memory/caching/restoring.hpp"
 #include "memory/caching/request.hpp"
+#include "memory/caching/restoring.hpp"
 #include "memory/caching/reuse.hpp"
 #include "memory/caching/search.hpp"
 #include "memory/caching/stale_pages.hpp"
@@ -117,6 +117,7 @@ struct CachingAllocator::State final : GraphMemory {
 
   // reclaim.cpp: what is done where the device has no more
   Block* reclaim(const Request& request, Lock& lock);
+  Block* reclaim_reserve(const Request& request, Lock& lock);
   Block* ask_callbacks(const Request& request, Lock& lock);
   [[noreturn]] void fail(const Request& request, Lock& lock);
 
@@ -146,7 +147,7 @@ struct CachingAllocator::State final : GraphMemory {
   Waiting waiting{stock, free_blocks, upkeep, reuse};
   Merging merging{stock, free_blocks, reuse, waiting};
   Search search{stock, free_blocks, completions, upkeep, own_lane, reuse, waiting, merging};
-  BeforeGrowth before_growth{stock, completions, upkeep, reuse, merging};
+  BeforeGrowth before_growth{stock, free_blocks, completions, upkeep, reuse, merging};
 
   Allowance allowance;
   StalePages stale{stock, completions};

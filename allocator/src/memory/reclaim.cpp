@@ -12,6 +12,8 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
     if (Block* block = search.find_any(request, lock)) return block;
     if (Block* block = ask_callbacks(request, lock)) return block;
   }
+  // What other threads give back is where a request finds it, once it is this one's turn.
+  const GivingOrder::Turn turn = giving_back.turn(lock);
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   for (const std::size_t enough : {stock.policy.expandable_segments ? kAll : request.bytes, kAll}) {
     const std::size_t released = giving_back.release_free_memory(0, enough, lock);
@@ -22,6 +24,16 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
   if (stock.lanes_mix) {
     completions.await(search.points_of_runs(request), lock);  // what only the host can wait for
     if (Block* block = search.find_any(request, lock)) return block;
+  }
+  fail(request, lock);
+}
+
+// Free blocks do not serve here: `reserve` adds to what there is.
+Block* CachingAllocator::State::reclaim_reserve(const Request& request, Lock& lock) {
+  const GivingOrder::Turn turn = giving_back.turn(lock);
+  for (const std::size_t enough : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
+    giving_back.release_free_memory(0, enough, lock);
+    if (Block* block = growth.grow_reserve(request, lock)) return block;
   }
   fail(request, lock);
 }

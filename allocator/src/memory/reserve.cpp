@@ -23,11 +23,7 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   state.completions.sweep();
   state.free_blocks.list_all();
   Block* block = state.growth.grow_reserve(request, lock);
-  if (block == nullptr) {
-    state.giving_back.release_free_memory(0, request.bytes, lock);
-    block = state.growth.grow_reserve(request, lock);
-  }
-  if (block == nullptr) state.fail(request, lock);
+  if (block == nullptr) block = state.reclaim_reserve(request, lock);
   --state.stock.meter.counts().served_grown;  // no request was served
   block->segment->kept = true;
   block->lane = request.lane;

@@ -62,6 +62,13 @@ bool Turns::free(Front& front, std::size_t requested, const Block& block) noexce
   return true;
 }
 
+bool Turns::pass_all() {
+  if (crowded_.load(std::memory_order_relaxed)) return false;
+  { const std::lock_guard hold{shared_}; }  // who was in a front is through then
+  add_all();
+  return true;
+}
+
 void Turns::add_all() {
   add_current();
   uncounted_.take_all(

@@ -70,6 +70,11 @@ class Turns {
   void crowd();
   /** @brief While calls do not overlap, adds what all streams did since the last time. */
   void add_current();
+  /**
+   * @brief While calls do not overlap: waits until none is in a front, and adds all that the meter
+   *        does not know. False: each front has its own lock.
+   */
+  bool pass_all();
   /** @brief Adds all that the meter does not know yet: before it is read. */
   void add_all();
   /** @brief Adds what the meter does not know of the front's stream. Under the front's lock as

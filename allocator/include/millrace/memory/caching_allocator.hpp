@@ -100,7 +100,8 @@ class CachingAllocator final : public Allocator {
    * growable range this holds for the whole range, until it is empty.
    * @return size of the piece, at least `bytes`
    * @throws out_of_memory if the limit, the headroom or the device forbid it, also after cached
-   *         memory was given back; caches may have shrunk, nothing else
+   *         memory was given back; caches may have shrunk, nothing else. Callbacks of
+   *         `on_out_of_memory` are not called.
    * @throws std::invalid_argument if `stream` refers to a stream that was destroyed or detached
    */
   std::size_t reserve(std::size_t bytes, StreamRef stream);

@@ -24,7 +24,8 @@ namespace millrace {
  * This is a handle. Each copy is one holder: keep one with each graph and each executable. While a
  * holder exists, later captures of the pool reuse its addresses, and no other request gets them.
  * When the last holder is gone, the next allocation that no front serves, or the next call that
- * reads statistics or gives memory back, makes the pool's free memory general again; the memory of live blocks follows when they are freed.
+ * reads statistics or gives memory back, makes the pool's free memory general again; the memory of
+ * live blocks follows when they are freed.
  *
  * Thread-safe. Any thread may drop a holder, also in a host callback. Holders may outlive the
  * allocator and the device.

@@ -78,7 +78,8 @@ std::optional<Expandable::Gap> Expandable::find_gap(const Request& request) cons
   }
   std::ranges::sort(ranges, {}, &Segment::base);
   std::vector<Block*> holes;
-  for (Block* hole = stock_.heap.holes().first(1); hole != nullptr; hole = stock_.heap.holes().after(hole)) {
+  for (Block* hole = stock_.heap.holes().first(1); hole != nullptr;
+       hole = stock_.heap.holes().after(hole)) {
     ordering::count_steps(1);
     holes.push_back(hole);
   }
@@ -102,7 +103,8 @@ bool Expandable::add_range(const Request& request, Lock& lock) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     return false;
   }
-  const std::size_t wanted = request.small ? stock_.policy.small_segment : stock_.policy.medium_segment;
+  const std::size_t wanted =
+      request.small ? stock_.policy.small_segment : stock_.policy.medium_segment;
   const std::size_t page = round_up(wanted, stock_.source.page_bytes());
   stock_.heap.add_range(range.base, range.bytes, request.lane, page, request.small);
   return true;
@@ -139,7 +141,8 @@ Block* Expandable::map(const Gap& gap, Lock& lock) {
   Block* const fresh = stock_.heap.fill(*gap.range, gap.hole, gap.bytes);
   bool mapped = false;
   try {
-    mapped = allowance_.obtain(fresh->bytes, lock, [&] { stock_.source.map(fresh->address, fresh->bytes); });
+    mapped = allowance_.obtain(fresh->bytes, lock,
+                               [&] { stock_.source.map(fresh->address, fresh->bytes); });
   } catch (...) {
     stock_.heap.vacate(fresh);
     throw;

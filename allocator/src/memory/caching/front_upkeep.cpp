@@ -18,6 +18,7 @@ std::size_t least_near(std::size_t bytes) {
 FrontUpkeep::Paused::Paused(FrontUpkeep& upkeep) : upkeep_(upkeep) {
   Stock& stock = upkeep.stock_;
   stock.shut.store(true, std::memory_order_relaxed);
+  if (stock.turns.pass_all()) return;
   stock.fronts.for_each([&](Front& front) {
     const auto hold = stock.turns.hold(front);  // who did not see `shut` is through then
     stock.turns.add(front);
@@ -184,7 +185,10 @@ void FrontUpkeep::close(StreamId stream) {
 void FrontUpkeep::forget_demands() {
   stock_.fronts.for_each([&](Front& front) {
     const auto hold = stock_.turns.hold(front);
+    const Gauge live = front.demand.live;
     front.demand = {};
+    front.demand.live.add(live.current);  // it is there still
+    front.demand.peaks.front() = live.current;
   });
 }
 

@@ -35,16 +35,17 @@ void GivingBack::release(Block* whole, Lock& lock) {
 
 std::size_t GivingBack::release_free_memory(std::size_t keep_bytes, std::size_t enough,
                                             Lock& lock) {
+  const GivingOrder::Turn mine = turn(lock);
   held_.let_go();
   upkeep_.empty();
   free_blocks_.list_all();  // so that the ranges know of their free pages
-  std::size_t released = release_free_segments(keep_bytes, false, lock);
+  std::size_t released = release_free_segments(keep_bytes, enough, false, lock);
   std::vector<Segment*> ranges = stock_.heap.ranges();
   const auto kept = std::ranges::stable_partition(ranges, [](auto* range) { return !range->kept; });
   const Segment* const first_kept = kept.empty() ? nullptr : kept.front();
   for (Segment* range : ranges) {
     if (range == first_kept && released < enough) {
-      released += release_free_segments(keep_bytes, true, lock);
+      released += release_free_segments(keep_bytes, enough - released, true, lock);
     }
     const std::size_t page = range->page;
     const std::size_t reserved = stock_.meter.bytes().reserved.current;
@@ -55,14 +56,15 @@ std::size_t GivingBack::release_free_memory(std::size_t keep_bytes, std::size_t 
     if (range->first == nullptr) range->kept = false;
   }
   if (first_kept == nullptr && released < enough) {
-    released += release_free_segments(keep_bytes, true, lock);
+    released += release_free_segments(keep_bytes, enough - released, true, lock);
   }
   range_pages_.give_back_empty(lock);
   return released;
 }
 
-// Releases those that the user reserved, if `kept`, otherwise the others.
-std::size_t GivingBack::release_free_segments(std::size_t keep_bytes, bool kept, Lock& lock) {
+// Releases those that the user reserved, if `kept`, otherwise the others. PyTorch releases all.
+std::size_t GivingBack::release_free_segments(std::size_t keep_bytes, std::size_t enough, bool kept,
+                                              Lock& lock) {
   completions_.await(completions_.pending().points(), lock);
   held_.let_go();
   std::size_t released = 0;
@@ -76,16 +78,19 @@ std::size_t GivingBack::release_free_segments(std::size_t keep_bytes, bool kept,
   }
   std::ranges::sort(places);
   for (const auto& [number, base] : places) {
+    if (stock_.lanes_mix && released >= enough) break;
     const auto it = stock_.heap.segments().find(base);  // the lock was dropped in between
     if (it == stock_.heap.segments().end()) continue;
     const std::size_t bytes = it->second->bytes;
-    if (stock_.meter.bytes().reserved.current < keep_bytes + bytes) continue;
+    const std::size_t reserved = stock_.meter.bytes().reserved.current;
+    if (reserved < bytes || reserved - bytes < keep_bytes) continue;
     if (release_if_free(base, lock)) released += bytes;
   }
   return released;
 }
 
 bool GivingBack::release_if_free(std::byte* base, Lock& lock) {
+  const GivingOrder::Turn mine = turn(lock);
   const auto it = stock_.heap.segments().find(base);
   if (it == stock_.heap.segments().end()) return false;
   if (it->second->growable()) return release_range_if_free(*it->second, lock);
@@ -128,6 +133,7 @@ void GivingBack::collect_old_segments(const Request& request, Lock& lock) {
     return;
   const auto threshold = static_cast<std::size_t>(stock_.policy.collect_threshold *
                                                   static_cast<double>(allowance_.limit()));
+  const GivingOrder::Turn mine = turn(lock);
   while (stock_.meter.bytes().reserved.current + request.bytes > threshold) {
     held_.let_go();  // another thread may have freed one while a segment was released
     const Segment* oldest = oldest_free_segment();

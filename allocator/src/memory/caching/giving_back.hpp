@@ -6,6 +6,7 @@
 #include "memory/caching/completions.hpp"
 #include "memory/caching/free_blocks.hpp"
 #include "memory/caching/front_upkeep.hpp"
+#include "memory/caching/giving_turn.hpp"
 #include "memory/caching/held_frees.hpp"
 #include "memory/caching/range_pages.hpp"
 #include "memory/caching/reports.hpp"
@@ -30,6 +31,9 @@ class GivingBack {
         held_(held),
         allowance_(allowance),
         range_pages_(range_pages) {}
+
+  /** @brief Keeps other threads from giving memory back, until it is destroyed. */
+  [[nodiscard]] GivingOrder::Turn turn(Lock& lock) { return {order_, lock}; }
 
   /**
    * @brief Segments that are wholly free, and of ranges what is free, until that is `enough`; what
@@ -56,7 +60,8 @@ class GivingBack {
   /** As Policy::moved_before_growth, for segments: giving one back may make the device wait. */
   static constexpr double kGivenBackBeforeGrowth = 1.0 / 256;
 
-  std::size_t release_free_segments(std::size_t keep_bytes, bool kept, Lock& lock);
+  std::size_t release_free_segments(std::size_t keep_bytes, std::size_t enough, bool kept,
+                                    Lock& lock);
   bool release_range_if_free(Segment& range, Lock& lock);
   void release(Block* whole, Lock& lock);
   [[nodiscard]] const Segment* oldest_free_segment() const;
@@ -71,6 +76,7 @@ class GivingBack {
   const Allowance& allowance_;
   RangePages& range_pages_;
   MovePatience give_back_patience_{kGivenBackBeforeGrowth};
+  GivingOrder order_;
 };
 
 }  // namespace millrace

@@ -87,8 +87,15 @@ std::size_t Growth::roomy_segment(std::size_t needed, std::size_t multiple) cons
 Block* Growth::acquire(std::size_t bytes, const Request& request, Lock& lock) {
   void* base = nullptr;
   if (!allowance_.obtain(bytes, lock, [&] { base = stock_.source.acquire(bytes); })) return nullptr;
+  Block* block = nullptr;
+  try {
+    block = stock_.heap.add_segment(base, bytes, request.small);
+  } catch (...) {  // the host has no memory for its block
+    const Unlocked unlocked{lock};
+    stock_.source.release(base, bytes);
+    throw;
+  }
   stock_.turns.current().reserved(bytes);
-  Block* block = stock_.heap.add_segment(base, bytes, request.small);
   if (!stock_.lanes_mix) block->lane = request.lane;
   reports_.acquired(base, bytes);
   ++stock_.meter.counts().served_grown;

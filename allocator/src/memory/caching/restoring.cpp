@@ -69,9 +69,9 @@ void Restoring::restore_blocks(const SegmentLayout& segment, Block* rest) {
 
 // `inside`: its segments, in address order.
 void Restoring::restore_range(const RangeLayout& range,
-                                            std::span<const SegmentLayout* const> inside) {
-  Segment& made = stock_.heap.add_range(range.base, range.bytes, stock_.device.resolve(range.stream).id(),
-                                 range.page, range.small);
+                              std::span<const SegmentLayout* const> inside) {
+  Segment& made = stock_.heap.add_range(
+      range.base, range.bytes, stock_.device.resolve(range.stream).id(), range.page, range.small);
   for (const SegmentLayout* const segment : inside) {
     const auto offset = static_cast<std::size_t>(begin_of(*segment) - made.base);
     Block* const hole =

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "memory/caching/unlocked.hpp"
+#include "millrace/device/mutex.hpp"
+
+namespace millrace {
+
+/**
+ * @brief One thread at a time gives memory back.
+ *
+ * Memory on its way to the device is neither free here nor there: a request that ran out would fail
+ * for want of it. So it waits for its turn, and then sees all memory.
+ */
+class GivingOrder {
+ public:
+  /**
+   * @brief The calling thread's turn. It may have it already, as giving back has several steps.
+   *
+   * Drops the allocator's lock where another thread has the turn.
+   */
+  class Turn {
+   public:
+    Turn(GivingOrder& order, Lock& lock) : order_(order) {
+      if (order.holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return;
+      if (!order.mutex_.try_lock()) {
+        const Unlocked unlocked{lock};
+        order.mutex_.lock();
+      }
+      order.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+      began_ = true;
+    }
+    ~Turn() {
+      if (!began_) return;
+      order_.holder_.store({}, std::memory_order_relaxed);
+      order_.mutex_.unlock();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    GivingOrder& order_;
+    bool began_ = false;
+  };
+
+ private:
+  Mutex mutex_;  // taken before the allocator's lock
+  std::atomic<std::thread::id> holder_{};
+};
+
+}  // namespace millrace
