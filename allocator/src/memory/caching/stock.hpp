@@ -89,7 +89,7 @@ struct Stock {
   Meter meter;
   Turns turns{mutex, meter};
   Shelves shelves;  // the free blocks
-  Runs runs;        // of them those that are neighbours
+  Runs runs;        // of them those that are neighbors
 };
 
 }  // namespace millrace
