@@ -73,9 +73,11 @@ namespace millrace {
  *      nothing live (BeforeGrowth)
  *   5. new memory: in the stream's growable range (Ranges), where pages that are free elsewhere are
  *      mapped first (MovedPages), or in a new segment (Growth)
- *   6. what waiting, merging, callbacks and giving back can free: reclaim (reclaim.cpp,
- * GivingBack). Then the request fails, with the picture of memory (Survey) `find`
- * (caching_allocator.cpp) is this order in code, and `Search` steps 1 to 3.
+ *   6. what waiting, merging, callbacks and giving back can free: reclaim (Search, Callbacks,
+ *      GivingBack). Then the request fails, with the picture of memory (Survey)
+ *
+ * `find` (caching_allocator.cpp) is this order in code, `Search` has steps 1 to 3, and `reclaim`
+ * (reclaim.cpp) step 6.
  *
  * A FREE goes to the front (QuickPath, QuickUses), or computes its points (Freeing), merges the
  * block with neighbors and puts it on a shelf (FreeBlocks).
@@ -126,22 +128,25 @@ struct CachingAllocator::State final : GraphMemory {
   void give_back(void* base, const PointSet& points) override;
   void close_front(StreamId stream) override;
 
-  // Each part uses only parts above it.
+  // Each part uses only parts above it. First what they share, and where free blocks are put.
   Stock stock;
   Reports reports{stock.device, stock.meter};
   GraphPools graphs;
   FreeBlocks free_blocks{stock};
   Completions completions{stock, free_blocks};
 
+  // The usual request and the usual free.
   FrontUpkeep upkeep{stock, reports, free_blocks};
   QuickUses quick_uses{stock, graphs};
   QuickPath quick{stock, reports, upkeep, quick_uses};
   HeldFrees held{stock, reports, free_blocks, completions, upkeep};
 
+  // Live blocks, and other frees.
   Allocations allocations{stock, graphs, upkeep};
   Freeing freeing{stock, reports, graphs, free_blocks, completions, upkeep, quick_uses};
   BatchFreeing batch_freeing{stock, quick, freeing};
 
+  // Steps 1 to 4 of a request.
   OwnLane own_lane{stock, free_blocks, held};
   Reuse reuse{stock, free_blocks, upkeep, own_lane};
   Waiting waiting{stock, free_blocks, upkeep, reuse};
@@ -149,6 +154,7 @@ struct CachingAllocator::State final : GraphMemory {
   Search search{stock, free_blocks, completions, upkeep, own_lane, reuse, waiting, merging};
   BeforeGrowth before_growth{stock, free_blocks, completions, upkeep, reuse, merging};
 
+  // Memory that comes from the device, and goes back.
   Allowance allowance;
   StalePages stale{stock, completions};
   RangePages range_pages{stock, reports, free_blocks, completions, stale};

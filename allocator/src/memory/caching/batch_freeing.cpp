@@ -46,7 +46,8 @@ std::vector<PointSet> BatchFreeing::points_of_frees(std::span<Block* const> bloc
 void BatchFreeing::free_claimed(Block* block, const StreamRef* stream, PointSet& points) {
   if (points.empty()) {
     const StreamRef on = stream == nullptr ? block->live.owner : *stream;
-    if (quick_.keep_alone(block, on) || freeing_.free_plainly(block, on)) return;
+    if (stock_.has_fronts && quick_.keep_alone(block, on)) return;
+    if (freeing_.free_plainly(block, on)) return;
     Few<StreamRef> unused;
     points = freeing_.points_of_free(*block, on, stream != nullptr, unused);
   }

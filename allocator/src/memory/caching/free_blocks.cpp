@@ -4,10 +4,6 @@
 
 namespace millrace {
 
-void FreeBlocks::put(Block* block) {
-  put(block, stock_.lanes_mix ? stock_.shelves.missing(*block, block->lane) : nullptr);
-}
-
 void FreeBlocks::put(Block* block, const Point* missing) {
   if (missing == nullptr) {
     if (Block* const left = block->previous; mergeable(left, block->lane)) {
@@ -36,14 +32,6 @@ void FreeBlocks::shelve(Block* block, const Point* missing) {
       block, [&](Block* listed) { note_free(*listed, stock_.runs.freed(listed)); });
 }
 
-void FreeBlocks::claim(Block* block) {
-  if (stock_.lanes_mix && block->waits == BlockWaits::for_all)
-    stock_.turns.current().drained(block->bytes);
-  const bool is_in_run = stock_.lanes_mix && block->waits != BlockWaits::unlisted;
-  stock_.shelves.claim(block);
-  if (is_in_run) stock_.runs.claimed(block);
-}
-
 void FreeBlocks::merge_until(Block* first, std::size_t bytes) {
   claim(first);
   while (first->bytes < bytes) {
@@ -52,11 +40,6 @@ void FreeBlocks::merge_until(Block* first, std::size_t bytes) {
     first->points.join(next->points);
     stock_.heap.absorb(first, next);
   }
-}
-
-bool FreeBlocks::mergeable(const Block* neighbour, StreamId lane) {
-  return neighbour != nullptr && neighbour->state == BlockState::free &&
-         neighbour->waits != BlockWaits::for_all && neighbour->lane == lane;
 }
 
 void FreeBlocks::list_all() {
@@ -90,10 +73,6 @@ void FreeBlocks::merge_former_lanes() {
     }
     stock_.shelves.forget(lane->stream);
   }
-}
-
-bool FreeBlocks::worth_splitting(const Block& block, std::size_t bytes) const {
-  return worth_splitting(block, block.bytes, bytes);
 }
 
 bool FreeBlocks::worth_splitting(const Block& like, std::size_t block_bytes,

@@ -20,18 +20,31 @@ class FreeBlocks {
    * @param missing  what its lane would have to wait for, as `Shelves::missing` says
    */
   void put(Block* block, const Point* missing);
-  void put(Block* block);
+  void put(Block* block) {
+    put(block, stock_.lanes_mix ? stock_.shelves.missing(*block, block->lane) : nullptr);
+  }
   /** @brief The same of a block that no neighbor can be merged with. */
   void shelve(Block* block, const Point* missing = nullptr);
 
   /** @brief Free -> claimed. */
-  void claim(Block* block);
+  void claim(Block* block) {
+    const bool mixes = stock_.lanes_mix;
+    if (mixes && block->waits == BlockWaits::for_all) stock_.turns.current().drained(block->bytes);
+    const bool is_in_run = mixes && block->waits != BlockWaits::unlisted;
+    stock_.shelves.claim(block);
+    if (is_in_run) stock_.runs.claimed(block);
+  }
   /** @brief Claims `first` and the free blocks after it, as one block of at least `bytes`. */
   void merge_until(Block* first, std::size_t bytes);
   /** @brief Whether a claimed block of `lane`, which that may have, becomes one with `neighbor`. */
-  [[nodiscard]] static bool mergeable(const Block* neighbor, StreamId lane);
+  [[nodiscard]] static bool mergeable(const Block* neighbor, StreamId lane) {
+    return neighbor != nullptr && neighbor->state == BlockState::free &&
+           neighbor->waits != BlockWaits::for_all && neighbor->lane == lane;
+  }
   /** @brief Whether what a request of `bytes` leaves of the block is split off. */
-  [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const;
+  [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const {
+    return worth_splitting(block, block.bytes, bytes);
+  }
   /** @brief The same for a block of `block_bytes` in the place of `like`. */
   [[nodiscard]] bool worth_splitting(const Block& like, std::size_t block_bytes,
                                      std::size_t bytes) const;

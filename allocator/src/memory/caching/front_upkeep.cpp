@@ -25,11 +25,6 @@ FrontUpkeep::Paused::Paused(FrontUpkeep& upkeep) : upkeep_(upkeep) {
   });
 }
 
-std::unique_lock<SpinLock> FrontUpkeep::hold(const Block& block) const {
-  Front* const front = stock_.has_fronts ? stock_.fronts.find(block.lane) : nullptr;
-  return front != nullptr ? stock_.turns.hold(*front) : std::unique_lock<SpinLock>{};
-}
-
 // nullptr: the stream is older than the one that its slot's front serves.
 Front* FrontUpkeep::of(StreamId stream) {
   if (!stock_.has_fronts || !stream.valid()) return nullptr;

@@ -35,7 +35,10 @@ class FrontUpkeep {
   /** @brief The front that serves the stream from now on, if one may. */
   Front* of(StreamId stream);
   /** @brief The lock of the front of the live block's stream, if one serves it. */
-  [[nodiscard]] std::unique_lock<SpinLock> hold(const Block& block) const;
+  [[nodiscard]] std::unique_lock<SpinLock> hold(const Block& block) const {
+    Front* const front = stock_.has_fronts ? stock_.fronts.find(block.lane) : nullptr;
+    return front != nullptr ? stock_.turns.hold(*front) : std::unique_lock<SpinLock>{};
+  }
   /** @brief Sends all requests of the stream through the allocator's lock. */
   void close(StreamId stream);
 

@@ -7,8 +7,7 @@
 
 namespace millrace {
 
-bool HeldFrees::hold(Block* block, StreamRef stream) {
-  if (stock_.lanes_mix) return false;
+bool HeldFrees::hold_in_lane(Block* block, StreamRef stream) {
   try {
     let_go(block->lane);
   } catch (...) {
@@ -31,8 +30,7 @@ bool HeldFrees::hold(Block* block, StreamRef stream) {
   return true;
 }
 
-Block* HeldFrees::take(const Request& request) {
-  if (stock_.lanes_mix) return nullptr;
+Block* HeldFrees::take_of_lane(const Request& request) {
   held_.make_room(request.lane);
   Block* const block = held_.find(request.lane);
   if (block == nullptr) return nullptr;

@@ -32,13 +32,15 @@ class HeldFrees {
    * @brief Holds a claimed block that only its lane's stream has used, in place of the one that is
    *        held there. False: it is not held. The block is live again if this throws.
    */
-  [[nodiscard]] bool hold(Block* block, StreamRef stream);
+  [[nodiscard]] bool hold(Block* block, StreamRef stream) {
+    return !stock_.lanes_mix && hold_in_lane(block, stream);
+  }
   /**
    * @brief The block that is held for the lane of the request, given out, if the best fit for the
    *        request is what it would be merged into, less the rest that is split off. Otherwise none
    *        is held there any more.
    */
-  Block* take(const Request& request);
+  Block* take(const Request& request) { return stock_.lanes_mix ? nullptr : take_of_lane(request); }
 
   /** @brief Puts the lane's held block where it belongs: before anybody looks at the lane. */
   void let_go(StreamId lane) {
@@ -48,6 +50,8 @@ class HeldFrees {
   void let_go();
 
  private:
+  bool hold_in_lane(Block* block, StreamRef stream);
+  Block* take_of_lane(const Request& request);
   [[nodiscard]] bool is_best_fit(const Block& held) const;
   void put_back(Block* held);
 

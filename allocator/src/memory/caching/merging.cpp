@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-// Where the least run of free neighbours begins that are all `usable` and together large enough. It
+// Where the least run of free neighbors begins that are all `usable` and together large enough. It
 // has up to `most` bytes, if any of it is kept for another stream.
 template <typename Usable>
 Block* Merging::least_run(const Request& request, std::size_t most, const Usable& usable) {

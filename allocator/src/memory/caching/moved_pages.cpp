@@ -32,7 +32,7 @@ class MovedPages::Movable {
     Block* last = nullptr;
   };
 
-  // The smallest block that has a page; else free neighbours that have one together.
+  // The smallest block that has a page; else free neighbors that have one together.
   Blocks find() {
     for (const std::size_t least : {page_, 2 * page_}) {
       if (Block* const block = find_block(least)) return {block, block};

@@ -38,17 +38,18 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
 
 std::size_t QuickPath::take(std::span<const std::size_t> sizes, PlainRequest request,
                             std::vector<Block*>& blocks) {
+  Stock& stock = stock_;
   const StreamId lane = request.owner.id();
-  Front* const front = stock_.fronts.find(lane);
+  Front* const front = stock.fronts.find(lane);
   const auto nonzero = std::ranges::find_if(sizes, [](std::size_t each) { return each != 0; });
   if (nonzero == sizes.end()) return sizes.size();
   const std::size_t first = *nonzero;
   if (front == nullptr || first > kMostQuick) return 0;
-  if (stock_.device.capturing() && stock_.device.captured(lane)) return 0;
-  const Point passed = passed_wait(*front, lane, stock_.round(first));
-  if (!passed.stream.valid() && !front->quick.may_have(stock_.round(first))) return 0;
-  Turns::Turn turn{stock_.turns, *front};
-  if (front->stream() != lane || stock_.shut.load(std::memory_order_relaxed)) return 0;
+  if (stock.device.capturing() && stock.device.captured(lane)) return 0;
+  const Point passed = passed_wait(stock, *front, lane, stock.round(first));
+  if (!passed.stream.valid() && !front->quick.may_have(stock.round(first))) return 0;
+  Turns::Turn turn{stock.turns, *front};
+  if (front->stream() != lane || stock.shut.load(std::memory_order_relaxed)) return 0;
   if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
   std::size_t served = 0;
   for (; served < sizes.size(); ++served) {
@@ -56,9 +57,9 @@ std::size_t QuickPath::take(std::span<const std::size_t> sizes, PlainRequest req
     if (bytes == 0) continue;
     if (bytes > kMostQuick) break;
     request.requested = bytes;
-    request.bytes = stock_.round(bytes);
+    request.bytes = stock.round(bytes);
     if (!turn.has_room(request.bytes, request.tag)) break;
-    Block* const block = pop(turn, *front, request, request.bytes);
+    Block* const block = pop(stock, turn, *front, request, request.bytes);
     if (block == nullptr) break;
     blocks.push_back(block);
   }
@@ -67,20 +68,21 @@ std::size_t QuickPath::take(std::span<const std::size_t> sizes, PlainRequest req
 
 // As `take`, under the lock.
 Block* QuickPath::take_alone(const Request& request) {
+  Stock& stock = stock_;
   Front* const front = upkeep_.of(request.lane);
   if (front == nullptr) return nullptr;
-  const Point passed = passed_wait(*front, request.lane, request.bytes);
+  const Point passed = passed_wait(stock, *front, request.lane, request.bytes);
   Block* block = nullptr;
   {
-    const auto hold = stock_.turns.hold(*front);
-    stock_.turns.add(*front);
+    const auto hold = stock.turns.hold(*front);
+    stock.turns.add(*front);
     if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
     block = front->quick.pop(request.bytes, front->demand.live.peak);
     if (block == nullptr) return nullptr;
-    give_again(*front, block, request, stock_.new_id());
+    give_again(stock, *front, block, request, stock.new_id());
   }
-  ++stock_.meter.counts().served_own;
-  stock_.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
+  ++stock.meter.counts().served_own;
+  stock.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
   reports_.allocated(*block, request.lane);
   return block;
 }
@@ -101,6 +103,7 @@ void CachingAllocator::deallocate(void* address, StreamRef stream) {
 }
 
 void QuickPath::keep(std::span<Block*> blocks, const StreamRef* stream) {
+  Stock& stock = stock_;
   std::optional<Turns::Turn> turn;
   Front* front = nullptr;
   Point point;
@@ -110,16 +113,16 @@ void QuickPath::keep(std::span<Block*> blocks, const StreamRef* stream) {
     if (owner != id) continue;
     if (point.stream != id) {
       turn.reset();
-      point = {id, stock_.open_streams.next(id)};
-      front = point.marker == 0 ? nullptr : stock_.fronts.find(id);
-      if (front != nullptr) turn.emplace(stock_.turns, *front);
+      point = {id, stock.open_streams.next(id)};
+      front = point.marker == 0 ? nullptr : stock.fronts.find(id);
+      if (front != nullptr) turn.emplace(stock.turns, *front);
     }
-    if (!turn || stock_.shut.load(std::memory_order_relaxed)) continue;
+    if (!turn || stock.shut.load(std::memory_order_relaxed)) continue;
     const QuickBins::Size size = block->rounded();
-    if (!keepable(*front, *block, id, size)) continue;
+    if (!keepable(stock, *front, *block, id, size)) continue;
     if (!turn->has_room(block->bytes, block->tag)) continue;
     turn->free(block->live.requested, *block);
-    push(*front, block, size, point);
+    push(stock, *front, block, size, point);
     block = nullptr;
   }
 }
@@ -127,9 +130,10 @@ void QuickPath::keep(std::span<Block*> blocks, const StreamRef* stream) {
 // Claims live blocks of one stream that no other has used: all, or none. In its front's turn.
 bool QuickPath::claim_plain(std::span<void* const> addresses, StreamId owner,
                             std::vector<Block*>& claimed) {
+  Stock& stock = stock_;
   for (void* const address : addresses) {
     if (address == nullptr) continue;
-    Block* const block = stock_.heap.live().find(address);
+    Block* const block = stock.heap.live().find(address);
     const bool is_plain = block != nullptr && block->state == BlockState::live &&
                           block->lane == owner && block->live.owner.id() == owner &&
                           block->live.company == nullptr;
@@ -147,29 +151,30 @@ bool QuickPath::claim_plain(std::span<void* const> addresses, StreamId owner,
 // As in `keep`, what is read before the turn is what can be read then.
 std::optional<std::vector<Block*>> QuickPath::keep_batch(std::span<void* const> addresses,
                                                          const StreamRef* stream) {
+  Stock& stock = stock_;
   constexpr std::size_t kMostInTurn = 256;  // other threads may wait for the turn's end
   if (addresses.size() > kMostInTurn) return {};
   const auto first = std::ranges::find_if(addresses, [](void* each) { return each != nullptr; });
   std::vector<Block*> left;
   if (first == addresses.end()) return left;
-  const Block* const one = stock_.heap.live().find(*first);
+  const Block* const one = stock.heap.live().find(*first);
   if (one == nullptr || one->state != BlockState::live) return {};
   const StreamId id = one->lane;
   if (stream != nullptr && stream->id() != id) return {};
-  Front* const front = stock_.fronts.find(id);
-  const Point point{id, front == nullptr ? 0 : stock_.open_streams.next(id)};
+  Front* const front = stock.fronts.find(id);
+  const Point point{id, front == nullptr ? 0 : stock.open_streams.next(id)};
   if (point.marker == 0) return {};
   left.reserve(addresses.size());
   {
-    Turns::Turn turn{stock_.turns, *front};
-    if (front->stream() != id || stock_.shut.load(std::memory_order_relaxed)) return {};
+    Turns::Turn turn{stock.turns, *front};
+    if (front->stream() != id || stock.shut.load(std::memory_order_relaxed)) return {};
     if (!claim_plain(addresses, id, left)) return {};
     std::erase_if(left, [&](Block* block) {
       const QuickBins::Size size = block->rounded();
-      if (!keepable(*front, *block, id, size) || !turn.has_room(block->bytes, block->tag))
+      if (!keepable(stock, *front, *block, id, size) || !turn.has_room(block->bytes, block->tag))
         return false;
       turn.free(block->live.requested, *block);
-      push(*front, block, size, point);
+      push(stock, *front, block, size, point);
       return true;
     });
   }
@@ -178,20 +183,21 @@ std::optional<std::vector<Block*>> QuickPath::keep_batch(std::span<void* const> 
 
 // As `keep`, under the lock.
 bool QuickPath::keep_alone(Block* block, StreamRef stream) {
+  Stock& stock = stock_;
   const StreamId id = stream.id();
-  Front* const front = stock_.fronts.find(id);
+  Front* const front = stock.fronts.find(id);
   if (front == nullptr) return false;
-  const Point point{id, stock_.open_streams.next(id)};
+  const Point point{id, stock.open_streams.next(id)};
   if (point.marker == 0) return false;
   const WhileLive was = block->live;
   {
-    const auto hold = stock_.turns.hold(*front);
+    const auto hold = stock.turns.hold(*front);
     const QuickBins::Size size = block->rounded();
-    if (!keepable(*front, *block, id, size)) return false;
-    stock_.turns.add(*front);
-    stock_.meter.freed(was.requested, block->bytes, id,
-                       block->tag);  // a kept one may be another's at once
-    push(*front, block, size, point);
+    if (!keepable(stock, *front, *block, id, size)) return false;
+    stock.turns.add(*front);
+    stock.meter.freed(was.requested, block->bytes, id,
+                      block->tag);  // a kept one may be another's at once
+    push(stock, *front, block, size, point);
   }
   reports_.freed(was, *block, {&point, 1});
   return true;

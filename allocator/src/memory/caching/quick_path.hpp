@@ -61,14 +61,19 @@ class QuickPath {
  private:
   static constexpr std::uint64_t kIdsAtOnce = 1024;
 
-  [[nodiscard]] Point passed_wait(const Front& front, StreamId stream, QuickBins::Size size) const;
-  Block* pop(Turns::Turn& turn, Front& front, const PlainRequest& request, QuickBins::Size size);
-  void give_again(Front& front, Block* block, const PlainRequest& request, std::uint64_t id);
-  [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream,
-                              QuickBins::Size size) const;
-  Kept keep_plain(Turns::Turn& turn, Front& front, Block* block, Point point);
+  // These take the stock: it would be loaded from here again after each atomic operation.
+  [[nodiscard]] static Point passed_wait(const Stock& stock, const Front& front, StreamId stream,
+                                         QuickBins::Size size);
+  static Block* pop(Stock& stock, Turns::Turn& turn, Front& front, const PlainRequest& request,
+                    QuickBins::Size size);
+  static void give_again(const Stock& stock, Front& front, Block* block,
+                         const PlainRequest& request, std::uint64_t id);
+  [[nodiscard]] static bool keepable(const Stock& stock, const Front& front, const Block& block,
+                                     StreamId stream, QuickBins::Size size);
+  static Kept keep_plain(Stock& stock, Turns::Turn& turn, Front& front, Block* block, Point point);
+  static void push(Stock& stock, Front& front, Block* block, QuickBins::Size size, Point point);
+
   bool claim_plain(std::span<void* const> addresses, StreamId owner, std::vector<Block*>& claimed);
-  void push(Front& front, Block* block, QuickBins::Size size, Point point);
 
   Stock& stock_;
   const Reports& reports_;

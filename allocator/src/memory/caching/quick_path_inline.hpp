@@ -8,104 +8,106 @@
 namespace millrace {
 
 // The block's earlier uses were all of this stream.
-[[gnu::always_inline]] inline void QuickPath::give_again(Front& front, Block* block,
-                                                         const PlainRequest& request,
+[[gnu::always_inline]] inline void QuickPath::give_again(const Stock& stock, Front& front,
+                                                         Block* block, const PlainRequest& request,
                                                          std::uint64_t id) {
   block->live = {id, request.requested, request.owner, request.next, nullptr};
   block->spare = static_cast<std::uint32_t>(block->bytes - request.bytes);  // less than kMuch
   block->tag = request.tag;
   block->state = BlockState::live;
-  front.demand.count(block->bytes, request.next, [&] { return stock_.device.newest_marker(); });
+  front.demand.count(block->bytes, request.next, [&] { return stock.device.newest_marker(); });
 }
 
 // Whether the live block, freed on `stream`, can be kept as it is: no other stream has used it.
-[[gnu::always_inline]] inline bool QuickPath::keepable(const Front& front, const Block& block,
-                                                       StreamId stream,
-                                                       QuickBins::Size size) const {
+[[gnu::always_inline]] inline bool QuickPath::keepable(const Stock& stock, const Front& front,
+                                                       const Block& block, StreamId stream,
+                                                       QuickBins::Size size) {
   return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
          block.spare != Block::kMuch && front.quick.accepts(size) &&
-         front.quick.affords(size.bytes, front.demand.live.peak) && stock_.in_its_pool(block, size);
+         front.quick.affords(size.bytes, front.demand.live.peak) && stock.in_its_pool(block, size);
 }
 
-[[gnu::always_inline]] inline void QuickPath::push(Front& front, Block* block, QuickBins::Size size,
-                                                   Point point) {
+[[gnu::always_inline]] inline void QuickPath::push(Stock& stock, Front& front, Block* block,
+                                                   QuickBins::Size size, Point point) {
   block->points.set(point);
   block->state = BlockState::quick;
   front.demand.uncount(block->bytes);
   front.quick.push(block, size);
-  size.small() ? stock_.with_small.add(front) : stock_.with_large.add(front);
+  size.small() ? stock.with_small.add(front) : stock.with_large.add(front);
 }
 
 // What the first waiting block of the front waits for, if its stream has passed that and a small
 // request finds nothing else. Without the front's lock: the ledger may have to take one of its own.
-[[gnu::always_inline]] inline Point QuickPath::passed_wait(const Front& front, StreamId stream,
-                                                           QuickBins::Size size) const {
+[[gnu::always_inline]] inline Point QuickPath::passed_wait(const Stock& stock, const Front& front,
+                                                           StreamId stream, QuickBins::Size size) {
   const WaitingBlocks& waiting = front.quick.waiting();
   if (waiting.empty() || !size.small() || front.quick.has_class(size)) return {};
   const Point next = waiting.next_point();
-  return stock_.device.ledger().ordered(next, stream) ? next : Point{};
+  return stock.device.ledger().ordered(next, stream) ? next : Point{};
 }
 
 // In the front's turn.
-[[gnu::always_inline]] inline Block* QuickPath::pop(Turns::Turn& turn, Front& front,
+[[gnu::always_inline]] inline Block* QuickPath::pop(Stock& stock, Turns::Turn& turn, Front& front,
                                                     const PlainRequest& request,
                                                     QuickBins::Size size) {
   Block* const block = front.quick.pop(size, front.demand.live.peak);
   if (block == nullptr) return nullptr;
   if (front.next_id == front.end_id) {
-    front.next_id = stock_.next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
+    front.next_id = stock.next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
     front.end_id = front.next_id + kIdsAtOnce;
   }
-  give_again(front, block, request, front.next_id++);
+  give_again(stock, front, block, request, front.next_id++);
   turn.allocate(request.requested, *block);
   return block;
 }
 
 [[gnu::always_inline]] inline QuickPath::Answer QuickPath::take(const PlainRequest& request,
                                                                 QuickBins::Size size) {
+  Stock& stock = stock_;
   const StreamId lane = request.owner.id();
-  Front* const front = stock_.fronts.find(lane);
+  Front* const front = stock.fronts.find(lane);
   if (front == nullptr) return {.ask = true};
-  if (stock_.device.capturing() && stock_.device.captured(lane)) return {.ask = true};
-  const Point passed = passed_wait(*front, lane, size);
+  if (stock.device.capturing() && stock.device.captured(lane)) return {.ask = true};
+  const Point passed = passed_wait(stock, *front, lane, size);
   if (!passed.stream.valid() && !front->quick.may_have(size)) return {};
-  Turns::Turn turn{stock_.turns, *front};
-  const bool serves = front->stream() == lane && !stock_.shut.load(std::memory_order_relaxed);
+  Turns::Turn turn{stock.turns, *front};
+  const bool serves = front->stream() == lane && !stock.shut.load(std::memory_order_relaxed);
   if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
   if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
-  return {.block = pop(turn, *front, request, size)};
+  return {.block = pop(stock, turn, *front, request, size)};
 }
 
 // Until the front is locked, another thread may free the same block: what is read before is what
 // can be read then.
 [[gnu::always_inline]] inline Kept QuickPath::keep(void* address, const StreamRef* stream) {
-  Block* const block = stock_.heap.live().find(address);
+  Stock& stock = stock_;
+  Block* const block = stock.heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return Kept::no;
   const StreamId id = block->lane;
   if (stream != nullptr && stream->id() != id) return Kept::no;
-  Front* const front = stock_.fronts.find(id);
+  Front* const front = stock.fronts.find(id);
   if (front == nullptr) return Kept::no;
-  const Marker next = stock_.open_streams.next(id);
+  const Marker next = stock.open_streams.next(id);
   if (next == 0) return Kept::no;
   {
-    Turns::Turn turn{stock_.turns, *front};
+    Turns::Turn turn{stock.turns, *front};
     if (block->state != BlockState::live || block->lane != id) return Kept::no;
     if (block->live.owner.id() != id) return Kept::no;
     if (block->live.company == nullptr) [[likely]]
-      return keep_plain(turn, *front, block, {id, next});
+      return keep_plain(stock, turn, *front, block, {id, next});
   }
   return uses_.keep(*front, block);
 }
 
 // In the front's turn: a live block that its owner, `point.stream`, frees.
-[[gnu::always_inline]] inline Kept QuickPath::keep_plain(Turns::Turn& turn, Front& front,
-                                                         Block* block, Point point) {
+[[gnu::always_inline]] inline Kept QuickPath::keep_plain(Stock& stock, Turns::Turn& turn,
+                                                         Front& front, Block* block, Point point) {
   const QuickBins::Size size = block->rounded();
-  if (!keepable(front, *block, point.stream, size)) return Kept::no;
-  const bool is_shut = stock_.shut.load(std::memory_order_relaxed);
+  if (!keepable(stock, front, *block, point.stream, size)) return Kept::no;
+  const bool is_shut = stock.shut.load(std::memory_order_relaxed);
   if (is_shut || !turn.has_room(block->bytes, block->tag)) return Kept::ask;
   turn.free(block->live.requested, *block);
-  push(front, block, size, point);
+  push(stock, front, block, size, point);
   return Kept::yes;
 }
 

@@ -69,10 +69,9 @@ struct Stock {
   // What the policy decides for each call, worked out once.
   const bool lanes_mix;      // a stream may have blocks of other streams' lanes
   const bool follows_order;  // false: a stream may have only what the device has completed
-  const bool polls_frees;  // a free that other streams' uses hold back counts once a poll sees them
+  const bool polls_frees;    // other streams' uses hold a free back until a poll sees them complete
   const bool has_fronts;
-  const bool
-      bins_are_pools;  // small bins have blocks of the small pool, large bins of the large one
+  const bool bins_are_pools;  // small bins have blocks of the small pool, large ones of the large
   // The pool of a graph does not: what it takes and gives back are blocks of another allocator.
   const bool saves_segments;
   const std::size_t granule_bits;  // 0: the policy rounds otherwise
@@ -90,7 +89,7 @@ struct Stock {
   Meter meter;
   Turns turns{mutex, meter};
   Shelves shelves;  // the free blocks
-  Runs runs;        // of them those that are neighbours
+  Runs runs;        // of them those that are neighbors
 };
 
 }  // namespace millrace

@@ -68,7 +68,7 @@ bool Survey::may_have(const Block& block, StreamId stream) const {
   return stock_.shelves.ready(block, stream);
 }
 
-// The largest of the free neighbours that the stream may have; neighbours can be merged on demand.
+// The largest of the free neighbors that the stream may have; neighbors can be merged on demand.
 std::size_t Survey::largest_run(StreamId stream) const {
   std::size_t largest = 0;
   Budget budget;

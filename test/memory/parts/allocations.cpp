@@ -1,0 +1,46 @@
+#include "memory/caching/allocations.hpp"
+
+#include <algorithm>
+
+#include "test/memory/parts/fronts_rig.hpp"
+
+namespace millrace::test {
+
+TEST_CASE("a batch is claimed as a whole or not at all", "[parts]") {
+  FrontsRig rig;
+  Block* const one = rig.live(1 * MiB, rig.main);
+  Block* const other = rig.live(1 * MiB, rig.main);
+  void* const twice[] = {one->address, other->address, one->address};
+  CHECK_THROWS_AS(rig.allocations.claim(twice), std::invalid_argument);
+  CHECK(one->state == BlockState::live);
+  CHECK(other->state == BlockState::live);
+  void* const both[] = {one->address, nullptr, other->address};
+  CHECK(rig.allocations.claim(both) == std::vector{one, other});
+  CHECK(one->state == BlockState::claimed);
+  CHECK_THROWS_AS(rig.allocations.claim("deallocate", one->address), std::invalid_argument);
+}
+
+TEST_CASE("another stream's use is noted once, and the owner's not at all", "[parts]") {
+  FrontsRig rig;
+  Block* const block = rig.live(1 * MiB, rig.main);
+  CHECK_FALSE(rig.allocations.add_use(*block, rig.main));
+  CHECK(block->live.company == nullptr);
+  CHECK(rig.allocations.add_use(*block, rig.copy));
+  CHECK_FALSE(rig.allocations.add_use(*block, rig.copy));
+  REQUIRE(block->live.company->uses.size() == 1);
+  CHECK(block->live.company->uses.begin()->id() == rig.copy.id());
+}
+
+TEST_CASE("a block that is transferred was used by its former owner", "[parts]") {
+  FrontsRig rig;
+  Block* const block = rig.live(1 * MiB, rig.main);
+  rig.allocations.add_use(*block, rig.copy);
+  rig.allocations.transfer(*block, rig.copy);
+  CHECK(block->live.owner.id() == rig.copy.id());
+  REQUIRE(block->live.company->uses.size() == 1);
+  CHECK(block->live.company->uses.begin()->id() == rig.main.id());
+  rig.allocations.transfer(*block, rig.copy);  // it owns it
+  CHECK(block->live.company->uses.size() == 1);
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,59 @@
+#include "memory/caching/held_frees.hpp"
+
+#include "test/memory/parts/fronts_rig.hpp"
+
+namespace millrace::test {
+namespace {
+
+/// Two live blocks of a stream, and free memory after them.
+struct HeldRig : FrontsRig {
+  HeldRig() : FrontsRig(Policy::torch()) { put(rest_of_large, main); }
+  Block* const first = live(4 * MiB, main);
+  Block* const second = live(4 * MiB, main);
+
+  bool hold(Block* block) {
+    block->state = BlockState::claimed;
+    return held.hold(block, main);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a held block is given out again as it is, if the best fit would begin there",
+          "[parts]") {
+  HeldRig rig;
+  REQUIRE(rig.hold(rig.second));
+  CHECK(rig.second->state == BlockState::quick);
+  Request request = rig.request(4 * MiB, rig.main);
+  CHECK(rig.held.take(request) == rig.second);
+  CHECK(rig.second->state == BlockState::live);
+  CHECK(rig.stock.meter.bytes().allocated.current == 8 * MiB);
+}
+
+TEST_CASE("a request that a held block does not fit finds it merged", "[parts]") {
+  HeldRig rig;
+  REQUIRE(rig.hold(rig.second));
+  CHECK(rig.held.take(rig.request(3 * MiB, rig.main)) == nullptr);
+  CHECK(rig.second->state == BlockState::free);
+  CHECK(rig.second->bytes == 60 * MiB);
+  CHECK(rig.held.take(rig.request(4 * MiB, rig.main)) == nullptr);  // none is held
+}
+
+TEST_CASE("a lane holds the block that was freed last, and the one before it is free", "[parts]") {
+  HeldRig rig;
+  REQUIRE(rig.hold(rig.first));
+  REQUIRE(rig.hold(rig.second) == false);  // the free block before it would be merged with it
+  CHECK(rig.first->state == BlockState::free);
+  rig.held.let_go();
+  CHECK(rig.stock.shelves.blocks() == 2);
+}
+
+TEST_CASE("where lanes mix nothing is held", "[parts]") {
+  FrontsRig rig;
+  Block* const block = rig.live(4 * MiB, rig.main);
+  block->state = BlockState::claimed;
+  CHECK_FALSE(rig.held.hold(block, rig.main));
+  CHECK(rig.held.take(rig.request(4 * MiB, rig.main)) == nullptr);
+}
+
+}  // namespace millrace::test

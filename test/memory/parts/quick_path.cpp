@@ -1,0 +1,65 @@
+#include "memory/caching/quick_path_inline.hpp"
+#include "test/memory/parts/fronts_rig.hpp"
+
+namespace millrace::test {
+
+TEST_CASE("what a stream's front keeps serves that stream, and no other", "[parts]") {
+  FrontsRig rig;
+  Block* const block = rig.live(64 * KiB, rig.main);
+  Block* const other = rig.live(64 * KiB, rig.copy);
+  static_cast<void>(other);
+  rig.live(1 * MiB, rig.main);  // bins keep a part of what was live
+  for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);
+  rig.lock.unlock();
+  REQUIRE(rig.quick.keep(block->address, nullptr) == Kept::yes);
+  CHECK(block->state == BlockState::quick);
+  CHECK(rig.quick.keep(block->address, nullptr) == Kept::no);  // it is not live
+  CHECK(rig.quick.take(rig.request(64 * KiB, rig.copy), 64 * KiB).block == nullptr);
+  CHECK(rig.quick.take(rig.request(64 * KiB, rig.main), 64 * KiB).block == block);
+  CHECK(block->state == BlockState::live);
+}
+
+TEST_CASE("while fronts are paused they serve and keep nothing", "[parts]") {
+  FrontsRig rig;
+  for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);
+  Block* const kept = rig.live(64 * KiB, rig.main);
+  Block* const live = rig.live(64 * KiB, rig.main);
+  REQUIRE(rig.quick.keep(kept->address, nullptr) == Kept::yes);
+  {
+    const FrontUpkeep::Paused paused{rig.upkeep};
+    CHECK(rig.quick.keep(live->address, nullptr) == Kept::ask);
+    CHECK(rig.quick.take(rig.request(64 * KiB, rig.main), 64 * KiB).ask);
+    CHECK(rig.stock.meter.bytes().allocated.current == 20 * MiB + 64 * KiB);
+  }
+  CHECK(rig.quick.take(rig.request(64 * KiB, rig.main), 64 * KiB).block == kept);
+}
+
+TEST_CASE("a front that is emptied puts its blocks where all streams see them", "[parts]") {
+  FrontsRig rig;
+  for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);
+  Block* const small = rig.live(64 * KiB, rig.main);
+  REQUIRE(rig.quick.keep(small->address, nullptr) == Kept::yes);
+  rig.upkeep.empty_small(128 * KiB);
+  CHECK(small->state == BlockState::quick);
+  rig.upkeep.empty();
+  CHECK(small->state == BlockState::free);
+  CHECK(rig.stock.heap.live().find(small->address) == nullptr);
+}
+
+TEST_CASE("a block that another stream used waits in the front until that is ordered before",
+          "[parts]") {
+  FrontsRig rig;
+  for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);
+  Block* const block = rig.live(64 * KiB, rig.main);
+  rig.allocations.add_use(*block, rig.copy);
+  rig.device.launch(fixed_kernel("work", std::chrono::milliseconds{5}), rig.copy.handle());
+  const Point used = rig.freed(rig.copy);
+  rig.lock.unlock();
+  REQUIRE(rig.quick.keep(block->address, nullptr) == Kept::yes);
+  CHECK(rig.ordered.ledger().next(rig.copy.id()) > used.marker);  // it was marked
+  CHECK(rig.quick.take(rig.request(64 * KiB, rig.main), 64 * KiB).block == nullptr);
+  REQUIRE(rig.ordered.wait_for(rig.main, used));
+  CHECK(rig.quick.take(rig.request(64 * KiB, rig.main), 64 * KiB).block == block);
+}
+
+}  // namespace millrace::test
