@@ -1,7 +1,9 @@
 #include "millrace/memory/policy.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <stdexcept>
 
 #include "millrace/round_up.hpp"
 
@@ -41,6 +43,16 @@ Policy Policy::pinned() {
   policy.sharing = Sharing::completed;
   policy.free_when = FreeWhen::rule;
   return policy;
+}
+
+Policy Policy::named(std::string_view name) {
+  std::string names;
+  for (const auto preset : std::array{torch, torch_expandable, millrace, pinned}) {
+    Policy policy = preset();
+    if (policy.name == name) return policy;
+    names += (names.empty() ? "" : ", ") + policy.name;
+  }
+  throw std::invalid_argument{"'" + std::string{name} + "' is no policy; there are " + names};
 }
 
 std::size_t Policy::round(std::size_t bytes) const noexcept {

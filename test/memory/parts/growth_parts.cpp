@@ -23,7 +23,8 @@ struct GrowthRig : FrontsRig {
   GivingBack giving_back{stock,  reports, free_blocks, completions,
                          upkeep, held,    allowance,   range_pages};
   Ranges ranges{stock, reports, free_blocks, held, allowance, stale, moved_pages, giving_back};
-  Growth growth{stock, reports, allowance, ranges, giving_back};
+  Expandable expandable{stock, reports, free_blocks, allowance};
+  Growth growth{stock, reports, allowance, ranges, expandable, giving_back};
 
   /// A claimed block of a range, in the lane of `stream`.
   Block* grow(std::size_t bytes, const Stream& stream) {

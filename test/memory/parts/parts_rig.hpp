@@ -68,7 +68,7 @@ struct PartsRig : Bench {
   Block* in_range(std::size_t bytes, const Stream& stream) {
     if (stock.heap.ranges().empty()) {
       const AddressRange range = counted.reserve();
-      stock.heap.add_range(range.base, range.bytes, stream.id());
+      stock.heap.add_range(range.base, range.bytes, stream.id(), counted.page_bytes());
     }
     Block* const block = stock.heap.fill(*stock.heap.ranges().front(), nullptr, bytes);
     stock.turns.current().reserved(bytes);

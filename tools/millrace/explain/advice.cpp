@@ -21,6 +21,11 @@ struct ProgramAdvice {
   MemoryPart saved = MemoryPart::stream;  ///< without a replay, no more than this
 };
 
+constexpr const char* kExpandable = "torch-expandable";
+constexpr const char* kSetExpandable = "set PYTORCH_ALLOC_CONF=expandable_segments:True";
+constexpr const char* kCostOfExpandable =
+    "not with memory that is shared between processes, and it does not help between streams";
+
 ProgramAdvice program_advice(ProgramChange change) {
   switch (change) {
     case ProgramChange::none:
@@ -87,6 +92,8 @@ class Adviser {
         .change = allocator, .cost = {}, .row = row.name(), .saves = *baseline_ - *row.reserved};
     if (!allocator.empty() && row.waits != 0) {
       advice.cost = fmt::format("it makes a stream wait for another {} times", row.waits);
+    } else if (row.allocator == kExpandable) {
+      advice.cost = kCostOfExpandable;
     } else if (!changes_program) {
       advice.cost = "no stream waits for another because of it";
     }
@@ -100,6 +107,7 @@ class Adviser {
   /** "" if the recorded program has such an allocator, or one that reserved as much. */
   [[nodiscard]] std::string allocator_advice(std::string_view allocator) const {
     const bool millrace = allocator == "millrace";
+    if (allocator == kExpandable) return of_torch_ ? kSetExpandable : "";
     if (allocator == kDriverMost)
       return peak_.unplaced != 0 ? "" : "use the driver's pool (cudaMallocAsync)";
     if (of_torch_)
@@ -135,11 +143,9 @@ class Adviser {
         add_bound(advice.change, advice.cost, advice.saved);
       }
     }
-    if (!uses_expandable_segments(log_)) {
-      add_bound(
-          "set PYTORCH_ALLOC_CONF=expandable_segments:True",
-          "not with memory that is shared between processes, and it does not help between streams",
-          MemoryPart::hard);
+    const bool is_replayed = device_.find(kExpandable, ProgramChange::none) != nullptr;
+    if (!is_replayed && !uses_expandable_segments(log_)) {
+      add_bound(kSetExpandable, kCostOfExpandable, MemoryPart::hard);
     }
     const auto& divisions = log_.snapshot->settings.roundup_power2_divisions;
     if (std::ranges::any_of(divisions, [](std::uint64_t steps) { return steps > 1; })) {

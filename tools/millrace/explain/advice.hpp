@@ -23,7 +23,7 @@ struct Advice {
   bool at_most = false;     ///< an upper bound; otherwise a replay has shown it
 };
 
-/** @brief Whether the program's segments are expandable, which no replay has. */
+/** @brief Whether the program had expandable segments, at least for a time. */
 [[nodiscard]] bool uses_expandable_segments(const trace::AllocationLog& log);
 
 /**

@@ -23,10 +23,6 @@ namespace {
 constexpr std::size_t kMostReplayedEvents = 3'000'000;
 constexpr std::size_t kMostPackedEvents = 200'000;
 
-Policy policy_of(std::string_view allocator) {
-  return allocator == "torch" ? Policy::torch() : Policy::millrace();
-}
-
 /** Replays the requests of a device on one allocator. */
 void replay_row(WhatIfRow& row, const trace::AllocationLog& log, std::uint32_t device,
                 std::uint32_t main) {
@@ -35,7 +31,7 @@ void replay_row(WhatIfRow& row, const trace::AllocationLog& log, std::uint32_t d
                                            ? trace::AllocationLog{}
                                            : changed(log, device, row.change, main);
     const ReplayReport report = replay(row.change == ProgramChange::none ? log : other, device,
-                                       {.policy = policy_of(row.allocator),
+                                       {.policy = Policy::named(row.allocator),
                                         .start = ReplayStart::live_blocks,
                                         .bounds = RequestBounds{},
                                         .ladder = false});
@@ -97,8 +93,11 @@ void plan_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
   if (log.format == trace::TraceFormat::millrace) {
     for (const char* const driver : {kDriverLeast, kDriverMost}) add(driver, ProgramChange::none);
   }
+  const bool is_expandable = log.snapshot && log.snapshot->settings.expandable_segments;
   for (const ProgramChange change : changes) {
-    for (const char* const allocator : {"torch", "millrace"}) add(allocator, change);
+    add("torch", change);
+    if (change == ProgramChange::none && !is_expandable) add("torch-expandable", change);
+    add("millrace", change);
   }
 }
 

@@ -88,7 +88,7 @@ trace::TorchSnapshot snapshot_of(const ReplayedFile& file, const std::string& al
 
 void run_replay_command(const ReplayArguments& arguments) {
   const std::vector<std::string> names =
-      read_names("--allocator", "allocator", arguments.allocators, {"torch", "millrace"});
+      read_names("--allocator", "allocator", arguments.allocators, {"torch", "torch-expandable", "millrace"});
   const std::size_t device_bytes =
       arguments.device_bytes.empty()
           ? 0
@@ -142,7 +142,7 @@ void add_replay(CLI::App& program) {
   const auto given = std::make_shared<ReplayArguments>();
   command.input("FILE", given->files, "", "Traces: " + trace::trace_formats()).required();
   command.add("--allocator", given->allocators, "A,B|all",
-              "Compare these allocators: torch, millrace (default all)");
+              "Compare these allocators: torch, torch-expandable, millrace (default all)");
   command.add("--device-bytes", given->device_bytes, "SIZE",
               "Set the memory of the device for every row (default: from the trace, otherwise "
               "unlimited)");

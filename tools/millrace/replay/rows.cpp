@@ -14,7 +14,7 @@ namespace {
 
 void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
          const ReplayRequest& request, const RequestBounds& bounds) {
-  ReplayOptions options{.policy = row.allocator == "torch" ? Policy::torch() : Policy::millrace(),
+  ReplayOptions options{.policy = Policy::named(row.allocator),
                         .device_bytes = request.device_bytes,
                         .start = row.start,
                         .bounds = bounds,
@@ -102,6 +102,10 @@ ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t numb
   if (request.what_if) device.what_if = what_if(log, number);
   const RequestBounds bounds = request_bounds(log, number);
   for (const std::string& name : request.allocators) {
+    // The setting of a snapshot is part of what `torch` replays.
+    const bool is_torch = name == "torch-expandable" && log.snapshot.has_value() &&
+                          log.snapshot->settings.expandable_segments;
+    if (is_torch && request.allocators.size() > 1) continue;
     const bool recorded = name == "torch" && log.snapshot.has_value();
     if (recorded) {
       ReplayRow row{.name = name,

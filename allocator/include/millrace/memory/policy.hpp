@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <string_view>
 
 namespace millrace {
 
@@ -99,6 +100,12 @@ struct Policy {
   [[nodiscard]] static Policy torch_expandable();
   [[nodiscard]] static Policy millrace();  ///< the default of Millrace's own allocators
   [[nodiscard]] static Policy pinned();    ///< for allocators of pinned host memory
+
+  /**
+   * @brief One of the presets above by its name.
+   * @throws std::invalid_argument that lists the names
+   */
+  [[nodiscard]] static Policy named(std::string_view name);
 
   /** @brief The size of the block for a request of `bytes` bytes. */
   [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept;
