@@ -286,7 +286,7 @@ TEST_CASE("trap 18: a lookup goes through forward, backward and update once, oth
   const ModelInput host = rig.load(5);
   const auto strategy = CopyStrategy::make(
       CopyMethod::in_place, {.allocator = rig.memory, .main = main, .copy = rig.streams.copy});
-  DeviceModelInput input = host.to(*strategy, rig.streams.copy);
+  DeviceModelInput input = host.to(*strategy);
   input.hand_to(main);
   const SparseFeatures features = rig.exchange.start(input.tensors(), main)->arrange();
   const auto one = model.look_up(features, main), other = model.look_up(features, main);
