@@ -33,7 +33,7 @@ TEST_CASE("trap 9: an exchange that is given up frees nothing under a copy that 
       const auto strategy = CopyStrategy::make(
           CopyMethod::side_stream,
           {.allocator = rig.memory, .main = streams.main, .copy = rig.streams.copy});
-      DeviceModelInput input = host.to(*strategy, rig.streams.copy);
+      DeviceModelInput input = host.to(*strategy);
       input.hand_to(streams.data_dist);
       const auto given_up = rig.exchange.start(input.tensors(), streams.data_dist);
       if (number % 2 == 1) given_up->receive(Waits::precise);

@@ -79,14 +79,17 @@ TEST_CASE("on 32 lanes columns are put side by side, and apart again, as one by 
     const std::vector<float> pooled = draw_numbers(random, shape.batch * shape.pooled);
     const auto joined = [&](auto&& concatenate) {
       std::vector<float> out(dense.size() + pooled.size(), kUntouched);
-      concatenate(std::span{out}, std::span<const float>{dense}, std::span<const float>{pooled},
-                  shape);
+      concatenate(ConcatenateArguments<float>{
+          .output = writes(out), .dense = reads(dense), .pooled = reads(pooled), .shape = shape});
       return out;
     };
-    const auto out = joined([](auto... all) { host::concatenate<float>(all...); });
-    REQUIRE(joined([](auto... all) { on_host::concatenate({}, all...); }) == out);
+    const auto out = joined([](const auto& all) { host::concatenate(all); });
+    REQUIRE(joined([](const auto& all) { on_host::concatenate({}, all); }) == out);
     std::vector<float> of_dense(dense.size(), kUntouched), of_pooled(pooled.size(), kUntouched);
-    on_host::concatenate_backward({}, of_dense, of_pooled, out, shape);
+    on_host::concatenate_backward({}, {.dense_gradient = writes(of_dense),
+                                       .pooled_gradient = writes(of_pooled),
+                                       .output_gradient = reads(out),
+                                       .shape = shape});
     REQUIRE(of_dense == dense);
     REQUIRE(of_pooled == pooled);
   }

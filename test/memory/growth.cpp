@@ -9,6 +9,7 @@
 
 using namespace millrace;
 using millrace::test::Bench;
+using millrace::test::BenchData;
 using millrace::test::MiB;
 
 namespace {
@@ -209,7 +210,7 @@ TEST_CASE("the first allocations take less time of driver calls than the torch p
   const std::size_t largest = static_cast<std::size_t>(GENERATE(4, 6)) << 20;
   CAPTURE(memory, count, largest);
   const auto time_of = [&](const Policy& policy) {
-    Bench bench{memory};
+    Bench bench{memory, {}, BenchData::none};
     CachingAllocator allocator{bench.ordered, bench.source, policy};
     std::mt19937_64 random{7};
     std::uniform_real_distribution<double> log{std::log(512.0),

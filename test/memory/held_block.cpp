@@ -21,15 +21,15 @@ struct Seen {
 };
 
 struct TorchBench : Bench {
-  explicit TorchBench(Policy policy = Policy::torch())
-      : allocator(ordered, source, std::move(policy)) {}
+  explicit TorchBench(Policy policy = Policy::torch(), BenchData data = BenchData::real)
+      : Bench(std::size_t{1} << 30, {}, data), allocator(ordered, source, std::move(policy)) {}
   CachingAllocator allocator;
 };
 
 /// Pairs of one size, other sizes between them, several streams in turn and recorded uses.
 /// @param looks  somebody looks at the allocator after each call, so that nothing stays held
 std::vector<Seen> run_held(std::uint64_t seed, const Policy& policy, bool looks) {
-  TorchBench bench{policy};
+  TorchBench bench{policy, BenchData::none};
   CachingAllocator& allocator = bench.allocator;
   if (policy.collect_threshold > 0) allocator.set_limit(1 * GiB);
   std::mt19937_64 random{seed};

@@ -75,7 +75,7 @@ struct Decisions {
 Decisions run(const Policy& policy, Completion completion, std::uint64_t program,
               std::uint64_t schedule) {
   VirtualMachine machine{{.schedule = VirtualMachine::Schedule::adversarial, .seed = schedule}};
-  VirtualDevice& device = machine.add_device({.memory_bytes = std::size_t{4} << 30});
+  VirtualDevice& device = machine.add_device({.memory_bytes = std::size_t{4} << 30, .data = false});
   OrderedDevice ordered{device, completion};
   DeviceSource device_memory{device};
   NumberedSource source{device_memory, schedule};

@@ -13,12 +13,18 @@
 
 namespace millrace::test {
 
+/// Whether a device of a bench has memory for kernels. A test that only counts steps, times or
+/// addresses needs none: with AddressSanitizer each GiB that is allocated takes 128 MiB of shadow,
+/// which is written, and seconds.
+enum class BenchData { real, none };
+
 /// A virtual machine with one small device, and two attached streams on it.
 struct Bench {
   explicit Bench(std::size_t memory = std::size_t{1} << 30,
-                 VirtualMachine::Options options = VirtualMachine::Options{})
+                 VirtualMachine::Options options = VirtualMachine::Options{},
+                 BenchData data = BenchData::real)
       : machine(options),
-        device(machine.add_device({.memory_bytes = memory})),
+        device(machine.add_device({.memory_bytes = memory, .data = data == BenchData::real})),
         ordered(device),
         main(ordered, {.name = "main"}),
         copy(ordered, {.name = "copy"}) {}

@@ -78,6 +78,30 @@ TEST_CASE("stream apply: however short until-idle is, all of the log is applied"
   }
 }
 
+TEST_CASE("stream apply: the JSON counts what was applied, and has the step that the copy has") {
+  const Trained trained{"60"};
+  const std::string copy = file_in(trained.folder, "copy");
+  const auto apply = [&] {
+    const ProgramRun run =
+        run_program(trained.apply(copy, {"--until-idle", "0.001", "--json", "-"}));
+    INFO(run.out + run.err);
+    REQUIRE(run.exit_code == 0);
+    return nlohmann::json::parse(run.out);
+  };
+  const nlohmann::json first = apply(), status = status_of_sink(copy).document;
+  CHECK(first["schema"] == "millrace.stream.apply/1");
+  CHECK(first["complete"] == true);
+  CHECK(first["sink"] == copy);
+  for (const char* const key : {"epoch", "step", "sink"}) CHECK(first[key] == status[key]);
+  CHECK(first["batches"] > 0);
+  CHECK(first["rows"] > first["batches"]);
+  CHECK(first["bytes"] > first["rows"]);
+  CHECK(first["source"] == nlohmann::json{{"source", trained.log}, {"left", 0}, {"of", "bytes"}});
+  const nlohmann::json again = apply();
+  CHECK(again["rows"] == 0);
+  CHECK(again["step"] == first["step"]);
+}
+
 TEST_CASE(
     "stream apply: interrupted at any instant, it ends with 0 if the copy is the table only") {
   const Trained trained{"600"};
@@ -113,11 +137,18 @@ TEST_CASE("stream apply: a log without its schema is not called empty, and ends 
   const Trained trained{"5"};
   const std::string copy = file_in(trained.folder, "copy");
   std::filesystem::remove(trained.folder / "log" / "schema.json");
-  const ProgramRun run = run_program(trained.apply(copy, {"--until-idle", "0.2"}));
+  const std::string json = trained.folder / "apply.json";
+  const ProgramRun run = run_program(trained.apply(copy, {"--until-idle", "0.2", "--json", json}));
   INFO(run.out + run.err);
   CHECK(run.exit_code == 3);
   CHECK_THAT(run.out, ContainsSubstring("has lost its schema"));
   CHECK_THAT(run.out, ContainsSubstring("it lags: "));
+  const auto document = nlohmann::json::parse(read_file(json));
+  CHECK(document["complete"] == false);
+  CHECK(document["has_schema"] == false);
+  CHECK(document["rows"] == 0);
+  CHECK(document["step"].is_null());
+  CHECK(document["source"]["left"] > 0);
   check_refused({"stream", "verify", trained.log, trained.save}, "not the schema");
   check_refused({"stream", "status", trained.log}, "not the schema");
 }

@@ -19,11 +19,6 @@ namespace host = model::host;
 
 namespace {
 
-void loss(float* loss, float* gradient, const float* logits, const float* labels,
-          std::size_t count) {
-  host::binary_cross_entropy<float>({loss, 1}, {gradient, count}, {logits, count}, {labels, count});
-}
-
 void fill(float* out, std::size_t size, float value) { host::fill<float>({out, size}, value); }
 
 void scale(float* values, std::size_t size, float factor) {
@@ -48,23 +43,10 @@ void dot(float* out, const code::Vectors& of) {
       .shape = shape});
 }
 
-void concatenate(float* out, const float* dense, const float* pooled, ConcatShape shape) {
-  host::concatenate<float>({out, shape.batch * (shape.dense + shape.pooled)},
-                           {dense, shape.batch * shape.dense}, {pooled, shape.batch * shape.pooled},
-                           shape);
-}
-
-void concatenate_backward(float* dense_gradient, float* pooled_gradient, const float* gradient,
-                          ConcatShape shape) {
-  host::concatenate_backward<float>({dense_gradient, shape.batch * shape.dense},
-                                    {pooled_gradient, shape.batch * shape.pooled},
-                                    {gradient, shape.batch * (shape.dense + shape.pooled)}, shape);
-}
-
 }  // namespace
 
 void add_rows_of_dense(std::vector<Row>& rows) {
-  rows.push_back(twin<code::loss_kernel, loss>());
+  rows.push_back(twin<code::loss_kernel, host::binary_cross_entropy<float>>());
   rows.push_back(twin<code::fill_kernel, fill>());
   rows.push_back(twin<code::scale_kernel, scale>());
   rows.push_back(twin<code::fill_uniform_kernel, fill_uniform>());
@@ -75,8 +57,8 @@ void add_rows_of_dense(std::vector<Row>& rows) {
   rows.push_back(twin<code::dot_kernel<4>, dot>());
   rows.push_back(twin<code::dot_backward_kernel<1>, host::dot_interaction_backward<float>>());
   rows.push_back(twin<code::dot_backward_kernel<4>, host::dot_interaction_backward<float>>());
-  rows.push_back(twin<code::concatenate_kernel, concatenate>());
-  rows.push_back(twin<code::concatenate_backward_kernel, concatenate_backward>());
+  rows.push_back(twin<code::concatenate_kernel, host::concatenate<float>>());
+  rows.push_back(twin<code::concatenate_backward_kernel, host::concatenate_backward<float>>());
   for (const OptimizerTraits& traits : kOptimizers) {
     with_optimizer(traits.kind, [&]<typename Optimizer>(Optimizer) {
       if constexpr (!Optimizer::by_row) {

@@ -41,7 +41,7 @@ class FileStream final : public ByteStream {
     return static_cast<std::size_t>(count);
   }
 
-  std::optional<double> share_read() const override {
+  [[nodiscard]] std::optional<double> share_read() const override {
     if (size_ == 0) return std::nullopt;
     return std::min(1.0, static_cast<double>(gzoffset(file_)) / size_);
   }

@@ -197,15 +197,6 @@ DeviceBatch CopyStrategy::copy(std::span<const HostTensor> tensors) {
   return batch;
 }
 
-DeviceBatch CopyStrategy::copy(std::span<const HostTensor> tensors, Stream& copy) {
-  if (copy.id() != setting_.copy.id()) {
-    throw std::invalid_argument{fmt::format("this strategy copies on the stream '{}', not on '{}'",
-                                            setting_.copy.device().name(setting_.copy.id()),
-                                            copy.device().name(copy.id()))};
-  }
-  return this->copy(tensors);
-}
-
 // What could not be recorded stays with its strategy, which then does not use it again.
 DeviceBatch::~DeviceBatch() {
   try {

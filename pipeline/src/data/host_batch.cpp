@@ -19,9 +19,7 @@ std::size_t HostBatch::bytes() const noexcept {
   return sum;
 }
 
-DeviceBatch HostBatch::to(CopyStrategy& strategy, Stream& copy) const {
-  return strategy.copy(tensors_, copy);
-}
+DeviceBatch HostBatch::to(CopyStrategy& strategy) const { return strategy.copy(tensors_); }
 
 void HostBatch::release(Point copied) {
   for (Buffer& buffer : memory_) buffer.reset(copied);

@@ -109,6 +109,7 @@ void InputSchema::check() const {
 
 Keys keys_of(const std::vector<SparseFeature>& features) {
   std::vector<std::string> names;
+  names.reserve(features.size());
   for (const SparseFeature& feature : features) names.push_back(feature.name);
   return make_keys(std::move(names));
 }

@@ -95,8 +95,8 @@ ModelInput::ModelInput(Allocator& pinned, StreamRef copy, const InputShape& shap
   contents_.weighted = jagged(shape.weighted, tensors, kWeighted);
 }
 
-DeviceModelInput ModelInput::to(CopyStrategy& strategy, Stream& copy) const {
-  return {strategy.copy(memory_.tensors(), copy), contents_};
+DeviceModelInput ModelInput::to(CopyStrategy& strategy) const {
+  return {memory_.to(strategy), contents_};
 }
 
 void ModelInput::release(Point copied) {

@@ -14,7 +14,14 @@
 namespace millrace {
 namespace {
 
-enum Branch : std::uint64_t { kBatch, kDense, kLabels, kLengths, kIds, kWeights };
+enum Branch : std::uint64_t {
+  kBatchBranch,
+  kDenseBranch,
+  kLabelBranch,
+  kLengthBranch,
+  kIdBranch,
+  kWeightBranch
+};
 
 constexpr double kMostPooling = 1 << 24;
 
@@ -66,7 +73,7 @@ class Group {
                         .length_type = length_type_};
     lengths_.clear();
     for (std::size_t key = 0; key < features_.size(); ++key) {
-      Draws draws = batch.branch(kLengths).branch(key);
+      Draws draws = batch.branch(kLengthBranch).branch(key);
       std::size_t count = 0;
       for (std::size_t example = 0; example < batch_size; ++example) {
         lengths_.push_back(draw_length(features_[key], factor, draws));
@@ -88,7 +95,7 @@ class Group {
     } else {
       write_ids<std::int64_t>(batch, to);
     }
-    Draws draws = batch.branch(kWeights);
+    Draws draws = batch.branch(kWeightBranch);
     for (float& weight : to.weights().as<float>()) {
       weight = 0.5F + static_cast<float>(draws.next() >> 40U) * 0x1p-24F;
     }
@@ -127,7 +134,7 @@ class Group {
   void write_ids(const Draws& batch, const KeyedJaggedTensor& to) const {
     const auto values = to.values().as<Index>();
     for (std::size_t key = 0; key < features_.size(); ++key) {
-      Draws draws = batch.branch(kIds).branch(key);
+      Draws draws = batch.branch(kIdBranch).branch(key);
       for (Index& id : values.subspan(to.value_start(key), to.value_count(key))) {
         id = static_cast<Index>(ids_[key](draws));
       }
@@ -185,7 +192,7 @@ class SyntheticSource::Drawer {
 
     const Draws of_batch = Draws{settings_.seed}.branch(number);
     const Draws of_sparse = of_batch.branch(0), of_weighted = of_batch.branch(1);
-    Draws shift = of_batch.branch(2).branch(kBatch);
+    Draws shift = of_batch.branch(2).branch(kBatchBranch);
     const double factor = std::max(0.0, 1 + settings_.pooling_variation * shift.normal());
 
     InputShape shape{.batch_size = size, .dense_features = settings_.dense_features};
@@ -203,7 +210,7 @@ class SyntheticSource::Drawer {
 
  private:
   static void write_dense(const Draws& of_batch, const InputTensors& batch) {
-    Draws draws = of_batch.branch(2).branch(kDense);
+    Draws draws = of_batch.branch(2).branch(kDenseBranch);
     for (float& value : batch.dense.as<float>()) value = static_cast<float>(draws.normal());
   }
 
@@ -211,7 +218,7 @@ class SyntheticSource::Drawer {
     scores_.assign(batch.batch_size, 0);
     sparse_.score(batch.sparse, scores_);
     weighted_.score(batch.weighted, scores_);
-    Draws draws = of_batch.branch(2).branch(kLabels);
+    Draws draws = of_batch.branch(2).branch(kLabelBranch);
     const auto labels = batch.labels.as<float>();
     for (std::size_t example = 0; example < labels.size(); ++example) {
       const auto noise = static_cast<std::int64_t>(draws.below(129)) - 64;

@@ -27,7 +27,7 @@ void writing(const std::filesystem::path& file, Call call) {
 
 }  // namespace
 
-UnfinishedFile::UnfinishedFile(const std::filesystem::path& file) : file_(file) {
+UnfinishedFile::UnfinishedFile(std::filesystem::path file) : file_(std::move(file)) {
   writing(file_, [&] { whole_.emplace(file_); });
 }
 

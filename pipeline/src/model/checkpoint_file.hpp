@@ -15,7 +15,7 @@ namespace millrace::model {
 class UnfinishedFile {
  public:
   /** @throws CheckpointError */
-  explicit UnfinishedFile(const std::filesystem::path& file);
+  explicit UnfinishedFile(std::filesystem::path file);
 
   void write(std::span<const std::byte> bytes);
   void write(std::uint64_t number);

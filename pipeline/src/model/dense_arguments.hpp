@@ -48,6 +48,29 @@ struct DotInteractionBackwardArguments {
   DotShape shape;
 };
 
+/** @brief For each example: its dense vector, then its pooled vectors. */
+template <typename T>
+struct ConcatenateArguments {
+  ArrayView<T> output;  ///< written
+  ArrayView<const T> dense, pooled;
+  ConcatShape shape;
+};
+
+template <typename T>
+struct ConcatenateBackwardArguments {
+  ArrayView<T> dense_gradient, pooled_gradient;  ///< written
+  ArrayView<const T> output_gradient;
+  ConcatShape shape;
+};
+
+/** @brief The mean binary cross-entropy of logits, and its gradient. */
+template <typename T>
+struct BinaryCrossEntropyArguments {
+  ArrayView<T> loss;      ///< written, one
+  ArrayView<T> gradient;  ///< written: of each logit
+  ArrayView<const T> logits, labels;
+};
+
 /** @brief Applies the optimizer to each parameter. Moments: none where the optimizer keeps none. */
 template <typename T>
 struct StepArguments {

@@ -33,6 +33,7 @@ std::string_view to_string(OptimizerKind kind) noexcept { return traits_of(kind)
 
 OptimizerKind parse_optimizer(std::string_view name) {
   std::vector<OptimizerKind> kinds;
+  kinds.reserve(kOptimizers.size());
   for (const OptimizerTraits& traits : kOptimizers) kinds.push_back(traits.kind);
   return text::parse_enum("optimizer", name, kinds);
 }

@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "millrace/text/parse_enum.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/dispatch.hpp"
 #include "model/host/row_cache.hpp"
@@ -19,10 +18,6 @@ namespace millrace {
 
 std::string_view to_string(CachePolicy policy) noexcept {
   return policy == CachePolicy::lru ? "lru" : "lfu";
-}
-
-CachePolicy parse_cache_policy(std::string_view name) {
-  return text::parse_enum("cache policy", name, kCachePolicies);
 }
 
 namespace model {

@@ -185,7 +185,10 @@ void SparseNN::interact(const Array<float>& pooled) {
     enqueue<host::concatenate<float>, cuda::concatenate>(
         context_, main,
         {.name = "concatenate", .bytes = 2 * kScalar * static_cast<double>(interacted_.size())},
-        writes(interacted_), dense, reads(pooled), shape);
+        ConcatenateArguments<float>{.output = writes(interacted_),
+                                    .dense = dense,
+                                    .pooled = reads(pooled),
+                                    .shape = shape});
     return;
   }
   const DotShape shape{batch_, embeddings_->features(), width};
@@ -211,8 +214,11 @@ void SparseNN::lose(const BatchTensor& labels, float share) {
   const auto examples = static_cast<double>(batch_);
   enqueue<host::binary_cross_entropy<float>, cuda::binary_cross_entropy>(
       context_, main, {.name = "loss", .flops = 10 * examples, .bytes = 3 * kScalar * examples},
-      writes(loss_), writes(logit_gradients_), reads(logits_),
-      reads(static_cast<const float*>(labels.data()), batch_));
+      BinaryCrossEntropyArguments<float>{
+          .loss = writes(loss_),
+          .gradient = writes(logit_gradients_),
+          .logits = reads(logits_),
+          .labels = reads(static_cast<const float*>(labels.data()), batch_)});
   // A rank's mean counts by its share of the examples, so that the ranks' sum is the whole mean.
   if (share == 1) return;
   enqueue<host::scale<float>, cuda::scale>(
@@ -233,8 +239,10 @@ Array<float> SparseNN::interact_backward(const Array<float>& gradient, PooledLoo
         context_, main,
         {.name = "concatenate backward",
          .bytes = 2 * kScalar * static_cast<double>(gradient.size())},
-        writes(dense_gradient), writes(lookup.gradient), reads(gradient),
-        ConcatShape{batch_, width, columns_});
+        ConcatenateBackwardArguments<float>{.dense_gradient = writes(dense_gradient),
+                                            .pooled_gradient = writes(lookup.gradient),
+                                            .output_gradient = reads(gradient),
+                                            .shape = {batch_, width, columns_}});
     return dense_gradient;
   }
   const DotShape shape{batch_, embeddings_->features(), width};

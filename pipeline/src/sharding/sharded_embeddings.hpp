@@ -22,18 +22,18 @@ class ShardedEmbeddings final : public PooledEmbeddings {
                     const SparseNNConfig& config, std::shared_ptr<const Layout> layout,
                     ProcessGroup& group);
 
-  std::size_t columns() const noexcept override {
+  [[nodiscard]] std::size_t columns() const noexcept override {
     return sides_[0].columns() + sides_[1].columns();
   }
-  std::size_t features() const noexcept override {
+  [[nodiscard]] std::size_t features() const noexcept override {
     return layout_->sides[0].features + layout_->sides[1].features;
   }
   std::unique_ptr<PooledLookup> prefetch(const SparseFeatures& features, Stream& stream) override;
   void look_up(PooledLookup& lookup, Stream& stream) override;
   void receive(PooledLookup& lookup, Stream& stream) override;
   void update(PooledLookup& lookup, Stream& stream) override;
-  Event sent() const override { return sent_; }
-  std::string dense_parameters() const override;
+  [[nodiscard]] Event sent() const override { return sent_; }
+  [[nodiscard]] std::string dense_parameters() const override;
   EmbeddingBags& bags() noexcept override { return sides_[0].local(); }
   EmbeddingBags& weighted_bags() noexcept override { return sides_[1].local(); }
   EmbeddingBags* dense_bags() noexcept override { return &sides_[0].everywhere(); }

@@ -46,6 +46,7 @@ KeyedJaggedTensor own_features(const JaggedScope& scope, const Side& side,
 
 std::vector<std::string> names(const std::vector<Slot>& slots) {
   std::vector<std::string> all;
+  all.reserve(slots.size());
   for (const Slot& slot : slots) all.push_back(slot.feature);
   return all;
 }

@@ -88,8 +88,8 @@ void Placing::add_part(const std::string& name, const TableConfig& table,
 void Placing::add_everywhere(const std::string& name) {
   StateTensor here = of_rank_.tensors[next_dense_++];
   here.name = name;
-  placed_.push_back(
-      {.name = name, .size = here.size, .parts = {{0, 0, here.size}}, .here = std::move(here)});
+  const std::uint64_t size = here.size;
+  placed_.push_back({.name = name, .size = size, .parts = {{0, 0, size}}, .here = std::move(here)});
 }
 
 }  // namespace

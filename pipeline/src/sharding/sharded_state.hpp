@@ -40,8 +40,8 @@ class ShardedState final : public WholeState {
         context_(context),
         group_(group) {}
 
-  std::vector<Tensor> tensors() const override;
-  std::vector<Counter> counters() const override;
+  [[nodiscard]] std::vector<Tensor> tensors() const override;
+  [[nodiscard]] std::vector<Counter> counters() const override;
   void read(std::size_t tensor, const Use& use) override;
 
  private:

@@ -31,7 +31,7 @@ template <typename T>
   return value;
 }
 
-[[noreturn]] void refuse(std::string what) { throw RecordError{std::move(what)}; }
+[[noreturn]] void refuse(const std::string& what) { throw RecordError{what}; }
 
 std::uint64_t swapped(std::uint64_t value) noexcept { return __builtin_bswap64(value); }
 

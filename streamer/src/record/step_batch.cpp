@@ -2,10 +2,6 @@
 
 #include <cstring>
 #include <stdexcept>
-#include <unordered_map>
-#include <utility>
-
-#include "record/row_key.hpp"
 
 namespace millrace {
 namespace {
@@ -59,31 +55,6 @@ RowRecord StepBatch::row(std::size_t i) const noexcept {
           .row = at<std::int64_t>(begin, 40),
           .weights = {numbers, width},
           .state = {numbers + width, state}};
-}
-
-StepBatch StepBatch::followed_by(const StepBatch& next) const {
-  StepBatch both;
-  both.reserve(size() + next.size(), bytes() + next.bytes());
-  std::unordered_map<RowKey, std::size_t, RowKeyHash> here;
-  here.reserve(size());
-  for (std::size_t i = 0; i < size(); ++i) here.emplace(key_of(row(i)), i);
-  std::vector<bool> replaced(size());
-  for (std::size_t i = 0; i < next.size(); ++i) {
-    const RowRecord row = next.row(i);
-    if (const auto found = here.find(key_of(row)); found != here.end()) {
-      if (record_version(record(found->second)) > row.version) continue;
-      replaced[found->second] = true;
-    }
-    both.add_encoded(next.record(i));
-  }
-  for (std::size_t i = 0; i < size(); ++i) {
-    if (!replaced[i]) both.add_encoded(record(i));
-  }
-  const std::uint64_t rows = both.size();
-  both.commit = next.commit;
-  both.commit.after = commit.after;
-  both.commit.rows = rows;
-  return both;
 }
 
 }  // namespace millrace

@@ -112,7 +112,7 @@ Numbers train_on(const Training& on, EpochSource& loader) {
   const auto epoch = [&] {
     while (auto batch = loader.next()) {
       numbers.push_back(number_of(*batch));
-      DeviceModelInput copy = batch->to(*strategy, on.copy);
+      DeviceModelInput copy = batch->to(*strategy);
       batch->release(copy.copied());
       copy.hand_to(on.main);
       copy.release();

@@ -369,12 +369,7 @@ TEST_CASE("a failed call in a prefetch leaves the tables as they were") {
   }
 }
 
-TEST_CASE(
-    "a cache that is no share of rows is refused, and an unknown policy lists those there are") {
+TEST_CASE("a cache that is no share of rows is refused") {
   CHECK_THROWS_WITH((Tables{TableCache{0}, OptimizerKind::sgd}), ContainsSubstring("share"));
   CHECK_THROWS_WITH((Tables{TableCache{-1}, OptimizerKind::sgd}), ContainsSubstring("-1"));
-  for (const CachePolicy policy : kCachePolicies) {
-    CHECK(parse_cache_policy(to_string(policy)) == policy);
-  }
-  CHECK_THROWS_WITH(parse_cache_policy("fifo"), ContainsSubstring("lfu"));
 }

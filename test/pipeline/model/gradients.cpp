@@ -25,8 +25,6 @@ Numbers draw(std::size_t count) {
   return numbers;
 }
 
-std::span<const double> in(const Numbers& numbers) { return numbers; }
-
 /// Of the sum over all outputs, each times a drawn number: that number is the output's gradient.
 class Weighed {
  public:
@@ -132,11 +130,16 @@ TEST_CASE("the gradients of concatenation pass finite differences") {
   Numbers dense = draw(6), pooled = draw(15), out(21);
   const Weighed loss{21};
   const auto value = [&] {
-    host::concatenate<double>(out, in(dense), in(pooled), shape);
+    host::concatenate(ConcatenateArguments<double>{
+        .output = writes(out), .dense = reads(dense), .pooled = reads(pooled), .shape = shape});
     return loss.sum(out);
   };
   Numbers of_dense(6), of_pooled(15);
-  host::concatenate_backward<double>(of_dense, of_pooled, in(loss.gradient), shape);
+  host::concatenate_backward(
+      ConcatenateBackwardArguments<double>{.dense_gradient = writes(of_dense),
+                                           .pooled_gradient = writes(of_pooled),
+                                           .output_gradient = reads(loss.gradient),
+                                           .shape = shape});
   check_gradient(dense, of_dense, value);
   check_gradient(pooled, of_pooled, value);
 }
@@ -145,7 +148,10 @@ TEST_CASE("the gradient of the loss passes finite differences, and large logits 
   Numbers logits = draw(9), labels(9), loss(1), of_logits(9);
   for (std::size_t i = 0; i < 9; ++i) labels[i] = static_cast<double>(i % 2);
   const auto value = [&] {
-    host::binary_cross_entropy<double>(loss, of_logits, in(logits), in(labels));
+    host::binary_cross_entropy(BinaryCrossEntropyArguments<double>{.loss = writes(loss),
+                                                                   .gradient = writes(of_logits),
+                                                                   .logits = reads(logits),
+                                                                   .labels = reads(labels)});
     return loss[0];
   };
   value();

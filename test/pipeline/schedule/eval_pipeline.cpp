@@ -200,5 +200,17 @@ TEST_CASE("training goes on behind an evaluation in its midst, with the bits of 
 TEST_CASE("nothing is evaluated semi-synchronously") {
   PipelineRig rig{{.kind = PipelineKind::semi_sync}};
   CHECK_THROWS_WITH((EvalPipeline{PipelineKind::semi_sync, setting(rig)}),
-                    ContainsSubstring("fused-sparse-dist"));
+                    "semi-sync is for training: without updates no lookup is stale; use "
+                    "sparse-dist or fused-sparse-dist");
+}
+
+TEST_CASE("a pipeline that does not evaluate names one that does, and others evaluate") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  PipelineRig rig{{.kind = kind}};
+  if (const auto other = traits_of(kind).evaluated_by) {
+    CHECK_FALSE(traits_of(*other).evaluated_by);
+    CHECK_THROWS_AS((EvalPipeline{kind, setting(rig)}), std::invalid_argument);
+  } else {
+    CHECK_NOTHROW(EvalPipeline{kind, setting(rig)});
+  }
 }

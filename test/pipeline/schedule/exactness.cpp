@@ -202,7 +202,7 @@ TEST_CASE("copies ahead change no bit and leave no edge out") {
   std::size_t cell = 0;
   for (PipelineCase what : all_cases()) {
     what.copies_ahead = 1 + cell++ % 4;
-    const PipelineTraits known = traits(what.kind);
+    const ExpectedPipeline known = expected_of(what.kind);
     for (std::uint64_t number = 0; number <= 2; ++number) {
       what.schedule = schedule(number);
       PipelineRig rig{what};

@@ -23,7 +23,7 @@ std::size_t train_all(TrainPipeline& pipeline, BatchSource& source) {
   return failures;
 }
 
-std::string on_stream(PipelineKind kind) { return " on " + traits(kind).exchange_on; }
+std::string on_stream(PipelineKind kind) { return " on " + expected_of(kind).exchange_on; }
 
 }  // namespace
 
@@ -53,7 +53,7 @@ TEST_CASE("what goes wrong with a later batch is thrown when the step is done") 
   ScriptedPipeline parts{kind};
   ScriptedSource source = parts.source(0, 6);
   REQUIRE(parts.pipeline->progress(source));
-  parts.script.fail(fmt::format("draw {}", 1 + traits(kind).at_rest));
+  parts.script.fail(fmt::format("draw {}", 1 + expected_of(kind).at_rest));
   CHECK_THROWS_AS(parts.pipeline->progress(source), Scripted);
   CHECK(parts.model.trained == Numbers{0, 1});
   CHECK(parts.pipeline->steps() == 2);
@@ -65,7 +65,7 @@ TEST_CASE("what the model throws gives up its batch, and nothing else") {
   const std::size_t batch = GENERATE(0, 1, 3, 5);
   const std::string what = GENERATE("forward {}", "backward {}", "update {} on {}", "optimizer {}");
   ScriptedPipeline parts{kind, waits};
-  parts.script.fail(fmt::format(fmt::runtime(what), batch, traits(kind).update_on));
+  parts.script.fail(fmt::format(fmt::runtime(what), batch, expected_of(kind).update_on));
   INFO(to_string(kind) << ", " << what << ' ' << batch);
 
   ScriptedSource source = parts.source(0, 6);

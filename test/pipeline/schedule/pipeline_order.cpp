@@ -237,6 +237,22 @@ TEST_CASE("gradients are stashed by semi-sync only, and steps continue from the 
   CHECK(parts.pipeline->steps() == 43);
 }
 
+TEST_CASE(
+    "options of lookups and of staleness change the pipelines whose traits say so, no other") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const auto log = [&](const PipelineCase& what) {
+    ScriptedPipeline parts{what};
+    ScriptedSource source = parts.source(0, 5);
+    return steps(parts, source);
+  };
+  const std::vector<Log> standard = log({.kind = kind});
+  const LookupOptions lookup{.position = LookupPosition::after_data_dist,
+                             .stream = LookupStream::main};
+  CHECK((log({.kind = kind, .lookup = lookup}) != standard) == traits_of(kind).lookup_options);
+  const StaleOptions stale{.start_batch = 1};
+  CHECK((log({.kind = kind, .stale = stale}) != standard) == traits_of(kind).stale);
+}
+
 TEST_CASE("fused-sparse-dist looks up and updates on the given stream") {
   const LookupStream stream = GENERATE(from_range(kLookupStreams));
   const std::string name = stream == LookupStream::own ? "lookup" : std::string{to_string(stream)};
@@ -324,7 +340,7 @@ TEST_CASE("an empty source trains nothing, one of one or two batches those") {
 TEST_CASE("between steps a pipeline holds its batches, and of one of two or more the exchange") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
-  const PipelineTraits known = traits(kind);
+  const ExpectedPipeline known = expected_of(kind);
   const bool starts_last = kind == PipelineKind::prefetch_sparse_dist;
   const bool under_way = known.at_rest > 1 && (starts_last || waits == Waits::coarse);
   ScriptedPipeline parts{kind, waits};
@@ -367,7 +383,7 @@ TEST_CASE("another source that is given before the pipeline is empty keeps it fu
 
 TEST_CASE("without execute_all_batches what is in flight at the end waits for the next source") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
-  const std::size_t rest = traits(kind).at_rest;
+  const std::size_t rest = expected_of(kind).at_rest;
   ScriptedPipeline parts{kind, Waits::coarse, false};
   ScriptedSource first = parts.source(0, 5), second = parts.source(5, 8);
   while (parts.pipeline->progress(first)) {

@@ -24,7 +24,7 @@ std::size_t examples(std::size_t number) {
 
 }  // namespace
 
-PipelineTraits traits(PipelineKind kind) {
+ExpectedPipeline expected_of(PipelineKind kind) {
   switch (kind) {
     case PipelineKind::base:
       return {};

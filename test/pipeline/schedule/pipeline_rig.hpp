@@ -48,12 +48,12 @@ struct PipelineCase {
 };
 
 /// What tells the kinds of pipelines apart.
-struct PipelineTraits {
+struct ExpectedPipeline {
   std::size_t at_rest = 1;  ///< batches held between steps
   std::size_t at_peak = 1;  ///< and at any moment
   std::string exchange_on = "main", update_on = "main";
 };
-[[nodiscard]] PipelineTraits traits(PipelineKind kind);
+[[nodiscard]] ExpectedPipeline expected_of(PipelineKind kind);
 
 /// Every kind of pipeline x copy strategy x waits x policy; further options of a kind pairwise with
 /// those and with each other.

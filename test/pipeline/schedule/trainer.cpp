@@ -75,7 +75,7 @@ std::string plain_loop() {
       {.allocator = device.memory(), .main = main, .copy = device.streams().copy});
   for (int epoch = 0; epoch < 2; ++epoch) {
     while (auto batch = source.next()) {
-      DeviceModelInput input = batch->to(*strategy, device.streams().copy);
+      DeviceModelInput input = batch->to(*strategy);
       batch->release(input.copied());
       input.hand_to(main);
       main.synchronize();

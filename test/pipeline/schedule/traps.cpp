@@ -215,13 +215,14 @@ TEST_CASE("traps 11 and 12: each batch is drawn, started, received and arranged 
   PipelineCase what{.kind = GENERATE(from_range(kPipelineKinds)),
                     .waits = GENERATE(Waits::coarse, Waits::precise)};
   const std::vector<std::string> log = logged(what);
-  const std::string on = " on " + traits(what.kind).exchange_on;
+  const std::string on = " on " + expected_of(what.kind).exchange_on;
   for (std::size_t batch = 0; batch < 8; ++batch) {
     CHECK(count(log, fmt::format("draw {}", batch)) == 1);
     CHECK(count(log, fmt::format("start {}{}", batch, on)) == 1);
     CHECK(count(log, fmt::format("receive {}", batch)) == 1);
     CHECK(count(log, fmt::format("arrange {}", batch)) == 1);
-    CHECK(count(log, fmt::format("look up {} on {}", batch, traits(what.kind).update_on)) == 1);
+    CHECK(count(log, fmt::format("look up {} on {}", batch, expected_of(what.kind).update_on)) ==
+          1);
     CHECK(count(log, fmt::format("forward {}", batch)) == 1);
   }
   CHECK(count(log, "copy") == 8);
@@ -229,7 +230,7 @@ TEST_CASE("traps 11 and 12: each batch is drawn, started, received and arranged 
 
 TEST_CASE("trap 12: no more batches are drawn ahead than the pipeline holds") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
-  const std::size_t ahead = traits(kind).at_rest;
+  const std::size_t ahead = expected_of(kind).at_rest;
   PipelineRig rig{{.kind = kind}};
   const auto pipeline = rig.make();
   RigSource source{rig, 0, 20};
@@ -285,7 +286,7 @@ TEST_CASE("trap 18: a lookup goes through forward, backward and update once, oth
   const ModelInput host = rig.load(5);
   const auto strategy = CopyStrategy::make(
       CopyMethod::in_place, {.allocator = rig.memory, .main = main, .copy = rig.streams.copy});
-  DeviceModelInput input = host.to(*strategy, rig.streams.copy);
+  DeviceModelInput input = host.to(*strategy);
   input.hand_to(main);
   const SparseFeatures features = rig.exchange.start(input.tensors(), main)->arrange();
   const auto one = model.look_up(features, main), other = model.look_up(features, main);

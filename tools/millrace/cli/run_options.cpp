@@ -7,6 +7,7 @@
 #include "cli/error.hpp"
 #include "millrace/device/profile.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace::cli {
 
@@ -19,11 +20,20 @@ std::string device_help(std::string_view profile, bool gpus) {
 }
 
 std::string pipeline_help(PipelineKind standard) {
-  std::string help = fmt::format("{} (default): {}", to_string(standard), summary_of(standard));
+  std::string help =
+      fmt::format("{} (default): {}", to_string(standard), traits_of(standard).summary);
   for (const PipelineKind kind : kPipelineKinds) {
-    if (kind != standard) help += fmt::format("; {}: {}", to_string(kind), summary_of(kind));
+    if (kind != standard) help += fmt::format("; {}: {}", to_string(kind), traits_of(kind).summary);
   }
   return help;
+}
+
+std::string pipelines_with(bool PipelineTraits::*trait) {
+  std::vector<std::string> names;
+  for (const PipelineKind kind : kPipelineKinds) {
+    if (traits_of(kind).*trait) names.emplace_back(to_string(kind));
+  }
+  return text::alternatives(names);
 }
 
 DeviceDescription read_device(const std::string& name) {

@@ -26,6 +26,8 @@ inline constexpr std::uint64_t kMostSteps = 1'000'000;
 [[nodiscard]] std::string device_help(std::string_view profile, bool gpus);
 /** @brief The help of `--pipeline`: every kind with its summary, `standard` first. */
 [[nodiscard]] std::string pipeline_help(PipelineKind standard);
+/** @brief The names of the pipelines for which a trait holds: "a", "a or b". */
+[[nodiscard]] std::string pipelines_with(bool PipelineTraits::*trait);
 /** @brief Reads `--device`: a virtual device or a GPU. */
 [[nodiscard]] DeviceDescription read_device(const std::string& name);
 /** @brief Reads `--allocator`: a list, or "all". */

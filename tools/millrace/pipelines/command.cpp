@@ -111,15 +111,19 @@ void add_pipelines(CLI::App& program) {
               "Compare these wait modes: coarse (default), precise");
   command.add("--allocator", given->allocators, "A,B|all",
               "Compare these allocators: torch, millrace, driver (default: the first two)");
+  const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
   command.add("--lookup-position", given->lookup_positions, "A,B|all",
-              "Enqueue fused-sparse-dist's lookups here: after-optimizer (default), "
-              "before-optimizer, after-data-dist");
-  command.add("--lookup-stream", given->lookup_streams, "A,B|all",
-              "Run fused-sparse-dist's lookups on this stream: data-dist (default), own, main");
+              fmt::format("Enqueue {}'s lookups here: after-optimizer (default), "
+                          "before-optimizer, after-data-dist",
+                          fused));
+  command.add(
+      "--lookup-stream", given->lookup_streams, "A,B|all",
+      fmt::format("Run {}'s lookups on this stream: data-dist (default), own, main", fused));
   command.add("--optimizer-work", given->optimizer_work, "X,Y",
               "Multiply the time of the dense optimizer by each of these factors (default 1)");
   command.flag("--forward-only", given->forward_only,
-               "Evaluate instead of training; not with semi-sync");
+               fmt::format("Evaluate instead of training; not with {}",
+                           pipelines_with(&PipelineTraits::stale)));
   command.add("--ranks", given->ranks, "N", "Run N ranks (default: workload's world_size)");
   command.add("--steps", given->steps, "N",
               "Run N steps, one batch each (default: workload's num_batches)");

@@ -42,7 +42,7 @@ Json row_of(const PipelineRow& row, const experiment::Workload& workload) {
             {"allocator", row.cell.allocator},
             {"optimizer_work", row.cell.optimizer_work},
             {"forward_only", row.cell.forward_only}};
-  if (row.cell.pipeline == PipelineKind::fused_sparse_dist) {
+  if (traits_of(row.cell.pipeline).lookup_options) {
     const LookupOptions& lookup = row.cell.options.lookup;
     json["lookup"] = {{"position", millrace::to_string(lookup.position)},
                       {"stream", millrace::to_string(lookup.stream)}};

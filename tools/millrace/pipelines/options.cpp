@@ -70,21 +70,25 @@ DeviceDescription read_virtual_device(const std::string& name) {
 std::vector<PipelineKind> read_pipelines(const PipelinesArguments& arguments) {
   auto pipelines = read_choices("--pipeline", "pipeline", arguments.pipelines, kPipelineKinds);
   if (!arguments.forward_only) return pipelines;
-  const bool all = pipelines.size() == kPipelineKinds.size();
-  if (std::erase(pipelines, PipelineKind::semi_sync) > 0 && !all) {
-    throw UsageError{"semi-sync is for training: without updates no lookup is stale",
+  const auto trains = [](PipelineKind kind) { return traits_of(kind).evaluated_by.has_value(); };
+  const auto found = std::ranges::find_if(pipelines, trains);
+  if (found != pipelines.end() && pipelines.size() != kPipelineKinds.size()) {
+    throw UsageError{fmt::format("{} is for training: without updates no lookup is stale",
+                                 millrace::to_string(*found)),
                      "--forward-only", "another pipeline"};
   }
+  std::erase_if(pipelines, trains);
   return pipelines;
 }
 
 void refuse_idle(const PipelinesArguments& given, const std::vector<PipelineKind>& pipelines) {
-  const bool fused =
-      std::ranges::find(pipelines, PipelineKind::fused_sparse_dist) != pipelines.end();
-  const std::string why = "only fused-sparse-dist has this choice";
-  const std::string right = "--pipeline fused-sparse-dist";
-  refuse_without_effect("--lookup-position", !fused && given.lookup_positions, why, right);
-  refuse_without_effect("--lookup-stream", !fused && given.lookup_streams, why, right);
+  const bool chosen = std::ranges::any_of(
+      pipelines, [](PipelineKind kind) { return traits_of(kind).lookup_options; });
+  const std::string names = pipelines_with(&PipelineTraits::lookup_options);
+  const std::string why = fmt::format("only {} has this choice", names);
+  const std::string right = "--pipeline " + names;
+  refuse_without_effect("--lookup-position", !chosen && given.lookup_positions, why, right);
+  refuse_without_effect("--lookup-stream", !chosen && given.lookup_streams, why, right);
   refuse_without_effect("--optimizer-work", given.forward_only && given.optimizer_work,
                         "nothing is updated", "without --forward-only");
 }
@@ -103,7 +107,7 @@ std::vector<double> read_works(const std::string& text) {
 std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
                                       const std::vector<LookupPosition>& positions,
                                       const std::vector<LookupStream>& streams) {
-  if (pipeline != PipelineKind::fused_sparse_dist) return {LookupOptions{}};
+  if (!traits_of(pipeline).lookup_options) return {LookupOptions{}};
   std::vector<LookupOptions> lookups;
   for (const LookupStream stream : streams) {
     for (const LookupPosition position : positions) lookups.push_back({position, stream, false});
@@ -130,7 +134,7 @@ std::vector<std::string> workloads_with_models() {
 
 std::string title_of(const experiment::PipelineCell& cell) {
   std::string title{millrace::to_string(cell.pipeline)};
-  if (cell.pipeline == PipelineKind::fused_sparse_dist) {
+  if (traits_of(cell.pipeline).lookup_options) {
     const LookupOptions standard, &chosen = cell.options.lookup;
     if (chosen.position != standard.position) {
       title += fmt::format(", lookup {}", millrace::to_string(chosen.position));

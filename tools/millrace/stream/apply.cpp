@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 
 #include "cli/command.hpp"
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/status_line.hpp"
 #include "cli/text.hpp"
@@ -26,10 +28,11 @@ namespace millrace::cli {
 namespace {
 
 using namespace std::chrono_literals;
+using Json = nlohmann::ordered_json;
 
 struct ApplyArguments {
   std::string from, to;
-  std::optional<std::string> until_idle;
+  std::optional<std::string> until_idle, json;
 };
 
 template <typename Open>
@@ -41,10 +44,32 @@ auto opened(Open&& open, const std::string& spec, const char* option, const std:
   }
 }
 
-std::string describe(const ApplyReport& report, const std::string& commits) {
-  std::string text = fmt::format("{} batches, {} rows, {}", report.batches, report.rows,
-                                 format_bytes(report.bytes));
-  text += commits;
+/** What a copy has at the end, and what it lacks. */
+struct ApplyResult {
+  std::string copy;  ///< its name
+  ApplyReport report;
+  std::optional<Version> sent;             ///< by all ranks
+  std::string unknown_step;                ///< why `sent` is not known; empty: it is
+  std::optional<RecordSource::Left> left;  ///< of the log; nothing: not known
+  std::string lacks;                       ///< a line for each reason; empty: nothing
+
+  [[nodiscard]] bool complete() const noexcept { return lacks.empty(); }
+};
+
+std::string describe_step(const ApplyResult& result) {
+  if (!result.unknown_step.empty()) {
+    return fmt::format("; its step is unknown: {}", result.unknown_step);
+  }
+  return result.sent ? fmt::format("; all ranks sent step {} of epoch {}", result.sent->step,
+                                   result.sent->epoch)
+                     : std::string{"; not all ranks have sent a step yet"};
+}
+
+std::string describe(const ApplyResult& result) {
+  const ApplyReport& report = result.report;
+  std::string text = fmt::format("{}: {} batches, {} rows, {}", result.copy, report.batches,
+                                 report.rows, format_bytes(report.bytes));
+  text += describe_step(result);
   if (report.gaps > 0) {
     text += fmt::format("; {} gaps, {} snapshots requested", report.gaps, report.snapshots);
   }
@@ -55,7 +80,32 @@ std::string describe(const ApplyReport& report, const std::string& commits) {
     text += fmt::format("; {} calls retried, the last one after: {}", report.retries,
                         report.last_error);
   }
-  return text;
+  return text + '\n' + result.lacks;
+}
+
+Json to_document(const ApplyArguments& given, const ApplyResult& result) {
+  const auto text = [](const std::string& words) { return words.empty() ? Json() : Json(words); };
+  const ApplyReport& report = result.report;
+  return {{"schema", "millrace.stream.apply/1"},
+          {"sink", redacted(given.to)},
+          {"complete", result.complete()},
+          {"epoch", result.sent ? Json(result.sent->epoch) : Json()},
+          {"step", result.sent ? Json(result.sent->step) : Json()},
+          {"batches", report.batches},
+          {"rows", report.rows},
+          {"bytes", report.bytes},
+          {"gaps", report.gaps},
+          {"last_gap", text(report.last_gap)},
+          {"snapshots", report.snapshots},
+          {"restarts", report.restarts},
+          {"retries", report.retries},
+          {"last_error", text(report.last_error)},
+          {"has_schema", report.begun},
+          {"lacks_rows", !report.whole},
+          {"source",
+           {{"source", redacted(given.from)},
+            {"left", result.left ? Json(result.left->count) : Json()},
+            {"of", result.left ? Json(result.left->of) : Json()}}}};
 }
 
 class Application {
@@ -70,8 +120,7 @@ class Application {
     }
   }
 
-  /** @return whether the copy has all of the log */
-  bool run() {
+  [[nodiscard]] ApplyResult run() {
     StatusLine status;
     const auto go_on = [&] { return !interrupt_.asked() && !failed_for_long(); };
     for (bool more = true; go_on() && (more || !ended(go_on));) {
@@ -82,9 +131,16 @@ class Application {
     }
     const auto in_time = [&, until = executor_.now() + 10s] { return executor_.now() < until; };
     applier_.flush(in_time);
-    const std::string lacks = what_it_lacks(applier_.left(in_time));
-    fmt::print("{}: {}\n{}", copy_->name(), describe(applier_.report(), commits()), lacks);
-    return lacks.empty();
+    ApplyResult result{.copy = std::string{copy_->name()}};
+    result.left = applier_.left(in_time);
+    result.report = applier_.report();
+    result.lacks = what_it_lacks(result.left);
+    try {
+      result.sent = copy_->state().counts();
+    } catch (const SinkError& error) {
+      result.unknown_step = error.what();
+    }
+    return result;
   }
 
  private:
@@ -98,17 +154,6 @@ class Application {
     if (report.gaps == said_) return;
     said_ = report.gaps;
     spdlog::warn("{}; a snapshot is requested", report.last_gap);
-  }
-
-  [[nodiscard]] std::string commits() const {
-    try {
-      const auto counts = copy_->state().counts();
-      return counts
-                 ? fmt::format("; all ranks sent step {} of epoch {}", counts->step, counts->epoch)
-                 : std::string{"; not all ranks have sent a step yet"};
-    } catch (const SinkError& error) {
-      return fmt::format("; its step is unknown: {}", error.what());
-    }
   }
 
   void applied() {
@@ -173,6 +218,16 @@ class Application {
   std::optional<Nanoseconds> at_end_;   ///< since when the copy has all of the log
 };
 
+void run(const ApplyArguments& given) {
+  Application application{given};
+  std::optional<Output> document;
+  if (given.json) document.emplace(given.json, "--json");
+  const ApplyResult result = application.run();
+  if (!document || !document->to_stdout()) fmt::print("{}", describe(result));
+  if (document) document->write(json_text(to_document(given, result)));
+  if (!result.complete()) throw Ended{number_of(ExitCode::incomplete)};
+}
+
 }  // namespace
 
 void add_stream_apply(CLI::App& stream) {
@@ -194,14 +249,15 @@ void add_stream_apply(CLI::App& stream) {
   command.add("--until-idle", given->until_idle, "SECONDS",
               "Stop at the end of the log if no rows were added for this long (default: run until "
               "Ctrl-C)");
+  command.output("--json", given->json, "FILE",
+                 "Write at the end what was applied and what the copy lacks; - for standard output",
+                 Result::in_place);
   command.examples(
       {{"millrace stream apply --from file:rows --to rocksdb:copy",
         "Keeps a copy in RocksDB up to date with a folder, until Ctrl-C."},
        {"millrace stream apply --from kafka://broker/rows --to redis://host:6379 --until-idle 5",
         "Copies a topic to Redis, and ends when nothing was added for 5 seconds."}});
-  command.run([given] {
-    if (!Application{*given}.run()) throw Ended{number_of(ExitCode::incomplete)};
-  });
+  command.run([given] { run(*given); });
 }
 
 }  // namespace millrace::cli

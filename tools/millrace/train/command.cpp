@@ -163,22 +163,28 @@ void add_train(CLI::App& program) {
   command.add("--pipeline", given->pipeline, "NAME",
               "Use this training pipeline. " + pipeline_help(PipelineKind::base));
   command.add("--cache-load-factor", given->cache_load_factor, "F",
-              "Keep tables in host memory and this fraction of their rows in a cache on the device "
-              "(default: tables on the device; prefetch-sparse-dist 0.2)");
+              fmt::format("Keep tables in host memory and this fraction of their rows in a cache "
+                          "on the device (default: tables on the device; {} 0.2)",
+                          pipelines_with(&PipelineTraits::for_cached_tables)));
   command.add("--cache-policy", given->cache_policy, "NAME",
               "Use this policy in that cache: lru (default), lfu");
+  const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
   command.add("--lookup-position", given->lookup_position, "WHERE",
-              "Enqueue fused-sparse-dist's lookups here: after-optimizer (default), "
-              "before-optimizer, after-data-dist");
-  command.add("--lookup-stream", given->lookup_stream, "NAME",
-              "Run fused-sparse-dist's lookups on this stream: data-dist (default), own, main");
+              fmt::format("Enqueue {}'s lookups here: after-optimizer (default), "
+                          "before-optimizer, after-data-dist",
+                          fused));
+  command.add(
+      "--lookup-stream", given->lookup_stream, "NAME",
+      fmt::format("Run {}'s lookups on this stream: data-dist (default), own, main", fused));
   command.flag("--order-lookup-after-dense", given->order_lookup_after_dense,
-               "Order fused-sparse-dist's lookups after the dense optimizer, for models with "
-               "position weights");
+               fmt::format("Order {}'s lookups after the dense optimizer, for models with position "
+                           "weights",
+                           fused));
+  const std::string stale = pipelines_with(&PipelineTraits::stale);
   command.add("--start-batch", given->start_batch, "N",
-              "Run the first N steps of semi-sync without staleness (default 900)");
+              fmt::format("Run the first N steps of {} without staleness (default 900)", stale));
   command.flag("--stash-gradients", given->stash_gradients,
-               "Let semi-sync use dense gradients that are one step stale too");
+               fmt::format("Let {} use dense gradients that are one step stale too", stale));
   command.flag("--free-batch-early", given->free_batch_early,
                "Free each batch after forward instead of at the end of the step");
   command.flag("--clear-exchanged", given->clear_exchanged,

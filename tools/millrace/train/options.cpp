@@ -21,18 +21,19 @@ constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kMostBatch = 1 << 24;
 constexpr Nanoseconds kLongestWait = std::chrono::seconds{240};  ///< of ranks, for one that streams
 
-/** Refuses an option that only one pipeline has, if another pipeline was chosen. */
-void only_of(PipelineKind kind, PipelineKind chosen, std::string_view option, bool given) {
-  if (!given || kind == chosen) return;
+/** Refuses an option that only pipelines with this trait have, if another pipeline was chosen. */
+void only_with(bool PipelineTraits::*trait, PipelineKind chosen, std::string_view option,
+               bool given) {
+  if (!given || traits_of(chosen).*trait) return;
   throw UsageError{fmt::format("{} has no such option", millrace::to_string(chosen)),
-                   std::string{option}, fmt::format("--pipeline {}", millrace::to_string(kind))};
+                   std::string{option}, "--pipeline " + pipelines_with(trait)};
 }
 
 LookupOptions read_lookup(const TrainArguments& given, PipelineKind pipeline) {
-  constexpr auto fused = PipelineKind::fused_sparse_dist;
-  only_of(fused, pipeline, "--lookup-position", given.lookup_position.has_value());
-  only_of(fused, pipeline, "--lookup-stream", given.lookup_stream.has_value());
-  only_of(fused, pipeline, "--order-lookup-after-dense", given.order_lookup_after_dense);
+  constexpr auto trait = &PipelineTraits::lookup_options;
+  only_with(trait, pipeline, "--lookup-position", given.lookup_position.has_value());
+  only_with(trait, pipeline, "--lookup-stream", given.lookup_stream.has_value());
+  only_with(trait, pipeline, "--order-lookup-after-dense", given.order_lookup_after_dense);
   LookupOptions options{.order_after_dense = given.order_lookup_after_dense};
   if (given.lookup_position) {
     options.position = read_choice("--lookup-position", "lookup position", *given.lookup_position,
@@ -51,8 +52,9 @@ LookupOptions read_lookup(const TrainArguments& given, PipelineKind pipeline) {
 }
 
 StaleOptions read_staleness(const TrainArguments& given, PipelineKind pipeline) {
-  only_of(PipelineKind::semi_sync, pipeline, "--start-batch", given.start_batch.has_value());
-  only_of(PipelineKind::semi_sync, pipeline, "--stash-gradients", given.stash_gradients);
+  constexpr auto trait = &PipelineTraits::stale;
+  only_with(trait, pipeline, "--start-batch", given.start_batch.has_value());
+  only_with(trait, pipeline, "--stash-gradients", given.stash_gradients);
   StaleOptions options{.stash_gradients = given.stash_gradients};
   if (given.start_batch) {
     options.start_batch = read_whole("--start-batch", *given.start_batch, 0, kMost);
@@ -125,9 +127,8 @@ TrainOptions read_options(const TrainArguments& given) {
   TrainOptions options;
   options.ranks = read_ranks(given);
   options.training = read_training(given, options.ranks);
-  // prefetch-sparse-dist is for cached tables; others may have them
   options.cache = read_cache({given.cache_load_factor, given.cache_policy},
-                             options.training.pipeline == PipelineKind::prefetch_sparse_dist);
+                             traits_of(options.training.pipeline).for_cached_tables);
   options.data = find_data(given);
   options.model = given.model;
   options.epochs = read_whole("--epochs", given.epochs.value_or("3"), 0, 1'000'000);

@@ -423,7 +423,7 @@ class Session {
 }  // namespace
 
 std::optional<std::uint64_t> stale_steps(const TrainOptions& options, const TrainResult& result) {
-  if (options.training.pipeline != PipelineKind::semi_sync) return std::nullopt;
+  if (!traits_of(options.training.pipeline).stale) return std::nullopt;
   const std::uint64_t first = std::max(options.training.stale.start_batch, result.plan.steps);
   return result.steps - std::min(first, result.steps);
 }

@@ -51,8 +51,8 @@ struct TrainResult {
   bool stream_complete = true;            ///< the same on all ranks
 };
 
-/** @brief How many steps of this run semi-sync made from its `start_batch` on.
- *  @return nothing for other pipelines */
+/** @brief How many steps of this run were made from `start_batch` on.
+ *  @return nothing for pipelines whose lookups are never stale */
 [[nodiscard]] std::optional<std::uint64_t> stale_steps(const TrainOptions& options,
                                                        const TrainResult& result);
 

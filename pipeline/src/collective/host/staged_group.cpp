@@ -119,7 +119,7 @@ void StagedGroup::do_all_reduce_sum(float* data, std::size_t count, StreamRef st
       const std::size_t begin = chunk_begin(count, peer, size());
       const auto theirs = mine.subspan(
           begin * sizeof(float), (chunk_begin(count, peer + 1, size()) - begin) * sizeof(float));
-      scattered.sends.push_back(theirs);
+      scattered.sends.emplace_back(theirs);
       scattered.receives.push_back(
           others.subspan(peer * chunk * sizeof(float), chunk * sizeof(float)));
       gathered.receives.push_back(theirs);
@@ -149,7 +149,7 @@ void StagedGroup::do_broadcast(void* data, std::size_t bytes, unsigned root, Str
     for (unsigned peer = 0; peer < size(); ++peer) {
       const bool other = peer != rank();
       const bool sends = rank() == root && other, receives = peer == root && other;
-      blocks.sends.push_back(sends ? memory : std::span<std::byte>{});
+      blocks.sends.emplace_back(sends ? memory : std::span<std::byte>{});
       blocks.receives.push_back(receives ? memory : std::span<std::byte>{});
     }
     transport().exchange("broadcast", blocks);

@@ -38,7 +38,7 @@ class StagedGroup final : public HostedGroup {
               OrderedDevice& device, std::string_view name);
   ~StagedGroup() override;
 
-  std::string_view name() const noexcept override { return name_; }
+  [[nodiscard]] std::string_view name() const noexcept override { return name_; }
 
  private:
   void do_all_to_all(std::span<const SentBytes> sends, std::span<const ReceivedBytes> receives,

@@ -47,7 +47,7 @@ class Group final : public NcclGroup {
 
   ~Group() override;
 
-  std::string_view name() const noexcept override { return "nccl"; }
+  [[nodiscard]] std::string_view name() const noexcept override { return "nccl"; }
   void fail(const std::string& why) noexcept override { communicators_.fail(why); }
   void check() override { communicators_.check(); }
   void register_memory(void* data, std::size_t bytes) override {

@@ -13,7 +13,7 @@ class MeetingGroup final : public HostedGroup {
  public:
   MeetingGroup(unsigned rank, std::shared_ptr<SharedRanks> ranks, VirtualDevice& device);
 
-  std::string_view name() const noexcept override { return "threads"; }
+  [[nodiscard]] std::string_view name() const noexcept override { return "threads"; }
 
  private:
   void do_all_to_all(std::span<const SentBytes> sends, std::span<const ReceivedBytes> receives,

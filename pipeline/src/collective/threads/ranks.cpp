@@ -146,7 +146,7 @@ std::shared_ptr<Meeting> SharedRanks::join(unsigned rank, std::uint64_t number, 
   operation.joined[rank] = part.what;
   operation.sends[rank] = part.sends;
   operation.receives[rank] = part.receives;
-  const std::shared_ptr<Meeting> meeting = operation.meeting;
+  std::shared_ptr<Meeting> meeting = operation.meeting;
   if (std::ranges::all_of(operation.joined, [](const auto& it) { return it.has_value(); })) {
     operations_.erase(entry);
   }

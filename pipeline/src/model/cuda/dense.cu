@@ -9,8 +9,9 @@ namespace {
 constexpr unsigned kLossThreads = 1024;
 
 // One block: each thread adds up every 1024th example, then a tree does the rest.
-__global__ void loss_kernel(float* loss, float* gradient, const float* logits, const float* labels,
-                            std::size_t count) {
+__global__ void loss_kernel(BinaryCrossEntropyArguments<float> arguments) {
+  const auto& [loss, gradient, logits, labels] = arguments;
+  const std::size_t count = logits.size();
   __shared__ double parts[kLossThreads];
   double sum = 0;
   const float scale = 1.0F / static_cast<float>(count);
@@ -121,10 +122,8 @@ __global__ void position_backward_kernel(
 
 }  // namespace
 
-void binary_cross_entropy(Queue queue, std::span<float> loss, std::span<float> gradient,
-                          std::span<const float> logits, std::span<const float> labels) {
-  launch({"binary_cross_entropy", 1, kLossThreads}, queue, loss_kernel, loss.data(),
-         gradient.data(), logits.data(), labels.data(), logits.size());
+void binary_cross_entropy(Queue queue, const BinaryCrossEntropyArguments<float>& arguments) {
+  launch({"binary_cross_entropy", 1, kLossThreads}, queue, loss_kernel, arguments);
 }
 
 void step(Queue queue, const StepArguments<float>& arguments) {

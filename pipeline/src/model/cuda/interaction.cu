@@ -101,25 +101,25 @@ void launch_dots(const char* name, const Queue& queue, const DotShape& shape, Ke
   launch({name, blocks, kThreads}, queue, shape.width % 4 == 0 ? four : one, arguments...);
 }
 
-__global__ void concatenate_kernel(float* out, const float* dense, const float* pooled,
-                                   ConcatShape shape) {
+__global__ void concatenate_kernel(ConcatenateArguments<float> arguments) {
+  const auto& [output, dense, pooled, shape] = arguments;
   const std::size_t columns = shape.dense + shape.pooled;
   for (std::size_t i = this_thread(); i < shape.batch * columns; i += thread_count()) {
     const std::size_t b = i / columns, c = i % columns;
-    out[i] =
+    output[i] =
         c < shape.dense ? dense[b * shape.dense + c] : pooled[b * shape.pooled + c - shape.dense];
   }
 }
 
-__global__ void concatenate_backward_kernel(float* dense_gradient, float* pooled_gradient,
-                                            const float* gradient, ConcatShape shape) {
+__global__ void concatenate_backward_kernel(ConcatenateBackwardArguments<float> arguments) {
+  const auto& [dense_gradient, pooled_gradient, output_gradient, shape] = arguments;
   const std::size_t columns = shape.dense + shape.pooled;
   for (std::size_t i = this_thread(); i < shape.batch * columns; i += thread_count()) {
     const std::size_t b = i / columns, c = i % columns;
     if (c < shape.dense) {
-      dense_gradient[b * shape.dense + c] = gradient[i];
+      dense_gradient[b * shape.dense + c] = output_gradient[i];
     } else {
-      pooled_gradient[b * shape.pooled + c - shape.dense] = gradient[i];
+      pooled_gradient[b * shape.pooled + c - shape.dense] = output_gradient[i];
     }
   }
 }
@@ -138,18 +138,14 @@ void dot_interaction_backward(Queue queue,
               dot_backward_kernel<1>, arguments);
 }
 
-void concatenate(Queue queue, std::span<float> out, std::span<const float> dense,
-                 std::span<const float> pooled, ConcatShape shape) {
-  launch({"concatenate", blocks_for(out.size()), kThreads}, queue, concatenate_kernel, out.data(),
-         dense.data(), pooled.data(), shape);
+void concatenate(Queue queue, const ConcatenateArguments<float>& arguments) {
+  launch({"concatenate", blocks_for(arguments.output.size()), kThreads}, queue, concatenate_kernel,
+         arguments);
 }
 
-void concatenate_backward(Queue queue, std::span<float> dense_gradient,
-                          std::span<float> pooled_gradient, std::span<const float> gradient,
-                          ConcatShape shape) {
-  launch({"concatenate_backward", blocks_for(gradient.size()), kThreads}, queue,
-         concatenate_backward_kernel, dense_gradient.data(), pooled_gradient.data(),
-         gradient.data(), shape);
+void concatenate_backward(Queue queue, const ConcatenateBackwardArguments<float>& arguments) {
+  launch({"concatenate_backward", blocks_for(arguments.output_gradient.size()), kThreads}, queue,
+         concatenate_backward_kernel, arguments);
 }
 
 }  // namespace millrace::model::cuda

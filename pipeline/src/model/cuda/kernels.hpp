@@ -56,13 +56,9 @@ void linear(Queue queue, const LinearArguments<float>& arguments);
 void linear_backward(Queue queue, const LinearBackwardArguments<float>& arguments);
 void dot_interaction(Queue queue, const DotInteractionArguments<float>& arguments);
 void dot_interaction_backward(Queue queue, const DotInteractionBackwardArguments<float>& arguments);
-void concatenate(Queue queue, std::span<float> out, std::span<const float> dense,
-                 std::span<const float> pooled, ConcatShape shape);
-void concatenate_backward(Queue queue, std::span<float> dense_gradient,
-                          std::span<float> pooled_gradient, std::span<const float> gradient,
-                          ConcatShape shape);
-void binary_cross_entropy(Queue queue, std::span<float> loss, std::span<float> gradient,
-                          std::span<const float> logits, std::span<const float> labels);
+void concatenate(Queue queue, const ConcatenateArguments<float>& arguments);
+void concatenate_backward(Queue queue, const ConcatenateBackwardArguments<float>& arguments);
+void binary_cross_entropy(Queue queue, const BinaryCrossEntropyArguments<float>& arguments);
 void step(Queue queue, const StepArguments<float>& arguments);
 
 // Filling, and the like.

@@ -49,15 +49,16 @@ constexpr unsigned kTile = 32;
 
 // A block has 32 columns: its rows of threads each add up every 32nd row, then a tree does the
 // rest.
-__global__ void mask_and_add_up_kernel(float* gradient, const float* output, float* bias_gradient,
-                                       LinearShape shape) {
+__global__ void mask_and_add_up_kernel(LinearBackwardArguments<float> arguments) {
   __shared__ float parts[kTile][kTile + 1];
+  const LinearShape& shape = arguments.shape;
+  float* const gradient = arguments.output_gradient.data();
   const std::size_t column = blockIdx.x * static_cast<std::size_t>(kTile) + threadIdx.x;
   float sum = 0;
   if (column < shape.outputs) {
     for (std::size_t row = threadIdx.y; row < shape.rows; row += kTile) {
       const std::size_t i = row * shape.outputs + column;
-      if (shape.relu && !(output[i] > 0)) gradient[i] = 0;
+      if (shape.relu && !(arguments.output[i] > 0)) gradient[i] = 0;
       sum += gradient[i];
     }
   }
@@ -68,7 +69,9 @@ __global__ void mask_and_add_up_kernel(float* gradient, const float* output, flo
       parts[threadIdx.y][threadIdx.x] += parts[threadIdx.y + half][threadIdx.x];
     }
   }
-  if (threadIdx.y == 0 && column < shape.outputs) bias_gradient[column] += parts[0][threadIdx.x];
+  if (threadIdx.y == 0 && column < shape.outputs) {
+    arguments.bias_gradient[column] += parts[0][threadIdx.x];
+  }
 }
 
 }  // namespace
@@ -90,8 +93,7 @@ void linear(Queue queue, const LinearArguments<float>& arguments) {
 void mask_and_add_up(Queue queue, const LinearBackwardArguments<float>& arguments) {
   const auto blocks = static_cast<unsigned>((arguments.shape.outputs + kTile - 1) / kTile);
   launch({"linear_backward: bias", blocks, {kTile, kTile}}, queue, mask_and_add_up_kernel,
-         arguments.output_gradient.data(), arguments.output.data(), arguments.bias_gradient.data(),
-         arguments.shape);
+         arguments);
 }
 
 void linear_backward(Queue queue, const LinearBackwardArguments<float>& arguments) {

@@ -39,16 +39,17 @@ void linear(const LinearArguments<T>& arguments) {
 /** @brief The part of `linear_backward` that is no product: sets `output_gradient` to 0 where ReLU
  *         cut the output off, and adds the sums of its columns to `bias_gradient`. */
 template <typename T>
-void mask_and_add_up(T* output_gradient, const T* output, T* bias_gradient,
-                     const LinearShape& shape) {
+void mask_and_add_up(const LinearBackwardArguments<T>& arguments) {
+  const LinearShape shape = arguments.shape;
+  T* const gradient = arguments.output_gradient.data();
   if (shape.relu) {
     for (std::size_t i = 0; i < shape.rows * shape.outputs; ++i) {
-      output_gradient[i] = output[i] > 0 ? output_gradient[i] : T{0};
+      gradient[i] = arguments.output[i] > 0 ? gradient[i] : T{0};
     }
   }
   with_length(shape.outputs, [&](auto outputs) {
     for (std::size_t r = 0; r < shape.rows; ++r) {
-      add(bias_gradient, output_gradient + r * shape.outputs, outputs);
+      add(arguments.bias_gradient.data(), gradient + r * shape.outputs, outputs);
     }
   });
 }
@@ -57,8 +58,7 @@ template <typename T>
 void linear_backward(const LinearBackwardArguments<T>& arguments) {
   const LinearShape shape = arguments.shape;
   const std::span<T> output_gradient = arguments.output_gradient;
-  mask_and_add_up(output_gradient.data(), arguments.output.data(), arguments.bias_gradient.data(),
-                  shape);
+  mask_and_add_up(arguments);
   multiply(arguments.weight_gradient.data(), {output_gradient.data(), Transposed::yes},
            {arguments.input.data()}, {shape.outputs, shape.inputs, shape.rows}, true);
   if (arguments.input_gradient.empty()) return;
@@ -127,9 +127,9 @@ void dot_interaction_backward(const DotInteractionBackwardArguments<T>& argument
 }
 
 template <typename T>
-void concatenate(std::span<T> out, std::span<const T> dense, std::span<const T> pooled,
-                 ConcatShape shape) {
-  T* to = out.data();
+void concatenate(const ConcatenateArguments<T>& arguments) {
+  const auto& [output, dense, pooled, shape] = arguments;
+  T* to = output.data();
   for (std::size_t b = 0; b < shape.batch; ++b) {
     to = std::copy_n(dense.data() + b * shape.dense, shape.dense, to);
     to = std::copy_n(pooled.data() + b * shape.pooled, shape.pooled, to);
@@ -137,9 +137,9 @@ void concatenate(std::span<T> out, std::span<const T> dense, std::span<const T> 
 }
 
 template <typename T>
-void concatenate_backward(std::span<T> dense_gradient, std::span<T> pooled_gradient,
-                          std::span<const T> gradient, ConcatShape shape) {
-  const T* from = gradient.data();
+void concatenate_backward(const ConcatenateBackwardArguments<T>& arguments) {
+  const auto& [dense_gradient, pooled_gradient, output_gradient, shape] = arguments;
+  const T* from = output_gradient.data();
   for (std::size_t b = 0; b < shape.batch; ++b) {
     std::copy_n(from, shape.dense, dense_gradient.data() + b * shape.dense);
     from += shape.dense;
@@ -148,10 +148,9 @@ void concatenate_backward(std::span<T> dense_gradient, std::span<T> pooled_gradi
   }
 }
 
-/** @brief Mean binary cross-entropy of logits, and its gradient. */
 template <typename T>
-void binary_cross_entropy(std::span<T> loss, std::span<T> gradient, std::span<const T> logits,
-                          std::span<const T> labels) {
+void binary_cross_entropy(const BinaryCrossEntropyArguments<T>& arguments) {
+  const auto& [loss, gradient, logits, labels] = arguments;
   double sum = 0;
   const T scale = T{1} / static_cast<T>(logits.size());
   for (std::size_t i = 0; i < logits.size(); ++i) {

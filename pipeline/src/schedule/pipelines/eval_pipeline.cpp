@@ -1,5 +1,7 @@
 #include "millrace/pipeline/schedule/eval_pipeline.hpp"
 
+#include <fmt/format.h>
+
 #include <stdexcept>
 
 namespace millrace {
@@ -7,10 +9,10 @@ namespace {
 
 std::unique_ptr<TrainPipeline> make(PipelineKind kind, const PipelineSetting& setting,
                                     TrainModel& model, const PipelineOptions& options) {
-  if (kind == PipelineKind::semi_sync) {
-    throw std::invalid_argument{
-        "semi-sync is for training: without updates no lookup is stale; use sparse-dist "
-        "or fused-sparse-dist"};
+  if (traits_of(kind).evaluated_by) {
+    throw std::invalid_argument{fmt::format(
+        "{} is for training: without updates no lookup is stale; use {} or fused-sparse-dist",
+        to_string(kind), to_string(*traits_of(kind).evaluated_by))};
   }
   return TrainPipeline::make(kind,
                              {.streams = setting.streams,

@@ -33,6 +33,7 @@ KeyedJaggedTensor LocalExchange::gather(const KeyedJaggedTensor& input,
                                         Stream& stream) const {
   if (features.empty()) return {};
   std::vector<std::size_t> order;
+  order.reserve(features.size());
   for (const std::string& feature : features) order.push_back(input.find(feature));
   return permute({.memory = memory_, .stream = stream, .cost_only = cost_only_, .tag = tag_}, input,
                  order);

@@ -113,7 +113,7 @@ void PipelineCore::copy_next() {
   if (on_device() == depth_.most) return;  // a step that failed before forward is done again
   draw();
   if (!drawn_) return;
-  DeviceModelInput input = drawn_->to(*strategy_, setting_.streams.copy);
+  DeviceModelInput input = drawn_->to(*strategy_);
   drawn_->release(input.copied());
   drawn_.reset();
   held_.emplace_back().input = std::move(input);

@@ -37,9 +37,9 @@ class PipelineCore : public TrainPipeline {
   TrainModel& detach() final;
   void attach(TrainModel& model) final;
 
-  std::size_t held() const noexcept final { return held_.size(); }
-  std::size_t most_held() const noexcept final { return most_held_; }
-  std::uint64_t steps() const noexcept final { return steps_; }
+  [[nodiscard]] std::size_t held() const noexcept final { return held_.size(); }
+  [[nodiscard]] std::size_t most_held() const noexcept final { return most_held_; }
+  [[nodiscard]] std::uint64_t steps() const noexcept final { return steps_; }
   void count_from(std::uint64_t steps) noexcept final { steps_ = steps; }
   TableLookup* looked_up_ahead() noexcept final {
     return held_.empty() || !held_.front().is_looked_up ? nullptr : held_.front().lookup.get();

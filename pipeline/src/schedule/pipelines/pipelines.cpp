@@ -16,30 +16,36 @@ namespace {
 // base does not.
 constexpr std::array kRows{
     PipelineRow{.kind = PipelineKind::sparse_dist,
-                .name = "sparse-dist",
-                .summary = "exchanges the next batch's features on a side stream",
+                .traits = {.name = "sparse-dist",
+                           .summary = "exchanges the next batch's features on a side stream"},
                 .make = make_sparse_dist},
     PipelineRow{.kind = PipelineKind::base,
-                .name = "base",
-                .summary = "holds one batch; exchanges features on the main stream",
+                .traits = {.name = "base",
+                           .summary = "holds one batch; exchanges features on the main stream"},
                 .make = make_base,
                 .side_priority = 0},
     PipelineRow{.kind = PipelineKind::sparse_dist_lite,
-                .name = "sparse-dist-lite",
-                .summary = "as base, but keeps a batch until its step ends",
+                .traits = {.name = "sparse-dist-lite",
+                           .summary = "as base, but keeps a batch until its step ends"},
                 .make = make_sparse_dist_lite},
-    PipelineRow{.kind = PipelineKind::fused_sparse_dist,
-                .name = "fused-sparse-dist",
-                .summary = "as sparse-dist, and looks the next batch up during the optimizer",
-                .make = make_fused_sparse_dist,
-                .own_stream = "lookup"},
-    PipelineRow{.kind = PipelineKind::semi_sync,
-                .name = "semi-sync",
-                .summary = "looks the next batch up before backward: lookups lack one update",
-                .make = make_semi_sync},
+    PipelineRow{
+        .kind = PipelineKind::fused_sparse_dist,
+        .traits = {.name = "fused-sparse-dist",
+                   .summary = "as sparse-dist, and looks the next batch up during the optimizer",
+                   .lookup_options = true},
+        .make = make_fused_sparse_dist,
+        .own_stream = "lookup"},
+    PipelineRow{
+        .kind = PipelineKind::semi_sync,
+        .traits = {.name = "semi-sync",
+                   .summary = "looks the next batch up before backward: lookups lack one update",
+                   .stale = true,
+                   .evaluated_by = PipelineKind::sparse_dist},
+        .make = make_semi_sync},
     PipelineRow{.kind = PipelineKind::prefetch_sparse_dist,
-                .name = "prefetch-sparse-dist",
-                .summary = "as sparse-dist, and prefetches rows of cached tables",
+                .traits = {.name = "prefetch-sparse-dist",
+                           .summary = "as sparse-dist, and prefetches rows of cached tables",
+                           .for_cached_tables = true},
                 .make = make_prefetch_sparse_dist,
                 .own_stream = "prefetch"},
 };
@@ -62,9 +68,9 @@ const PipelineRow& pipeline_row(PipelineKind kind) noexcept {
   return kRows[static_cast<std::size_t>(kind)];
 }
 
-std::string_view to_string(PipelineKind kind) noexcept { return pipeline_row(kind).name; }
+const PipelineTraits& traits_of(PipelineKind kind) noexcept { return pipeline_row(kind).traits; }
 
-std::string_view summary_of(PipelineKind kind) noexcept { return pipeline_row(kind).summary; }
+std::string_view to_string(PipelineKind kind) noexcept { return traits_of(kind).name; }
 
 PipelineKind parse_pipeline_kind(std::string_view name) {
   return text::parse_enum("pipeline", name, kPipelineKinds);

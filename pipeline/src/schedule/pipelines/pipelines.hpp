@@ -13,8 +13,7 @@ namespace millrace {
  */
 struct PipelineRow {
   PipelineKind kind;
-  std::string_view name;     ///< "sparse-dist"
-  std::string_view summary;  ///< one line for help texts
+  PipelineTraits traits;
   std::unique_ptr<TrainPipeline> (*make)(const PipelineSetting&, const PipelineOptions&);
   std::string_view own_stream = "";  ///< name of a stream that only this kind has; "": none
   int side_priority = -1;            ///< of the streams copy and data-dist; that of main is 0

@@ -85,7 +85,7 @@ class SemiSyncPipeline final : public PipelineCore {
   }
 
   void stash_gradients(Buffer gradients) override {
-    if (!stale_.stash_gradients) TrainPipeline::stash_gradients(std::move(gradients));
+    if (!stale_.stash_gradients) return TrainPipeline::stash_gradients(std::move(gradients));
     stash_ = std::move(gradients);
     stashed_ = true;
   }

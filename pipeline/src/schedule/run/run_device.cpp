@@ -22,7 +22,7 @@ constexpr std::string_view kCuda = "cuda:";
   for (const std::string& profile : DeviceProfile::names()) {
     expected.push_back(fmt::format("{}{}", kVirtual, profile));
   }
-  expected.push_back("cuda:N");
+  expected.emplace_back("cuda:N");
   text::refuse_name("device", name, expected);
 }
 

@@ -153,9 +153,7 @@ struct Trainer::Parts {
   }
 
   /** Whether lookups are made before the step of their batch, and lack an update. */
-  [[nodiscard]] bool looks_ahead() const {
-    return device.options().pipeline == PipelineKind::semi_sync;
-  }
+  [[nodiscard]] bool looks_ahead() const { return traits_of(device.options().pipeline).stale; }
 
   std::unique_ptr<SparseExchange> local_exchange() {
     return std::make_unique<LocalExchange>(device.memory(), model.bags().features(),
@@ -176,9 +174,7 @@ struct Trainer::Parts {
 
   [[nodiscard]] EvalPipeline evaluation() {
     const TrainingOptions& options = device.options();
-    // Without updates no lookup can be stale, so semi-sync evaluates like sparse-dist.
-    const bool stale = options.pipeline == PipelineKind::semi_sync;
-    return {stale ? PipelineKind::sparse_dist : options.pipeline,
+    return {traits_of(options.pipeline).evaluated_by.value_or(options.pipeline),
             {.streams = device.streams(),
              .batches = device.batches(),
              .model = model,

@@ -34,13 +34,6 @@ class StepBatch {
   /** @return row `i`; its spans point into the batch */
   [[nodiscard]] RowRecord row(std::size_t i) const noexcept;
 
-  /**
-   * @brief Merges this batch with the next one of the same rank. Of a row in both the newer one
-   * stays.
-   * @return a batch with the commit of `next`, whose `after` is that of this batch
-   */
-  [[nodiscard]] StepBatch followed_by(const StepBatch& next) const;
-
  private:
   std::vector<std::byte> records_;
   std::vector<std::size_t> ends_;  ///< end offset of each record

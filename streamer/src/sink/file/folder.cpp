@@ -26,7 +26,7 @@ constexpr std::string_view kSchema = "schema.json", kRequest = "snapshot-wanted"
  * file */
 std::string somebodys(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
-    const std::string name = entry.path().filename().string();
+    std::string name = entry.path().filename().string();
     if (name.starts_with('.') || name == "lost+found" || name == kSchema) continue;
     if (name == kRequest || (name.starts_with("rank-") && name.ends_with(kLock)))
       continue;  // remains of a stream that was removed

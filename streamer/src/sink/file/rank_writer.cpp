@@ -143,7 +143,7 @@ void RankWriter::write(const StepBatch& batch, const NumberedPosition& position)
 std::string RankWriter::take_gone() {
   for (auto closed = closed_.begin(); closed != closed_.end(); ++closed) {
     if (closed->name.number < needed_from_ || open_to_read(path_of(closed->name))) continue;
-    const std::string name = to_string(closed->name);
+    std::string name = to_string(closed->name);
     closed_.erase(closed);
     return name;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 #include "millrace/streamer/memory_sink.hpp"
 #include "test/streamer/sink/batch_of_rows.hpp"
@@ -87,6 +88,24 @@ void fold(Values& values, const StepBatch& batch) {
   }
 }
 
+/// Both as one batch of the same rank: of a row in both, the newer one.
+StepBatch joined(const StepBatch& first, const StepBatch& next) {
+  StepBatch both;
+  std::set<std::int64_t> newer;
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    both.add_encoded(next.record(i));
+    newer.insert(next.row(i).row);
+  }
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (!newer.contains(first.row(i).row)) both.add_encoded(first.record(i));
+  }
+  const std::uint64_t rows = both.size();
+  both.commit = next.commit;
+  both.commit.after = first.commit.after;
+  both.commit.rows = rows;
+  return both;
+}
+
 /// A few ranks that write, each rows of its own (row % ranks), and fail now and then.
 class Writing {
  public:
@@ -141,7 +160,7 @@ class Writing {
       if (random_() % 2 == 0) {  // what was to be told meanwhile goes with it
         const StepBatch more = draw(rank);
         fold(values, more);
-        batch = batch.followed_by(more);
+        batch = joined(batch, more);
       }
     }
     topic.put(batch);

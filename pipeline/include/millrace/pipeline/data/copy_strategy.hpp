@@ -186,9 +186,9 @@ class DeviceBatch {
 /**
  * @brief Copies batches to the device on the copy stream. Not thread-safe.
  *
- *   DeviceBatch batch = host.to(*strategy, copy);   // nothing waits yet
+ *   DeviceBatch batch = host.to(*strategy);   // on the copy stream; nothing waits yet
  *   host.release(batch.copied());
- *   batch.hand_to(main);                        // main waits, and its use is recorded
+ *   batch.hand_to(main);                     // main waits, and its use is recorded
  *   ... enqueue work on main ...
  *   batch.release();
  */
@@ -208,11 +208,6 @@ class CopyStrategy {
    * @throws std::logic_error if more than `depth` batches are held at the same time (`ring` only)
    */
   [[nodiscard]] DeviceBatch copy(std::span<const HostTensor> tensors);
-  /**
-   * @brief As the other `copy`, with a check of the stream.
-   * @throws std::invalid_argument if `copy` is not the copy stream that the strategy was made with
-   */
-  [[nodiscard]] DeviceBatch copy(std::span<const HostTensor> tensors, Stream& copy);
 
  protected:
   explicit CopyStrategy(const CopySetting& setting) : setting_(setting) {}

@@ -28,7 +28,7 @@ class HostBatch {
   /**
    * @brief Allocates one pinned tensor for each size.
    * @param sizes  in bytes; 0 gives an empty tensor
-   * @param copy   the stream on which the tensors will be copied
+   * @param copy   the stream on which the tensors will be copied: that of their CopyStrategy
    * @throws out_of_memory, DeviceError as `Allocator::allocate`
    */
   HostBatch(Allocator& pinned, std::span<const std::size_t> sizes, StreamRef copy);
@@ -38,10 +38,9 @@ class HostBatch {
 
   /**
    * @brief Enqueues the copy to the device on the strategy's copy stream. Does not wait.
-   * @throws std::invalid_argument if `copy` is not the strategy's copy stream
    * @throws what `CopyStrategy::copy` throws
    */
-  [[nodiscard]] DeviceBatch to(CopyStrategy& strategy, Stream& copy) const;
+  [[nodiscard]] DeviceBatch to(CopyStrategy& strategy) const;
 
   /**
    * @brief Frees the pinned memory once the device has passed `copied`.

@@ -91,13 +91,12 @@ class ModelInput {
   [[nodiscard]] std::size_t bytes() const noexcept { return memory_.bytes(); }
 
   /**
-   * @brief Enqueues the copy to the device. Does not wait.
+   * @brief Enqueues the copy to the device on the strategy's copy stream. Does not wait.
    *
    * Then call `release` with `copied()` of the result.
-   * @throws std::invalid_argument if `copy` is not the strategy's copy stream
    * @throws what `CopyStrategy::copy` throws
    */
-  [[nodiscard]] DeviceModelInput to(CopyStrategy& strategy, Stream& copy) const;
+  [[nodiscard]] DeviceModelInput to(CopyStrategy& strategy) const;
 
   /**
    * @brief Frees the pinned memory once the device has passed `copied`.

@@ -22,8 +22,6 @@ enum class CachePolicy {
 inline constexpr std::array kCachePolicies{CachePolicy::lru, CachePolicy::lfu};
 /** @brief "lru", "lfu" */
 [[nodiscard]] std::string_view to_string(CachePolicy policy) noexcept;
-/** @brief Parses a name. @throws std::invalid_argument that lists the valid names */
-[[nodiscard]] CachePolicy parse_cache_policy(std::string_view name);
 
 /**
  * @brief Keeps the rows and optimizer state of tables in pinned host memory, and a fraction of them

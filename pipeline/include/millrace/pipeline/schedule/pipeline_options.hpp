@@ -20,8 +20,6 @@ inline constexpr std::array kLookupPositions{LookupPosition::after_optimizer,
                                              LookupPosition::after_data_dist};
 /** @brief "after-optimizer", "before-optimizer", "after-data-dist" */
 [[nodiscard]] std::string_view to_string(LookupPosition position) noexcept;
-/** @throws std::invalid_argument that lists the names there are */
-[[nodiscard]] LookupPosition parse_lookup_position(std::string_view name);
 
 /** @brief The stream on which fused_sparse_dist looks up and updates the tables. */
 enum class LookupStream {
@@ -33,8 +31,6 @@ inline constexpr std::array kLookupStreams{LookupStream::data_dist, LookupStream
                                            LookupStream::main};
 /** @brief "data-dist", "own", "main" */
 [[nodiscard]] std::string_view to_string(LookupStream stream) noexcept;
-/** @throws std::invalid_argument that lists the names there are */
-[[nodiscard]] LookupStream parse_lookup_stream(std::string_view name);
 
 /** @brief Options of fused_sparse_dist. */
 struct LookupOptions {

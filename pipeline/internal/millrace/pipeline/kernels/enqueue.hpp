@@ -41,6 +41,8 @@ struct Declared {
 template <auto host, auto cuda, typename... Arguments>
 void enqueue(ModelContext& context, StreamRef stream, const Declared& declared,
              const Arguments&... arguments) {
+  static_assert((std::size_t{0} + ... + std::size_t{detail::is_view<Arguments>}) <= 2,
+                "views in a row are easy to swap: name more than two in a struct");
   Operation operation;
   operation.name = declared.name;
   operation.cost = {.flops = declared.flops,

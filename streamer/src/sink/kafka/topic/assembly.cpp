@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
+#include <span>
 #include <utility>
 
 #include "sink/chain.hpp"
@@ -187,9 +187,8 @@ void TopicAssembly::give_out(const StepCommit& commit) {
 /** The position after the returned batches. */
 TopicPosition TopicAssembly::position() {
   const std::vector<std::int64_t> offsets = resume_offsets();
-  const bool filled = std::ranges::equal(
-      filled_, offsets | std::views::take(static_cast<std::ptrdiff_t>(filled_.size())),
-      std::ranges::less_equal{});
+  const auto read = std::span{offsets}.first(std::min(filled_.size(), offsets.size()));
+  const bool filled = std::ranges::equal(filled_, read, std::ranges::less_equal{});
   if (filled) holes_ = 0;
   if (holes_ == 0) filled_.clear();
   TopicPosition position{.offsets = offsets, .commits = given_, .whole = whole_};
