@@ -62,6 +62,7 @@ struct DriverAllocator::State {
   }
 
   void free(void* address, const Live& block, StreamRef stream, std::optional<Point> marker);
+  void* give_out(void* address, std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag);
   bool order(StreamRef stream, const std::vector<Point>& points);
   void mark(StreamRef stream) noexcept;
   bool give_back(void* address, StreamRef stream) noexcept;
@@ -131,26 +132,44 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
     seen.held_by_others = used > seen.reserved ? used - seen.reserved : 0;
     throw out_of_memory{std::move(seen)};
   }
-  state.note_reserved();
-  const std::lock_guard lock{state.mutex};
-  const std::size_t rounded = (bytes + kGranule - 1) / kGranule * kGranule;
-  const Ledger& ledger = state.device.ledger();
-  State::Live block{state.next_id++,
-                    bytes,
-                    rounded,
-                    owner,
-                    {},
-                    tag,
-                    FirstMarkers::now(ledger, owner.id(), first_user.id())};
-  if (first_user.id() != owner.id()) block.uses.push_back(first_user);
-  state.meter.allocated(bytes, rounded, owner.id(), tag);
-  if (state.observer != nullptr) {
-    const Frontier frontier = ledger.frontier(first_user.id());
-    const Frontier completed = ledger.completed_frontier();
-    state.observer->allocated({block.id, address, bytes, rounded, owner.id(), first_user.id(),
-                               state.meter.name(tag), frontier, completed});
+  try {
+    return state.give_out(address, bytes, owner, first_user, tag);
+  } catch (...) {  // the host has no memory to note it
+    static_cast<void>(state.give_back(address, first_user));
+    throw;
   }
-  state.live.emplace(address, std::move(block));
+}
+
+void* DriverAllocator::State::give_out(void* address, std::size_t bytes, StreamRef owner,
+                                       StreamRef first_user, Tag tag) {
+  try {
+    note_reserved();
+  } catch (const DeviceError&) {  // the next call will tell
+  }
+  const std::lock_guard lock{mutex};
+  const std::size_t rounded = (bytes + kGranule - 1) / kGranule * kGranule;
+  const Ledger& ledger = device.ledger();
+  Live block{next_id++,
+             bytes,
+             rounded,
+             owner,
+             {},
+             tag,
+             FirstMarkers::now(ledger, owner.id(), first_user.id())};
+  if (first_user.id() != owner.id()) block.uses.push_back(first_user);
+  const auto known = live.emplace(address, std::move(block)).first;
+  try {
+    if (observer != nullptr) {
+      const Frontier frontier = ledger.frontier(first_user.id());
+      const Frontier completed = ledger.completed_frontier();
+      observer->allocated({known->second.id, address, bytes, rounded, owner.id(), first_user.id(),
+                           meter.name(tag), frontier, completed});
+    }
+    meter.allocated(bytes, rounded, owner.id(), tag);
+  } catch (...) {
+    live.erase(known);
+    throw;
+  }
   return address;
 }
 
@@ -198,7 +217,7 @@ bool DriverAllocator::State::order(StreamRef stream, const std::vector<Point>& p
 void DriverAllocator::State::mark(StreamRef stream) noexcept {
   try {
     device.mark(stream);
-  } catch (const DeviceError&) {  // a later marker will do
+  } catch (const std::exception&) {  // a later marker will do
   }
 }
 

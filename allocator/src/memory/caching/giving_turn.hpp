@@ -5,6 +5,7 @@
 
 #include "memory/caching/unlocked.hpp"
 #include "millrace/device/mutex.hpp"
+#include "millrace/device/ordered_device.hpp"
 
 namespace millrace {
 
@@ -19,13 +20,15 @@ class GivingOrder {
   /**
    * @brief The calling thread's turn. It may have it already, as giving back has several steps.
    *
-   * Drops the allocator's lock where another thread has the turn.
+   * Drops the allocator's lock where another thread has the turn. A host callback goes on without
+   * one: whoever has it may be waiting for work that the callback holds up.
    */
   class Turn {
    public:
     Turn(GivingOrder& order, Lock& lock) : order_(order) {
       if (order.holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return;
       if (!order.mutex_.try_lock()) {
+        if (in_host_callback()) return;
         const Unlocked unlocked{lock};
         order.mutex_.lock();
       }
