@@ -154,6 +154,18 @@ TEST_CASE("restored ranges go on where they were") {
     CHECK(bench.allocator.allocate(35 * MiB, bench.main) == moved(expected));
     CHECK(bench.reserved() == 80 * MiB);
   }
+  SECTION("a range without pages, or two at one address, are refused") {
+    for (CachingAllocator::SegmentLayout& segment : layout) {
+      bench.source.unmap(segment.base, segment.bytes);
+    }
+    std::vector<CachingAllocator::RangeLayout> twice{ranges[0], ranges[0]};
+    CHECK_THROWS_AS(bench.allocator.restore({}, twice), std::invalid_argument);
+    twice.pop_back();
+    twice[0].page = 0;
+    CHECK_THROWS_AS(bench.allocator.restore({}, twice), std::invalid_argument);
+    CHECK(bench.reserved() == 0);
+    bench.source.give_back(range);
+  }
   SECTION("parts of pages are refused, and nothing is restored") {
     layout[1].base = bytes_at(layout[1].base) - 2 * MiB;
     CHECK_THROWS_AS(bench.allocator.restore(layout, ranges), std::invalid_argument);

@@ -1,5 +1,6 @@
 #include "millrace/observe/replay.hpp"
 
+#include <filesystem>
 #include <string>
 
 #include "millrace/memory/out_of_memory.hpp"
@@ -46,6 +47,23 @@ TEST_CASE("the torch policy puts every block where PyTorch put it on a GPU") {
     CHECK(report.decisions->segments_same == report.decisions->segments_total);
     CHECK(report.statistics.bytes.reserved.peak == report.recorded_peak);
   }
+}
+
+TEST_CASE("replays bear expandable segments that no PyTorch can have had") {
+  std::size_t files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator{test::source_folder() / "test/observe/snapshots/made"}) {
+    INFO(entry.path().string());
+    ++files;
+    const trace::AllocationLog log = trace::read_trace(entry.path());
+    for (const Policy& policy : {Policy::torch(), Policy::torch_expandable(), Policy::millrace()}) {
+      for (const ReplayStart start : {ReplayStart::recorded, ReplayStart::live_blocks}) {
+        const ReplayReport report = replay(log, 0, {.policy = policy, .start = start});
+        CHECK(report.statistics.bytes.reserved.peak >= report.load);
+      }
+    }
+  }
+  CHECK(files == 7);
 }
 
 TEST_CASE("the millrace policy reserves no more than PyTorch's expandable segments on a GPU") {

@@ -134,16 +134,20 @@ TEST_CASE("an explanation's first screen fits into 80 columns, whatever the name
 
 TEST_CASE("explain gives no advice that is followed already") {
   const ScratchFolder scratch;
-  // Free memory next to a block in use: expandable segments would help.
-  json holes = snapshot(150 * MiB);
-  json trace = json::array();
-  trace.push_back(event("segment_alloc", kMain, 100 * MiB, 0));
-  trace.push_back(event("alloc", kMain, 90 * MiB, 0));
-  trace.push_back(event("alloc", kMain + 90 * MiB, 10 * MiB, 0));
-  free(trace, kMain, 90 * MiB, 0);
-  allocate(trace, kMain + 1024 * MiB, 200 * MiB, 0);
-  holes["device_traces"] = json::array({trace});
-  holes["segments"] = json::array();
+  // A block of 90 MiB is freed, and 200 MiB are requested. With expandable segments the block would
+  // grow, unless another is behind it.
+  const auto grown = [](std::uint64_t behind) {
+    json data = snapshot(150 * MiB);
+    json trace = json::array();
+    trace.push_back(event("segment_alloc", kMain, 90 * MiB + behind, 0));
+    trace.push_back(event("alloc", kMain, 90 * MiB, 0));
+    if (behind != 0) trace.push_back(event("alloc", kMain + 90 * MiB, behind, 0));
+    free(trace, kMain, 90 * MiB, 0);
+    allocate(trace, kMain + 1024 * MiB, 200 * MiB, 0);
+    data["device_traces"] = json::array({trace});
+    data["segments"] = json::array();
+    return data;
+  };
   const auto advises = [&](const json& data) {
     const json document = document_of({"explain", file_of(scratch, "s.pickle", data)});
     std::string all;
@@ -152,9 +156,11 @@ TEST_CASE("explain gives no advice that is followed already") {
     }
     return all;
   };
-  CHECK_THAT(advises(holes), ContainsSubstring("expandable_segments:True"));
-  holes["allocator_settings"] = {{"expandable_segments", true}};
-  CHECK_THAT(advises(holes), !ContainsSubstring("expandable_segments:True"));
+  CHECK_THAT(advises(grown(0)), ContainsSubstring("expandable_segments:True"));
+  CHECK_THAT(advises(grown(10 * MiB)), !ContainsSubstring("expandable_segments:True"));
+  json followed = grown(0);
+  followed["allocator_settings"] = {{"expandable_segments", true}};
+  CHECK_THAT(advises(followed), !ContainsSubstring("expandable_segments:True"));
   CHECK_THAT(advises(snapshot(150 * MiB)), !ContainsSubstring("roundup_power2_divisions"));
 }
 

@@ -284,8 +284,6 @@ void OrderedDevice::forget(EventHandle event) {
   if (const auto token = state_->ledger.withdraw(mark.point())) state_->pool->release(*token);
 }
 
-std::size_t OrderedDevice::unended_streams() const noexcept { return state_->streams.unended(); }
-
 void OrderedDevice::synchronize(StreamRef stream) {
   stream = resolve(stream);
   const Frontier all = state_->ledger.begin_synchronize(stream.id());
@@ -297,11 +295,9 @@ void OrderedDevice::synchronize() {
   if (state_->captures != 0) {
     throw DeviceError{ErrorCode::capture, "synchronize", "a stream is being captured"};
   }
-  const std::size_t unended = state_->streams.unended();
   const Frontier all = state_->ledger.begin_synchronize();
   state_->device.synchronize();
   state_->complete(all);
-  state_->streams.forget_unended(unended);
 }
 
 std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point point) const {

@@ -145,9 +145,7 @@ void StreamTable::forget_former(StreamHandle handle, std::uint64_t driver_id) {
   if (known == nullptr || known->driver_id == driver_id) return;
   // A stand-in's stream lives on, or was destroyed at a time that nobody knows: it stays open, and
   // its work is complete once the device has been synchronized.
-  if (is_stand_in(known->driver_id)) return;
-  close_locked(former, 0);
-  unended_.fetch_add(1, std::memory_order_relaxed);
+  if (!is_stand_in(known->driver_id)) close_locked(former, 0);
 }
 
 }  // namespace millrace

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -70,17 +69,6 @@ class StreamTable {
   StreamId open_nominal(std::string name);
   void close(StreamId stream, Marker last);
 
-  /** @brief Raw streams that were found to be destroyed since `forget_unended`: nobody knows when
-   * their work ends. */
-  [[nodiscard]] std::size_t unended() const noexcept {
-    return unended_.load(std::memory_order_relaxed);
-  }
-  void forget_unended(std::size_t count) noexcept {
-    std::size_t now = unended();
-    while (!unended_.compare_exchange_weak(now, now - std::min(now, count))) {
-    }
-  }
-
  private:
   StreamId open(StreamHandle handle, std::uint64_t driver_id, const StreamTraits& traits);
   void close_locked(StreamId stream, Marker last);
@@ -89,7 +77,6 @@ class StreamTable {
   Ledger& ledger_;
   const StreamHandle per_thread_;
   std::uint64_t unasked_ = 0;  ///< streams that were resolved without the driver
-  std::atomic<std::size_t> unended_{0};
   mutable std::mutex mutex_;
   ordering::StableTable<KnownStream> streams_;
   std::unordered_map<std::uint64_t, StreamId> by_driver_id_;

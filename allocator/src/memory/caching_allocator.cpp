@@ -230,6 +230,7 @@ void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {
 bool CachingAllocator::release_segment(void* base) {
   state_->graphs.tidy();
   Lock lock = state_->enter();
+  const GivingOrder::Turn turn = state_->giving_back.turn(lock);
   state_->upkeep.empty();
   state_->completions.sweep();  // what is known to be complete is free
   state_->free_blocks.list_all();
@@ -239,10 +240,10 @@ bool CachingAllocator::release_segment(void* base) {
 std::size_t CachingAllocator::release_pages(std::span<const AddressRange> pages) {
   state_->graphs.tidy();
   Lock lock = state_->enter();
+  const GivingOrder::Turn turn = state_->giving_back.turn(lock);
   state_->upkeep.empty();
   state_->completions.sweep();
   state_->free_blocks.list_all();
-  const GivingOrder::Turn turn = state_->giving_back.turn(lock);
   return state_->range_pages.unmap_these(pages, lock);
 }
 

@@ -82,9 +82,10 @@ namespace millrace {
  * A FREE goes to the front (QuickPath, QuickUses), or computes its points (Freeing), merges the
  * block with neighbors and puts it on a shelf (FreeBlocks).
  *
- * LOCKS. `Stock::mutex` guards everything from `heap` on, and what the parts have. It is never held
- * across a driver call: the call's memory is claimed first, so that no other thread uses it, and
- * put back if the call fails. A front's lock is taken alone, or after `mutex`.
+ * LOCKS. In this order: the turn to give memory back (GivingOrder), `ending_` of StalePages,
+ * `Stock::mutex`, a front's. `Stock::mutex` guards everything from `heap` on, and what the parts
+ * have. It is never held across a driver call: the call's memory is claimed first, so that no other
+ * thread uses it, and put back if the call fails. A front's lock is taken alone, or after `mutex`.
  *
  * The preset `torch` (Sharing::own_stream) makes PyTorch's decisions with the same parts: lanes
  * never mix, a poll completes frees (Completions), and the block that a stream freed last stays
@@ -152,7 +153,7 @@ struct CachingAllocator::State final : GraphMemory {
   Waiting waiting{stock, free_blocks, upkeep, reuse};
   Merging merging{stock, free_blocks, reuse, waiting};
   Search search{stock, free_blocks, completions, upkeep, own_lane, reuse, waiting, merging};
-  BeforeGrowth before_growth{stock, free_blocks, completions, upkeep, reuse, merging};
+  BeforeGrowth before_growth{stock, completions, upkeep, reuse, merging};
 
   // Memory that comes from the device, and goes back.
   Allowance allowance;

@@ -88,8 +88,9 @@ Segment& Heap::add_range(void* base, std::size_t addresses, StreamId home, std::
   range->number = ++newest_number_;
   range->home = home;
   Segment& added = *range;
-  ranges_.push_back(&added);
+  ranges_.reserve(ranges_.size() + 1);
   insert(std::move(range));
+  ranges_.push_back(&added);
   return added;
 }
 
@@ -150,8 +151,11 @@ std::unique_ptr<Segment> Heap::extract(Segment* segment) {
 
 void Heap::insert(std::unique_ptr<Segment> segment) {
   std::byte* const base = segment->base;
-  if (segment->small) small_bytes_ += segment->bytes;
-  segments_.emplace(base, std::move(segment));
+  const std::size_t small = segment->small ? segment->bytes : 0;
+  if (!segments_.try_emplace(base, std::move(segment)).second) {
+    throw std::logic_error{"two segments begin at one address"};
+  }
+  small_bytes_ += small;
 }
 
 void Heap::forget(std::unique_ptr<Segment> segment) { put_by(segment->first); }

@@ -146,7 +146,9 @@ std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
         begins = true;
         continue;
       }
-      if (begins) result.push_back({.base = block->address, .small = segment->small});
+      if (begins)
+        result.push_back(
+            {.base = block->address, .small = segment->small, .in_range = segment->growable()});
       begins = false;
       SegmentLayout& out = result.back();
       const bool live = block->state == BlockState::live;

@@ -114,8 +114,7 @@ TEST_CASE("the smallest run of free neighbors that is large enough is merged", "
 
 TEST_CASE("before memory grows, streams without a marker are marked and asked", "[parts]") {
   SearchRig rig;
-  BeforeGrowth before{rig.stock,  rig.free_blocks, rig.completions,
-                      rig.upkeep, rig.reuse,       rig.merging};
+  BeforeGrowth before{rig.stock, rig.completions, rig.upkeep, rig.reuse, rig.merging};
   Block* const block = rig.free_segment(8 * MiB, rig.copy);
   const Marker next = rig.ordered.ledger().next(rig.copy.id());
   CHECK(rig.reuse.take_ready(rig.request(8 * MiB, rig.main)) == nullptr);

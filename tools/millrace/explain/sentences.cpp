@@ -173,7 +173,8 @@ std::string difference_of_replay(const ExplainedFile& file, const ExplainedDevic
         "note: \"torch\" is a replay{}, and reserves {} more than was recorded; the other rows may "
         "be too high, too. Savings are compared with what was recorded",
         uses_expandable_segments(file.log) && !file.log.snapshot->settings.expandable_segments
-            ? " without expandable segments" : "",
+            ? " without expandable segments"
+            : "",
         size_in_words(replayed - *recorded));
   }
   if (replayed<*recorded&& * recorded - replayed> * recorded / kOnePercent) {

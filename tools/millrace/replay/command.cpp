@@ -34,7 +34,7 @@ constexpr std::size_t kMostDeviceBytes = std::size_t{1} << 45;
 
 struct ReplayArguments {
   std::vector<std::string> files;
-  std::string allocators = "all";
+  std::string allocators = "torch,millrace";
   std::string device_bytes;
   std::optional<std::string> snapshot, html;
   bool what_if = false;
@@ -87,8 +87,8 @@ trace::TorchSnapshot snapshot_of(const ReplayedFile& file, const std::string& al
 }
 
 void run_replay_command(const ReplayArguments& arguments) {
-  const std::vector<std::string> names =
-      read_names("--allocator", "allocator", arguments.allocators, {"torch", "torch-expandable", "millrace"});
+  const std::vector<std::string> names = read_names(
+      "--allocator", "allocator", arguments.allocators, {"torch", "torch-expandable", "millrace"});
   const std::size_t device_bytes =
       arguments.device_bytes.empty()
           ? 0
@@ -141,8 +141,9 @@ void add_replay(CLI::App& program) {
                   "the recorded run and with the theoretical minimum"};
   const auto given = std::make_shared<ReplayArguments>();
   command.input("FILE", given->files, "", "Traces: " + trace::trace_formats()).required();
-  command.add("--allocator", given->allocators, "A,B|all",
-              "Compare these allocators: torch, torch-expandable, millrace (default all)");
+  command.add(
+      "--allocator", given->allocators, "A,B|all",
+      "Compare these allocators: torch, torch-expandable, millrace (default torch,millrace)");
   command.add("--device-bytes", given->device_bytes, "SIZE",
               "Set the memory of the device for every row (default: from the trace, otherwise "
               "unlimited)");

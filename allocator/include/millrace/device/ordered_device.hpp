@@ -178,12 +178,6 @@ class OrderedDevice {
   void synchronize(StreamRef stream);
   /** @throws DeviceError (`capture`) while a stream is captured */
   void synchronize();
-  /**
-   * @brief Streams that were used by their handle alone and then found to be destroyed, since the
-   *        device was last synchronized. No marker covers their last work: only `synchronize()`
-   *        shows that it is complete.
-   */
-  [[nodiscard]] std::size_t unended_streams() const noexcept;
 
   /** @brief Stands for a marker that would be recorded now, at the tail of the point's stream. */
   static constexpr std::uint64_t kTail = ~std::uint64_t{0};

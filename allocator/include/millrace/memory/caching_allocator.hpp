@@ -110,8 +110,9 @@ class CachingAllocator final : public Allocator {
   bool release_segment(void* base);
 
   /**
-   * @brief Unmaps pages of growable ranges, each as far as it lies in one free block.
-   * @param pages  in address order, in whole pages of their range
+   * @brief Unmaps pages of growable ranges, each if it lies in one free block. For replays with
+   *        Policy::expandable_segments: other policies may have moved pages.
+   * @param pages  in address order, in whole pages of their range; others are left out
    * @return bytes that went back to the device
    */
   std::size_t release_pages(std::span<const AddressRange> pages);
@@ -141,6 +142,7 @@ class CachingAllocator final : public Allocator {
     void* base = nullptr;
     std::size_t bytes = 0;
     bool small = false;
+    bool in_range = false;             ///< whole pages of a growable range
     StreamRef stream{StreamHandle{}};  ///< whose free blocks they are, and owner of the others
     std::vector<BlockLayout> blocks;
   };
@@ -157,10 +159,11 @@ class CachingAllocator final : public Allocator {
 
   /**
    * @brief Adopts segments with their blocks, for a replay that starts in the middle of a trace.
-   * @param segments  in any order; those inside a range are whole pages of it
+   * @param segments  in any order; one with `in_range` is in the range with the last base before it
    * @param ranges    may have no segment yet. The source must be able to map and unmap in them.
-   * @throws std::invalid_argument if blocks do not tile their segment, or a segment in a range does
-   *         not consist of whole pages or overlaps another
+   * @throws std::invalid_argument if blocks do not tile their segment, or a segment with `in_range`
+   *         is in no range, does not consist of whole pages of it, or overlaps another; if a range
+   *         has no pages, or two begin at one address
    * @throws std::logic_error if anything is reserved already
    */
   void restore(std::span<const SegmentLayout> segments, std::span<const RangeLayout> ranges = {});

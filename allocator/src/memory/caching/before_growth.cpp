@@ -6,11 +6,6 @@ namespace {
 // Streams that are marked for one request.
 constexpr std::size_t kMostMarked = 16;
 
-// Destroyed streams whose last work nothing shows to be complete, before the device is synchronized
-// for them. One in so many streams waits then; otherwise each would keep its blocks and its entry
-// in every table for ever.
-constexpr std::size_t kMostUnended = 256;
-
 }  // namespace
 
 // What can be had with less than new memory. A marker costs a small part of what growing does, and
@@ -23,25 +18,7 @@ Block* BeforeGrowth::take(const Request& request, Lock& lock, bool left_out) {
     if (Block* block = reuse_.take_ready(request)) return block;
     if (Block* block = merging_.take(request, reuse_.carve_limit(request))) return block;
   }
-  if (Block* block = reuse_.take_from_idle(request)) return block;
-  if (!end_streams(lock)) return nullptr;
-  if (Block* block = reuse_.take_ready(request)) return block;
-  return merging_.take(request, reuse_.carve_limit(request));
-}
-
-// Waits for the work of destroyed streams, if there are many. False: it did not.
-bool BeforeGrowth::end_streams(Lock& lock) {
-  if (stock_.device.unended_streams() < kMostUnended) return false;
-  try {
-    const Unlocked unlocked{lock};
-    stock_.device.synchronize();
-  } catch (const DeviceError& error) {
-    if (error.code() != ErrorCode::capture) throw;
-    return false;
-  }
-  completions_.sweep();
-  free_blocks_.merge_former_lanes();
-  return true;
+  return reuse_.take_from_idle(request);
 }
 
 // Sees to it that the newest uses of free blocks are covered by markers. False if all were.

@@ -13,10 +13,9 @@ namespace millrace {
 /** @brief What a request can have with less than new memory. What is returned is claimed. */
 class BeforeGrowth {
  public:
-  BeforeGrowth(Stock& stock, FreeBlocks& free_blocks, Completions& completions, FrontUpkeep& upkeep,
-               Reuse& reuse, Merging& merging)
+  BeforeGrowth(Stock& stock, Completions& completions, FrontUpkeep& upkeep, Reuse& reuse,
+               Merging& merging)
       : stock_(stock),
-        free_blocks_(free_blocks),
         completions_(completions),
         upkeep_(upkeep),
         reuse_(reuse),
@@ -27,10 +26,8 @@ class BeforeGrowth {
 
  private:
   bool mark_what_waits(Lock& lock);
-  bool end_streams(Lock& lock);
 
   Stock& stock_;
-  FreeBlocks& free_blocks_;
   Completions& completions_;
   FrontUpkeep& upkeep_;
   Reuse& reuse_;

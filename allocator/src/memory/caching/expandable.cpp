@@ -10,7 +10,6 @@
 #include "memory/caching/expandable.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "millrace/round_up.hpp"
 #include "ordering/steps.hpp"
@@ -72,26 +71,24 @@ std::optional<Expandable::Gap> Expandable::gap_at(const Request& request, Segmen
 
 // The one at the lowest addresses, in the ranges of the request's pool.
 std::optional<Expandable::Gap> Expandable::find_gap(const Request& request) const {
-  std::vector<Segment*> ranges;
-  for (Segment* const range : stock_.heap.ranges()) {
-    if (range->home == request.lane && range->small == request.small) ranges.push_back(range);
-  }
-  std::ranges::sort(ranges, {}, &Segment::base);
-  std::vector<Block*> holes;
-  for (Block* hole = stock_.heap.holes().first(1); hole != nullptr;
-       hole = stock_.heap.holes().after(hole)) {
+  std::optional<Gap> best;
+  const std::byte* lowest = nullptr;
+  const auto consider = [&](Segment& range, Block* hole) {
     ordering::count_steps(1);
-    holes.push_back(hole);
+    const std::byte* const at = hole == nullptr ? range.base + range.bytes : hole->address;
+    const bool is_pools = range.home == request.lane && range.small == request.small;
+    if (!is_pools || (best && at > lowest)) return;
+    const auto gap = gap_at(request, range, hole);
+    if (!gap) return;
+    best = gap;
+    lowest = at;
+  };
+  const auto& holes = stock_.heap.holes();
+  for (Block* hole = holes.first(1); hole != nullptr; hole = holes.after(hole)) {
+    consider(*hole->segment, hole);
   }
-  std::ranges::sort(holes, {}, &Block::address);
-  for (Segment* const range : ranges) {
-    for (Block* const hole : holes) {
-      if (hole->segment != range) continue;
-      if (const auto gap = gap_at(request, *range, hole)) return gap;
-    }
-    if (const auto gap = gap_at(request, *range, nullptr)) return gap;
-  }
-  return {};
+  for (Segment* const range : stock_.heap.ranges()) consider(*range, nullptr);
+  return best;
 }
 
 bool Expandable::add_range(const Request& request, Lock& lock) {
@@ -101,11 +98,13 @@ bool Expandable::add_range(const Request& request, Lock& lock) {
     range = stock_.source.reserve();
   } catch (const DeviceError& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
+    lacks_addresses_ = true;
     return false;
   }
   const std::size_t wanted =
       request.small ? stock_.policy.small_segment : stock_.policy.medium_segment;
-  const std::size_t page = round_up(wanted, stock_.source.page_bytes());
+  const std::size_t least = stock_.source.page_bytes();
+  const std::size_t page = round_up(std::max(wanted, least), least);
   stock_.heap.add_range(range.base, range.bytes, request.lane, page, request.small);
   return true;
 }

@@ -31,6 +31,8 @@ class Expandable {
    *         free blocks.
    */
   Block* grow(const Request& request, Lock& lock);
+  /** @brief Whether a range was refused: what it would have served is for ordinary segments. */
+  [[nodiscard]] bool lacks_addresses() const noexcept { return lacks_addresses_; }
 
  private:
   /** Where memory may be mapped in a range. */
@@ -51,6 +53,7 @@ class Expandable {
   const Reports& reports_;
   FreeBlocks& free_blocks_;
   Allowance& allowance_;
+  bool lacks_addresses_ = false;
 };
 
 }  // namespace millrace

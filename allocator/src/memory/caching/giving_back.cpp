@@ -133,8 +133,8 @@ void GivingBack::collect_old_segments(const Request& request, Lock& lock) {
     return;
   const auto threshold = static_cast<std::size_t>(stock_.policy.collect_threshold *
                                                   static_cast<double>(allowance_.limit()));
-  const GivingOrder::Turn mine = turn(lock);
-  while (stock_.meter.bytes().reserved.current + request.bytes > threshold) {
+  const GivingOrder::Turn mine{order_, std::try_to_lock};
+  while (mine.has() && stock_.meter.bytes().reserved.current + request.bytes > threshold) {
     held_.let_go();  // another thread may have freed one while a segment was released
     const Segment* oldest = oldest_free_segment();
     if (oldest == nullptr) return;
@@ -151,6 +151,8 @@ void GivingBack::collect_old_segments(const Request& request, Lock& lock) {
 bool GivingBack::give_back_too_small(const Request& request, std::size_t most, Lock& lock) {
   if (!stock_.saves_segments || stock_.shelves.free_segments().first(false) == nullptr)
     return false;
+  const GivingOrder::Turn mine{order_, std::try_to_lock};
+  if (!mine.has()) return false;
   free_blocks_.settle();
   bool tried = false;
   std::size_t given = 0;

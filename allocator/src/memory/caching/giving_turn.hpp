@@ -13,7 +13,7 @@ namespace millrace {
  * @brief One thread at a time gives memory back.
  *
  * Memory on its way to the device is neither free here nor there: a request that ran out would fail
- * for want of it. So it waits for its turn, and then sees all memory.
+ * for want of it. So it waits for its turn first. Who gives back only to save memory does not wait.
  */
 class GivingOrder {
  public:
@@ -35,16 +35,25 @@ class GivingOrder {
       order.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
       began_ = true;
     }
+    /** @brief Without a wait: `has` tells whether the thread has the turn. */
+    Turn(GivingOrder& order, std::try_to_lock_t) : order_(order) {
+      has_ = order.holder_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+      if (has_ || !order.mutex_.try_lock()) return;
+      order.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+      has_ = began_ = true;
+    }
     ~Turn() {
       if (!began_) return;
       order_.holder_.store({}, std::memory_order_relaxed);
       order_.mutex_.unlock();
     }
+    [[nodiscard]] bool has() const noexcept { return has_; }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
    private:
     GivingOrder& order_;
+    bool has_ = true;  // false: another thread has it, and this one did not wait
     bool began_ = false;
   };
 

@@ -36,7 +36,10 @@ Block* Growth::grow(const Request& request, Lock& lock) {
     Block* block = ranges_.grow(request, lock);
     if (block != nullptr || !stock_.heap.ranges().empty()) return block;
   }
-  if (expandable_.serves()) return expandable_.grow(request, lock);
+  if (expandable_.serves()) {
+    Block* const block = expandable_.grow(request, lock);
+    if (block != nullptr || !expandable_.lacks_addresses()) return block;
+  }
   const std::size_t multiple =
       std::max(stock_.policy.segment_multiple, stock_.source.granularity());
   const std::size_t needed =

@@ -1,6 +1,7 @@
 #include "memory/caching/range_pages.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "millrace/round_up.hpp"
 #include "ordering/steps.hpp"
@@ -120,7 +121,15 @@ void RangePages::give_back_empty(Lock& lock) {
   }
   if (empty.empty()) return;
   const Unlocked unlocked{lock};
-  for (const AddressRange& range : empty) stock_.source.give_back(range);
+  std::exception_ptr failure;
+  for (const AddressRange& range : empty) {
+    try {
+      stock_.source.give_back(range);
+    } catch (...) {  // the others go back all the same
+      failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 // Claims the free blocks that are just these pages, cut out of larger ones.
@@ -136,8 +145,12 @@ std::vector<Block*> RangePages::claim(std::span<const AddressRange> pages) {
       wanted = std::lower_bound(wanted, pages.end(), block->address, begins_before);
       if (wanted == pages.end()) break;
       auto* const begin = static_cast<std::byte*>(wanted->base);
-      const std::byte* const end = block->address + block->bytes;
-      if (block->state != BlockState::free || begin + wanted->bytes > end) continue;
+      const auto room = static_cast<std::size_t>(block->address + block->bytes - begin);
+      const std::size_t offset = static_cast<std::size_t>(begin - range->base);
+      const bool whole_pages =
+          wanted->bytes != 0 && offset % range->page == 0 && wanted->bytes % range->page == 0;
+      const bool is_inside = begin < block->address + block->bytes && wanted->bytes <= room;
+      if (block->state != BlockState::free || !is_inside || !whole_pages) continue;
       free_blocks_.claim(block);
       Block* middle = block;
       if (begin > block->address) {

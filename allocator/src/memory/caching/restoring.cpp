@@ -3,6 +3,7 @@
 #include "memory/caching/restoring.hpp"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -92,10 +93,21 @@ void Restoring::restore(std::span<const SegmentLayout> segments,
   std::vector<const SegmentLayout*> apart;
   for (const SegmentLayout& segment : segments) {
     require_tiled(segment);
+    if (!segment.in_range) {
+      apart.push_back(&segment);
+      continue;
+    }
     const std::size_t range = range_of(segment, ranges);
-    (range == ranges.size() ? apart : inside[range]).push_back(&segment);
+    if (range == ranges.size()) {
+      throw std::invalid_argument{"restore: a segment is in no range"};
+    }
+    inside[range].push_back(&segment);
   }
+  std::set<void*> bases;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].page == 0 || !bases.insert(ranges[i].base).second) {
+      throw std::invalid_argument{"restore: a range has no pages, or begins where another does"};
+    }
     std::ranges::sort(inside[i], {}, [](const auto* segment) { return begin_of(*segment); });
     std::size_t end = 0;
     for (const SegmentLayout* const segment : inside[i]) {

@@ -24,6 +24,7 @@ class Ranges {
             ExpandableRange::kFromTheStart);
       }
     }
+    if (!in_own_ranges()) return std::nullopt;
     find_requests();
     for (std::size_t i = 0; i < log_.events.size(); ++i) {
       const trace::LogEvent& event = log_.events[i];
@@ -45,6 +46,18 @@ class Ranges {
     std::size_t range = 0;  // index into `ranges_`
     std::uint64_t bytes = 0;
   };
+
+  /** Whether the last range that begins before each stretch at the start is the stretch's own. */
+  [[nodiscard]] bool in_own_ranges() const {
+    std::map<std::uint64_t, Key> begins;
+    for (const auto& [key, mapped] : mapped_) begins[ranges_[mapped.range].base] = key;
+    if (begins.size() != mapped_.size()) return false;
+    for (const auto& [address, piece] : by_address_) {
+      const auto after = begins.upper_bound(address);
+      if (after == begins.begin() || std::prev(after)->second != piece.key) return false;
+    }
+    return true;
+  }
 
   /** For each event the block of the next request of the device: it is what memory is mapped for.
    */
@@ -96,7 +109,7 @@ class Ranges {
     }
     ExpandableRange& range = ranges_[known->second.range];
     const std::uint64_t distance = std::max(range.base, address) - std::min(range.base, address);
-    if (distance % range.page != 0 || bytes % range.page != 0) whole_ = false;
+    if (distance % range.page != 0 || bytes % range.page != 0 || bytes == 0) whole_ = false;
     range.base = std::min(range.base, address);
     known->second.bytes += bytes;
     by_address_[address] = {address + bytes, key};
@@ -108,6 +121,8 @@ class Ranges {
     --piece;
     const auto mapped = mapped_.find(piece->second.key);
     if (mapped == mapped_.end() || address >= piece->second.end) return;
+    const std::size_t page = ranges_[mapped->second.range].page;
+    if (bytes == 0 || bytes % page != 0) whole_ = false;
     cut(address, address + bytes);
     mapped->second.bytes -= std::min(mapped->second.bytes, bytes);
     if (mapped->second.bytes == 0) mapped_.erase(mapped);

@@ -32,7 +32,7 @@ Policy with_settings(Policy policy, const trace::TorchSettings& settings) {
     policy.max_split = settings.max_split_size;
   }
   std::ranges::copy(settings.roundup_power2_divisions, policy.power2_divisions.begin());
-  policy.medium_segment = settings.large_segment_size;
+  if (settings.large_segment_size != 0) policy.medium_segment = settings.large_segment_size;
   policy.expandable_segments = policy.expandable_segments || settings.expandable_segments;
   return policy;
 }
@@ -158,7 +158,12 @@ class Replayer {
           live_[it->second] = reinterpret_cast<void*>(block.address);
         }
       }
-      device_.adopt(segment.address, segment.bytes);
+      out.in_range = segment.expandable;
+      if (segment.expandable) {
+        device_.adopt_pages(segment.address, segment.bytes);
+      } else {
+        device_.adopt(segment.address, segment.bytes);
+      }
     }
     std::vector<CachingAllocator::RangeLayout> ranges;
     for (const ExpandableRange& range : ranges_.value_or(std::vector<ExpandableRange>{})) {
@@ -166,6 +171,7 @@ class Replayer {
         new_ranges_[range.since] = range.base;
         continue;
       }
+      device_.adopt_range(range.base);
       ranges.push_back({.base = reinterpret_cast<void*>(range.base),
                         .bytes = kAddresses / range.page * range.page,
                         .page = range.page,

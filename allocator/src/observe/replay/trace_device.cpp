@@ -8,6 +8,7 @@
 namespace millrace {
 namespace {
 
+constexpr std::uint64_t kOwnAddresses = std::uint64_t{1} << 47;  // recorded ones are below
 constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 48;
 constexpr std::size_t kMostBytes = std::size_t{1} << 46;
 constexpr std::size_t kGranularity = std::size_t{2} << 20;
@@ -76,7 +77,8 @@ void TraceDevice::do_free(void* address) {
 }
 
 void* TraceDevice::do_reserve_range(std::size_t bytes) {
-  if (const auto base = std::exchange(expected_range_, std::nullopt)) return pointer(*base);
+  const auto base = std::exchange(expected_range_, std::nullopt);
+  if (base && !taken_.contains(*base) && ranges_.insert(*base).second) return pointer(*base);
   const auto address = place(bytes);
   if (!address) {
     throw DeviceError{ErrorCode::out_of_memory, "reserve_range(" + std::to_string(bytes) + ")",
@@ -87,20 +89,47 @@ void* TraceDevice::do_reserve_range(std::size_t bytes) {
 }
 
 void TraceDevice::do_release_range(void* base, std::size_t bytes) {
-  const auto it = taken_.find(reinterpret_cast<std::uint64_t>(base));
+  const auto address = reinterpret_cast<std::uint64_t>(base);
+  if (ranges_.erase(address) != 0) return;
+  const auto it = taken_.find(address);
   if (it != taken_.end() && it->second == bytes) taken_.erase(it);
 }
 
-void TraceDevice::do_map(void*, std::size_t bytes) {
-  if (bytes > bytes_ - std::min(bytes_, used_)) {
+// Recorded ranges may overlap, as a log does not tell their ends: their memory may not.
+void TraceDevice::do_map(void* address, std::size_t bytes) {
+  const auto from = reinterpret_cast<std::uint64_t>(address);
+  const bool recorded = from < kOwnAddresses;
+  auto after = pages_.lower_bound(from + bytes);
+  const bool overlaps = recorded && after != pages_.begin() && std::prev(after)->second > from;
+  if (overlaps || bytes > bytes_ - std::min(bytes_, used_)) {
     throw DeviceError{ErrorCode::out_of_memory, "map(" + std::to_string(bytes) + ")",
                       "the replayed device has no more memory"};
   }
   used_ += bytes;
+  if (recorded) pages_[from] = from + bytes;
 }
 
 void TraceDevice::do_unmap(void* address, std::size_t bytes) {
   used_ -= aliased_.unmap(address, bytes);
+  const auto from = reinterpret_cast<std::uint64_t>(address);
+  if (from < kOwnAddresses) cut_pages(from, from + bytes);
+}
+
+void TraceDevice::cut_pages(std::uint64_t from, std::uint64_t to) {
+  for (const std::uint64_t at : {from, to}) {
+    const auto after = pages_.lower_bound(at);
+    if (after == pages_.begin()) continue;
+    const auto before = std::prev(after);
+    if (before->second <= at) continue;
+    pages_[at] = before->second;
+    before->second = at;
+  }
+  pages_.erase(pages_.lower_bound(from), pages_.lower_bound(to));
+}
+
+void TraceDevice::adopt_pages(std::uint64_t address, std::size_t bytes) {
+  pages_[address] = address + bytes;
+  used_ += bytes;
 }
 
 void* TraceDevice::do_allocate_host(std::size_t bytes) { return do_allocate(bytes); }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -33,8 +34,12 @@ class TraceDevice final : public Device {
 
   /** @brief The next allocation of this size gets this address. */
   void expect(std::uint64_t address, std::size_t bytes);
-  /** @brief The next range of addresses begins here, wherever others end. */
+  /** @brief The next range of addresses begins here, wherever others end, unless one does. */
   void expect_range(std::uint64_t base) { expected_range_ = base; }
+  /** @brief Takes a range that the allocator was given otherwise. */
+  void adopt_range(std::uint64_t base) { ranges_.insert(base); }
+  /** @brief Takes memory in it. */
+  void adopt_pages(std::uint64_t address, std::size_t bytes);
   /** @brief Forgets expected addresses that were not used. @return their number */
   std::size_t unexpect();
   /** @brief Declares all work on `stream`, past and future, complete. */
@@ -54,6 +59,7 @@ class TraceDevice final : public Device {
   [[nodiscard]] std::optional<std::uint64_t> place(std::size_t bytes);
 
   void* do_allocate(std::size_t bytes) override;
+  void cut_pages(std::uint64_t from, std::uint64_t to);
   void do_free(void* address) override;
   void* do_allocate_host(std::size_t bytes) override;
   void do_free_host(void*) override {}
@@ -91,6 +97,8 @@ class TraceDevice final : public Device {
   std::uint64_t next_handle_ = 16;
   std::deque<std::pair<std::uint64_t, std::size_t>> expected_;
   std::optional<std::uint64_t> expected_range_;
+  std::set<std::uint64_t> ranges_;                // where recorded ones begin
+  std::map<std::uint64_t, std::uint64_t> pages_;  // mapped memory in them: from, to
   std::map<std::uint64_t, std::size_t> taken_;
   std::unordered_map<void*, EventState> events_;
   std::unordered_set<void*> finished_, blocking_;
