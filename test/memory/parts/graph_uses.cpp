@@ -1,15 +1,20 @@
 // Which general memory graphs use.
 #include "memory/graph/graph_uses.hpp"
 
+#include <cstddef>
 #include <initializer_list>
 
+#include "memory/graph/private_pool.hpp"
 #include "test/support/catch.hpp"
 
 namespace millrace::test {
 namespace {
 
 // Pools are told apart, and nothing else is asked of them.
-const PrivatePool& pool(const int& place) { return reinterpret_cast<const PrivatePool&>(place); }
+struct Place {
+  alignas(PrivatePool) std::byte bytes[sizeof(PrivatePool)];
+};
+const PrivatePool& pool(const Place& place) { return reinterpret_cast<const PrivatePool&>(place); }
 
 constexpr Point kFree{{1, 1}, 5}, kLaunch{{2, 1}, 3}, kOtherGraph{{3, 1}, 8};
 
@@ -22,7 +27,7 @@ PointSet points(std::initializer_list<Point> all) {
 }  // namespace
 
 TEST_CASE("a block that graphs of two pools use is kept until neither runs", "[parts]") {
-  const int one = 0, two = 0;
+  const Place one{}, two{};
   int block = 0;
   GraphUses uses;
   uses.add(&block, pool(one));
@@ -43,7 +48,7 @@ TEST_CASE("a block that graphs of two pools use is kept until neither runs", "[p
 }
 
 TEST_CASE("a block that is freed after its graphs comes after their launches", "[parts]") {
-  const int one = 0, none = 0;
+  const Place one{}, none{};
   int block = 0, idle = 0;
   GraphUses uses;
   uses.add(&block, pool(one));
