@@ -311,6 +311,19 @@ TEST_CASE("a request that fails costs the same however many fragments are free",
   });
 }
 
+TEST_CASE("a request that fails costs the same however many streams have fronts", "[cliffs]") {
+  const auto workload = [](Crowd& crowd, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      crowd.streams.push_back(
+          std::make_unique<Stream>(crowd.ordered, StreamOptions{.name = "one"}));
+      crowd.pair(*crowd.streams.back());
+    }
+    crowd.fail();
+    return std::function<void()>{[&] { crowd.fail(); }};
+  };
+  check_cliff(Policy::millrace(), workload, 100, 2'000);
+}
+
 TEST_CASE("a request that fails costs the same however many blocks drain", "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     for (std::size_t i = 0; i < 2 * n; ++i) (void)crowd.allocate(crowd.main);

@@ -46,6 +46,18 @@ TEST_CASE("a front that is emptied puts its blocks where all streams see them", 
   CHECK(rig.stock.heap.live().find(small->address) == nullptr);
 }
 
+TEST_CASE("what a stream has live stays its demand when memory is trimmed", "[parts]") {
+  FrontsRig rig;
+  rig.live(3 * MiB, rig.main);
+  Block* const freed = rig.live(2 * MiB, rig.main);
+  rig.upkeep.count_in(*freed, false);
+  REQUIRE(rig.upkeep.demand_of(rig.main.id()).live.peak == 5 * MiB);
+  rig.upkeep.forget_demands();
+  CHECK(rig.upkeep.demand_of(rig.main.id()).live.current == 3 * MiB);
+  CHECK(rig.upkeep.demand_of(rig.main.id()).live.peak == 3 * MiB);
+  CHECK(rig.upkeep.demand_of(rig.main.id()).largest_burst == 0);
+}
+
 TEST_CASE("a block that another stream used waits in the front until that is ordered before",
           "[parts]") {
   FrontsRig rig;

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "ordering/steps.hpp"
+
 namespace millrace {
 namespace {
 
@@ -20,6 +22,7 @@ FrontUpkeep::Paused::Paused(FrontUpkeep& upkeep) : upkeep_(upkeep) {
   stock.shut.store(true, std::memory_order_relaxed);
   if (stock.turns.pass_all()) return;
   stock.fronts.for_each([&](Front& front) {
+    ordering::count_steps(1);
     const auto hold = stock.turns.hold(front);  // who did not see `shut` is through then
     stock.turns.add(front);
   });
