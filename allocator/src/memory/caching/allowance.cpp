@@ -28,6 +28,16 @@ bool Allowance::obtain(std::size_t bytes, Lock& lock, const std::function<void()
   return obtained;
 }
 
+std::optional<AddressRange> Allowance::addresses(Lock& lock) {
+  try {
+    const Unlocked unlocked{lock};
+    return stock_.source.reserve();
+  } catch (const DeviceError& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    return {};
+  }
+}
+
 // Two that saw the same memory free would take it together: the later one counts the earlier. What
 // that one has taken by then counts twice, so that no is the answer only once it has ended.
 bool Allowance::leaves_headroom(Growths::Growth growth, Lock& lock) {

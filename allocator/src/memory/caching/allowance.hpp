@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 
 #include "memory/caching/stock.hpp"
 #include "memory/caching/unlocked.hpp"
@@ -17,6 +18,10 @@ class Allowance {
 
   /** @brief Whether `ask` got `bytes` more from the device; the limit or the device may say no. */
   bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
+
+  /** @brief A range of addresses, which is no memory yet. None if the driver has no more of them.
+   */
+  std::optional<AddressRange> addresses(Lock& lock);
 
   [[nodiscard]] std::size_t limit() const noexcept { return limits_.limit; }
   void set_limit(std::size_t bytes) noexcept { limits_.limit = bytes; }

@@ -92,12 +92,8 @@ std::optional<Expandable::Gap> Expandable::find_gap(const Request& request) cons
 }
 
 bool Expandable::add_range(const Request& request, Lock& lock) {
-  AddressRange range;
-  try {
-    const Unlocked unlocked{lock};
-    range = stock_.source.reserve();
-  } catch (const DeviceError& error) {
-    if (error.code() != ErrorCode::out_of_memory) throw;
+  const auto range = allowance_.addresses(lock);
+  if (!range) {
     lacks_addresses_ = true;
     return false;
   }
@@ -105,7 +101,7 @@ bool Expandable::add_range(const Request& request, Lock& lock) {
       request.small ? stock_.policy.small_segment : stock_.policy.medium_segment;
   const std::size_t least = stock_.source.page_bytes();
   const std::size_t page = round_up(std::max(wanted, least), least);
-  stock_.heap.add_range(range.base, range.bytes, request.lane, page, request.small);
+  stock_.heap.add_range(range->base, range->bytes, request.lane, page, request.small);
   return true;
 }
 

@@ -122,21 +122,17 @@ bool Ranges::add_range(const Request& request, Lock& lock) {
   }
   if (stock_.heap.ranges().size() >= kMostRanges || !range_refusals_.due()) return false;
   const std::ptrdiff_t before = ranges_of(request.lane);
-  AddressRange range;
-  try {
-    const Unlocked unlocked{lock};
-    range = stock_.source.reserve();
-  } catch (const DeviceError& error) {
-    if (error.code() != ErrorCode::out_of_memory) throw;
+  const auto range = allowance_.addresses(lock);
+  if (!range) {
     range_refusals_.refused();
     return false;
   }
   range_refusals_.granted();
   if (ranges_of(request.lane) == before) {
-    stock_.heap.add_range(range.base, range.bytes, request.lane, stock_.source.page_bytes());
+    stock_.heap.add_range(range->base, range->bytes, request.lane, stock_.source.page_bytes());
   } else {  // another thread was faster
     const Unlocked unlocked{lock};
-    stock_.source.give_back(range);
+    stock_.source.give_back(*range);
   }
   return true;
 }
