@@ -198,6 +198,12 @@ std::string sentence(const std::string& text) {
   return std::string(indent, ' ') + wrap(printable(text), page_width() - indent, 2 * indent) + '\n';
 }
 
+/** "a", "a and b", "a, b and c". */
+std::string listed(const std::vector<std::string>& all) {
+  if (all.size() < 2) return fmt::format("{}", fmt::join(all, ""));
+  return fmt::format("{} and {}", fmt::join(all.begin(), all.end() - 1, ", "), all.back());
+}
+
 /** What each row starts with. */
 std::string starts(const ReplayedDevice& device, bool snapshot) {
   std::string text;
@@ -215,12 +221,12 @@ std::string starts(const ReplayedDevice& device, bool snapshot) {
     names.push_back(plain ? row.name : fmt::format("\"{}\"", row.name));
     if (row.ok()) sizes.push_back(mib(row.report->start_reserved));
   }
-  const std::string who = fmt::format("{}", fmt::join(names, " and "));
+  const std::string who = listed(names);
   const char* const s = names.size() == 1 ? "s" : "";
   if (snapshot) {
     text += sentence(
         fmt::format("{} start{} with the blocks that are live then ({} MiB reserved), and no cache",
-                    who, s, fmt::join(sizes, " and ")));
+                    who, s, listed(sizes)));
   }
   return text +
          sentence(fmt::format("{} run{} on {}", who, s, memory_text(device.memory, snapshot)));
