@@ -230,7 +230,7 @@ MILLRACE_EXPORT millrace_status millrace_get_statistics(int device,
  * @param text   receives the text with a 0 at its end, as far as it fits; NULL if `bytes` is 0
  * @param bytes  size of `text`
  * @param size   receives the bytes that the whole text takes with its 0; may be NULL
- * @return MILLRACE_INVALID_ARGUMENT if `text` is too small
+ * @return MILLRACE_INVALID_ARGUMENT if `text` is too small, or NULL and `bytes` is not 0
  */
 MILLRACE_EXPORT millrace_status millrace_statistics_json(int device, char* text, size_t bytes,
                                                          size_t* size);

@@ -245,6 +245,7 @@ TEST_CASE("statistics as text come whole or are refused with their size") {
   void* const block = bench.malloc(5 * MiB, nullptr);
   std::size_t size = 0;
   CHECK(millrace_statistics_json(0, nullptr, 0, &size) == MILLRACE_OK);
+  CHECK(millrace_statistics_json(0, nullptr, 10, &size) == MILLRACE_INVALID_ARGUMENT);
   std::string text(size, '?');
   CHECK(millrace_statistics_json(0, text.data(), size - 1, nullptr) == MILLRACE_INVALID_ARGUMENT);
   REQUIRE(millrace_statistics_json(0, text.data(), size, nullptr) == MILLRACE_OK);
@@ -298,6 +299,26 @@ TEST_CASE("a snapshot has every byte that is reserved, and replaces the file whe
   }
   bench.free(block, stream);
   bench.free(small, stream);
+}
+
+TEST_CASE("a snapshot replaces no link and no special file") {
+  CBench bench;
+  const TemporaryFolder folder;
+  bench.free(bench.malloc(3 * MiB, nullptr), nullptr);
+  const std::filesystem::path target = folder.path() / "target.json", link = folder.path() / "link";
+  std::ofstream{target} << "older";
+  std::filesystem::create_symlink(target, link);
+  REQUIRE(millrace_snapshot(0, link.c_str()) == MILLRACE_OK);
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(read(target.string()).contains("segments"));
+
+  const std::filesystem::path device = folder.path() / "device";
+  std::filesystem::create_symlink("/dev/full", device);
+  CHECK(millrace_snapshot(0, device.c_str()) == MILLRACE_FILE);
+  CHECK_THAT(millrace_last_error(), Catch::Matchers::ContainsSubstring("No space left"));
+  CHECK(std::filesystem::read_symlink(device) == "/dev/full");
+  CHECK(std::filesystem::is_character_file(device));
+  CHECK(std::distance(std::filesystem::directory_iterator{folder.path()}, {}) == 3);
 }
 
 namespace {

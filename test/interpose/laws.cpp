@@ -69,6 +69,34 @@ TEST_CASE("a program ends on Millrace's allocator as it ends on its own") {
   if (schedule == "instant") CHECK(run_alone(name, schedule).code == ran.code);
 }
 
+TEST_CASE("calls that the runtime serves get the memory that Millrace keeps free") {
+  const std::string schedule = GENERATE("instant", "lag:5", "adversarial:1", "h200");
+  CAPTURE(schedule);
+  const Ran ran = run("needs_what_is_kept_free", schedule + ",memory=2GiB");
+  CAPTURE(ran.errors);
+  CHECK(ran.code == 0);
+  CHECK(run_alone("needs_what_is_kept_free", schedule + ",memory=2GiB").code == 0);
+  CHECK(calls(ran, "cudaMallocPitch", "passed") == 1);
+  CHECK(calls(ran, "cudaMallocPitch", "refused") == 1);
+}
+
+TEST_CASE("the report has the memory that a reset of the device ended") {
+  const std::string schedule = every_schedule();
+  const std::string what_if = GENERATE("", "MILLRACE_RUN_WHAT_IF=1");
+  CAPTURE(schedule, what_if);
+  const Ran ran = run("reset_twice", schedule, what_if);
+  CAPTURE(ran.errors);
+  REQUIRE(ran.code == 0);
+  const nlohmann::json& gpus = ran.report.at("gpus");
+  REQUIRE(gpus.size() == 2);
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    CHECK(gpus.at(i).at("gpu") == 0);
+    CHECK(gpus.at(i).at("was_reset") == true);
+    CHECK(gpus.at(i).at("bytes").at("requested").at("peak") == (i == 0 ? 6 : 3) * kMiB);
+    CHECK(gpus.at(i).at("counts").at("allocations") == 1);
+  }
+}
+
 TEST_CASE("threads that allocate and free at once read what they wrote") {
   const std::string schedule = GENERATE("instant", "adversarial:1", "adversarial:2", "h200");
   const std::string what_if = GENERATE("", "MILLRACE_RUN_WHAT_IF=1");

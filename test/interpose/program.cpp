@@ -126,6 +126,58 @@ int too_much() {
   return 0;
 }
 
+/// Leaves 1.5 GiB free in the allocator.
+void leave_memory_free() {
+  constexpr std::size_t kBytes = 1536 * kMiB;
+  const cudaStream_t stream = make_stream();
+  check(cudaFreeAsync(allocate(kBytes, stream), stream), "cudaFreeAsync");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+/// Calls that the runtime serves need the memory that the allocator keeps free. With 2 GiB.
+int needs_what_is_kept_free() {
+  constexpr std::size_t kWidth = kMiB, kHeight = 1024;
+  void* block = nullptr;
+  std::size_t pitch = 0;
+  leave_memory_free();
+  check(cudaMallocPitch(&block, &pitch, kWidth, kHeight), "cudaMallocPitch");
+  check(cudaFree(block), "cudaFree");
+  leave_memory_free();
+  cudaPitchedPtr pitched{};
+  check(cudaMalloc3D(&pitched, {kWidth, kHeight, 1}), "cudaMalloc3D");
+  check(cudaFree(pitched.ptr), "cudaFree");
+  leave_memory_free();
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = {cudaMemLocationTypeDevice, {0}};
+  properties.maxSize = 1100 * kMiB;  // which only the driver keeps
+  cudaMemPool_t pool = nullptr;
+  check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
+  const cudaStream_t stream = make_stream();
+  check(cudaMallocFromPoolAsync(&block, kWidth * kHeight, pool, stream), "cudaMallocFromPoolAsync");
+  expect(cudaGetLastError(), cudaSuccess, "cudaGetLastError");
+  check(cudaFreeAsync(block, stream), "cudaFreeAsync");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  check(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy");
+  leave_memory_free();
+  expect(cudaMallocPitch(&block, &pitch, kWidth, 3 * kHeight), cudaErrorMemoryAllocation,
+         "cudaMallocPitch");
+  expect(cudaGetLastError(), cudaErrorMemoryAllocation, "cudaGetLastError");
+  return 0;
+}
+
+/// 6 MiB, a reset, 3 MiB, and a reset at the end, as profilers ask for.
+int reset_twice() {
+  for (const std::size_t bytes : {6 * kMiB, 3 * kMiB}) {
+    const cudaStream_t stream = make_stream();
+    unsigned char* const block = allocate(bytes, stream);
+    check(cudaMemsetAsync(block, 1, bytes, stream), "cudaMemsetAsync");
+    check(cudaFreeAsync(block, stream), "cudaFreeAsync");
+    check(cudaDeviceReset(), "cudaDeviceReset");
+  }
+  return 0;
+}
+
 /// A stream for each step, as some libraries make them: 8 MiB in all.
 int streams_in_a_loop() {
   constexpr std::size_t kBytes = 8 * kMiB;
@@ -261,6 +313,8 @@ const std::map<std::string, int (*)()> kCases{
     {"foreign_pointers", foreign_pointers},
     {"last_error_stays", last_error_stays},
     {"too_much", too_much},
+    {"needs_what_is_kept_free", needs_what_is_kept_free},
+    {"reset_twice", reset_twice},
     {"streams_in_a_loop", streams_in_a_loop},
     {"streams_side_by_side", streams_side_by_side},
     {"threads_that_end", threads_that_end},

@@ -195,7 +195,7 @@ TEST_CASE(
   CHECK(share.whole);
   CHECK(share.last == 3U);
   CHECK(explanation.streams[share.stream].handle == 5);
-  CHECK(explanation.sites[share.site].name == "blocks of 32 MiB to 64 MiB");
+  CHECK(explanation.sites[share.site].name == "blocks of 32 to 64 MiB");
 }
 
 TEST_CASE("a free range in a used segment is held by the block that is freed last") {
@@ -218,7 +218,7 @@ TEST_CASE("a free range in a used segment is held by the block that is freed las
   CHECK(share.first == 0U);  // the segment's end was never used
   CHECK(share.last == 5U);
   CHECK(share.until == 11U);
-  CHECK(explanation.sites[share.site].name == "blocks of 1 MiB to 2 MiB");
+  CHECK(explanation.sites[share.site].name == "blocks of 1 to 2 MiB");
 }
 
 TEST_CASE("whole free pages of an expandable segment are soft, and parts of used ones hard") {
@@ -309,7 +309,7 @@ TEST_CASE("a site is the program's own line, with the label that it gave") {
   for (const ExplainedSite& site : explanation.sites)
     names.push_back(site.name + "|" + site.origin);
   CHECK(names == std::vector<std::string>{"weights, block (model.py:12)|weights, block (model.py)",
-                                          "blocks of 16 MiB to 32 MiB|blocks of 16 MiB to 32 MiB"});
+                                          "blocks of 16 to 32 MiB|blocks of 16 to 32 MiB"});
 }
 
 TEST_CASE("pinned host memory of a snapshot has a log of its own") {

@@ -71,15 +71,102 @@ TEST_CASE("the advice on each snapshot is the largest saving that the table show
   }
 }
 
+TEST_CASE("the rows of explain and of replay are the same replays") {
+  std::size_t limited = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator{source_folder() / "test/observe/snapshots"}) {
+    if (entry.path().extension() != ".gz") continue;
+    const std::string file = entry.path().string();
+    CAPTURE(file);
+    const json device = explained(file);
+    const json replays = document_of({"replay", "--allocator", "torch,millrace", file});
+    for (const json& replay : replays.at("files").at(0).at("replays")) {
+      if (replay.at("start") != "live blocks" || replay.contains("error")) continue;
+      if (replay.at("device") != device.at("device")) continue;
+      const auto row = std::ranges::find_if(device.at("what_if"), [&](const json& each) {
+        return each.at("allocator") == replay.at("allocator") && each.at("change") == "none";
+      });
+      REQUIRE(row != device.at("what_if").end());
+      CHECK(row->at("reserved_bytes") ==
+            replay.at("statistics").at("bytes").at("reserved").at("peak"));
+      CHECK(device.at("what_if_device") == replay.at("device_memory"));
+      limited += device.at("what_if_device").at("bytes").is_null() ? 0 : 1;
+    }
+  }
+  CHECK(limited > 0);
+}
+
+TEST_CASE("explain says which allocator serves the request that failed") {
+  // 20 MiB are free beside 24 MiB of stream 7, and the device has 20 more: PyTorch has no 30 MiB
+  // for the default stream.
+  const ScratchFolder scratch;
+  constexpr std::uint64_t MiB = 1 << 20, base = 0x7f0000000000;
+  const auto event = [&](const char* action, std::uint64_t bytes, int time) {
+    return json{{"action", action}, {"addr", base}, {"size", bytes}, {"stream", 7},
+                {"time_us", time}};
+  };
+  json trace = json::array({event("segment_alloc", 44 * MiB, 0), event("alloc", 44 * MiB, 1),
+                            event("free_requested", 44 * MiB, 2),
+                            event("free_completed", 44 * MiB, 3), event("alloc", 24 * MiB, 4)});
+  trace.push_back({{"action", "oom"},
+                   {"device_free", 20 * MiB},
+                   {"size", 30 * MiB},
+                   {"stream", 0},
+                   {"time_us", 5}});
+  const json segment{
+      {"device", 0},
+      {"address", base},
+      {"total_size", 44 * MiB},
+      {"stream", 7},
+      {"segment_type", "large"},
+      {"blocks",
+       {{{"address", base},
+         {"size", 24 * MiB},
+         {"requested_size", 24 * MiB},
+         {"state", "active_allocated"}},
+        {{"address", base + 24 * MiB}, {"size", 20 * MiB}, {"state", "inactive"}}}}};
+  const std::string file =
+      scratch
+          .write("failed.json", json{{"segments", {segment}}, {"device_traces", {trace}}}.dump())
+          .string();
+  const json device = explained(file);
+  CHECK(device.at("what_if_device") == json{{"bytes", 64 * MiB}, {"from", "out of memory"}});
+  const auto serves = [&](const char* allocator) {
+    for (const json& row : device.at("what_if")) {
+      if (row.at("allocator") == allocator && row.at("change") == "none")
+        return row.at("serves_failed_request").get<bool>();
+    }
+    FAIL("no row");
+    return false;
+  };
+  CHECK_FALSE(serves("torch"));
+  CHECK(serves("millrace"));
+  REQUIRE_FALSE(device.at("advice").empty());
+  CHECK(device.at("advice").at(0).at("serves_failed_request") == true);
+  CHECK(device.at("advice").at(0).at("row") == "millrace");
+  CHECK_THAT(run_program({"explain", file}).out,
+             ContainsSubstring("serves what failed (\"millrace\"): run it on Millrace's"));
+  CHECK_THAT(run_program({"replay", file}).out, ContainsSubstring("of the request that failed, "));
+  for (const json& replay : document_of({"replay", "--allocator", "torch,millrace", file})
+                                .at("files")
+                                .at(0)
+                                .at("replays")) {
+    if (replay.at("start") != "live blocks") continue;
+    CHECK(replay.at("failed_requests").at("tried") == 1);
+    CHECK(replay.at("failed_requests").at("last_served") == (replay.at("allocator") == "millrace"));
+  }
+}
+
 TEST_CASE("a replay that differs from the record says so") {
   const auto out = [](const char* name) {
     return run_program({"explain", (source_folder() / "test/observe/snapshots" / name).string()})
         .out;
   };
+  CHECK_THAT(out("made/range_used_twice.pickle"),
+             ContainsSubstring("reserves 2.00 MiB more than was recorded"));
   CHECK_THAT(out("capture_streams.pickle.gz"),
-             ContainsSubstring("reserves 320.00 MiB more") &&
-                 ContainsSubstring("than was recorded") &&
-                 ContainsSubstring("saves most: 956.00 MiB (\"torch, one stream\")"));
+             ContainsSubstring("note: 12.00 MiB of what was recorded is cache") &&
+                 ContainsSubstring("saves most: 964.00 MiB (\"millrace, one stream\")"));
   CHECK_THAT(out("capture_streams.expandable.pickle.gz"),
              !ContainsSubstring("note: \"torch\"") &&
                  ContainsSubstring("saves most: 1.07 GiB (\"torch, one stream\")"));

@@ -230,7 +230,7 @@ TEST_CASE("allocators are compared from one start: a cache from before is PyTorc
                           ContainsSubstring("from the same start millrace reserves") &&
                           ContainsSubstring("torch 20.00 MiB") &&
                           ContainsSubstring("220.00 MiB with its cache") &&
-                          ContainsSubstring("a device without end"));
+                          ContainsSubstring("a device without a limit"));
 }
 
 TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lower bounds") {

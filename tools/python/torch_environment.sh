@@ -14,7 +14,8 @@ folder=$(cd "$1" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=${BUILD:-$root/build/dev}
 python=${TORCH_PYTHON:-$folder/venv/bin/python}
-library=$(find "$build" -name 'libmillrace.so.*' -type f | sort | tail -n 1)
+# Tests of the package install further copies elsewhere in the build.
+library=$(find "$build/allocator" -maxdepth 1 -name 'libmillrace.so.*' -type f 2>/dev/null | sort | tail -n 1)
 millrace=${MILLRACE:-$build/bin/millrace}
 if [ -z "$library" ] || [ ! -x "$millrace" ]; then
   echo "$build has no millrace or no libmillrace.so: tools/build.sh dev millrace millrace_shared" >&2

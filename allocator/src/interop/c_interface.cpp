@@ -1,12 +1,15 @@
 // millrace.h: each call is guarded, so that nothing leaves it but a status.
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -115,20 +118,37 @@ void copy_out(const MemoryStatistics& from, millrace_statistics* to) {
   std::memcpy(to, &all, std::min(to->struct_bytes, sizeof all));
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  const std::string unfinished = path + "." + std::to_string(getpid()) + ".tmp";
-  const auto refuse = [&](const std::string& file) {
-    const int error = errno;
-    std::remove(unfinished.c_str());
-    throw FileError{file + " cannot be written: " + std::strerror(error)};
-  };
+[[noreturn]] void refuse_file(const std::string& file, int error) {
+  throw FileError{file + " cannot be written: " + std::strerror(error)};
+}
+
+/** 0, or an error number. */
+int write_in_place(const std::string& path, const std::string& text) {
   errno = EIO;
-  std::ofstream file{unfinished, std::ios::binary};
-  if (!file) refuse(unfinished);
+  std::ofstream file{path, std::ios::binary};
   file << text << '\n';
   file.close();
-  if (!file) refuse(unfinished);
-  if (std::rename(unfinished.c_str(), path.c_str()) != 0) refuse(path);
+  return file ? 0 : errno;
+}
+
+/** Whole or not at all, unless there is a device, a pipe or another special file of this name. */
+void write_file(std::string path, const std::string& text) {
+  static std::atomic<unsigned> count{0};
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    if (const int failed = write_in_place(path, text); failed != 0) refuse_file(path, failed);
+    return;
+  }
+  // A link stays one.
+  if (std::filesystem::exists(status)) path = std::filesystem::canonical(path, error).string();
+  const std::string unfinished =
+      fmt::format("{}.{}.{}.tmp", path, getpid(), count.fetch_add(1, std::memory_order_relaxed));
+  int failed = write_in_place(unfinished, text);
+  if (failed == 0 && std::rename(unfinished.c_str(), path.c_str()) != 0) failed = errno;
+  if (failed == 0) return;
+  std::remove(unfinished.c_str());
+  refuse_file(path, failed);
 }
 
 }  // namespace
@@ -237,6 +257,10 @@ millrace_status millrace_get_statistics(int device, millrace_statistics* statist
 
 millrace_status millrace_statistics_json(int device, char* text, size_t bytes, size_t* size) {
   return guarded([&] {
+    if (text == nullptr && bytes != 0) {
+      throw std::invalid_argument{"millrace_statistics_json: no text for " + std::to_string(bytes) +
+                                  " bytes; to ask for the size, pass 0 bytes"};
+    }
     const nlohmann::json document = default_memory(device).statistics();
     const std::string whole = document.dump();
     if (size != nullptr) *size = whole.size() + 1;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "exports/entry.hpp"
+#include "exports/given_back.hpp"
 
 using namespace millrace;
 using namespace millrace::interpose;
@@ -94,7 +95,8 @@ cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** ad
       return cudaSuccess;
     }
   }
-  const cudaError_t error = runtime.cudaMalloc(address, bytes);
+  const cudaError_t error = with_memory_given_back(
+      runtime, process, [&] { return runtime.cudaMalloc(address, bytes); });
   note_answer(process, Function::cudaMalloc, gpu, error, bytes, std::nullopt);
   if (gpu != nullptr && process.settings.what_if && error == cudaSuccess) {
     decide_beside(runtime, *gpu, *address, {.bytes = bytes, .own_bytes = bytes}, [&] {
@@ -121,7 +123,7 @@ cudaError_t allocate(Process& process, Function function, void** address, std::s
       return cudaSuccess;
     }
   }
-  const cudaError_t error = pass();
+  const cudaError_t error = with_memory_given_back(real(), process, pass);
   note_answer(process, function, gpu, error, bytes, stream);
   if (gpu != nullptr && process.settings.what_if && error == cudaSuccess) {
     void* const block = decide_beside(real(), *gpu, *address, {.bytes = bytes}, take);

@@ -89,6 +89,14 @@ void Process::finish_recording() {
 void Process::forget(int ordinal) {
   Gpu* const gpu = find(ordinal);
   if (gpu == nullptr) return;
+  try {
+    EndedMemory ended{.figures = figures_of(*gpu), .snapshot = {}};
+    ended.figures.was_reset = true;
+    if (!settings.snapshot.empty()) ended.snapshot = gpu->memory().snapshot();
+    const std::lock_guard lock{mutex_};
+    ended_.push_back(std::move(ended));
+  } catch (const std::exception&) {  // the report lacks it; the program goes on
+  }
   gpus_[static_cast<std::size_t>(ordinal)] = nullptr;
   recorder_.load()->writer().device_reset(static_cast<std::uint32_t>(ordinal));
   delete gpu;

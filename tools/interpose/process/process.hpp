@@ -15,6 +15,7 @@
 
 #include "process/events.hpp"
 #include "process/gpu.hpp"
+#include "process/gpu_figures.hpp"
 #include "process/recorder.hpp"
 #include "process/settings.hpp"
 #include "runtime/real.hpp"
@@ -57,8 +58,11 @@ class Process {
   [[nodiscard]] Recorder* recorder() const noexcept { return recorder_.load(); }
   /** @brief When the process ends: nothing is recorded any more. */
   void finish_recording();
-  /** @brief Before cudaDeviceReset: its memory goes with the GPU's context. */
+  /** @brief Before cudaDeviceReset: its memory goes with the GPU's context. The report keeps what
+   *         it was. */
   void forget(int ordinal);
+  /** @brief What was forgotten, in order. */
+  [[nodiscard]] const std::vector<EndedMemory>& ended() const noexcept { return ended_; }
 
   /** @brief The program's cudaDeviceEnablePeerAccess: work on `user` uses memory of `owner`. */
   void enable_peer(int user, int owner);
@@ -97,6 +101,7 @@ class Process {
   };
   std::unordered_multimap<cudaStream_t, Capture> capture_of_;
   std::unordered_map<cudaMemPool_t, int> pools_;
+  std::vector<EndedMemory> ended_;  // read when the process ends
 };
 
 /**

@@ -25,7 +25,7 @@ void tell_what_was_not_caught() {
 
 void write_snapshot_of(const Process& process) {
   const std::string name = of_this_process(process.settings.snapshot);
-  if (name.empty() || process.gpus().empty()) return;
+  if (name.empty() || (process.gpus().empty() && process.ended().empty())) return;
   try {
     write_snapshot(name, process);
   } catch (const std::exception& error) {

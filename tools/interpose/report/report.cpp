@@ -43,6 +43,21 @@ bool is_worth_a_line(const ShareStatistics& share) {
   return share.allocated.peak != 0 || share.cached != 0;
 }
 
+/** Of memory that a reset ended, and of what there is at the end. */
+std::vector<GpuFigures> all_figures(const Process& process) {
+  std::vector<GpuFigures> all;
+  for (const EndedMemory& ended : process.ended()) all.push_back(ended.figures);
+  for (Gpu* const gpu : process.gpus()) all.push_back(figures_of(*gpu));
+  return all;
+}
+
+/** What the recording shows of a GPU covers all of the run, and is told once. */
+bool is_last(const std::vector<GpuFigures>& all, const GpuFigures& gpu) {
+  return std::none_of(&gpu + 1, all.data() + all.size(), [&](const GpuFigures& later) {
+    return later.ordinal == gpu.ordinal;
+  });
+}
+
 /** What a process ends with. */
 struct EndOfRun {
   explicit EndOfRun(const Process& process) : recorder(process.recorder()) {
@@ -55,10 +70,10 @@ struct EndOfRun {
 
   /** What the program's own calls would have reserved; nothing if its requests fit into no modelled
    * GPU. */
-  [[nodiscard]] std::optional<DriverModel> own_calls(const Gpu& gpu) const {
+  [[nodiscard]] std::optional<DriverModel> own_calls(const GpuFigures& gpu) const {
     if (!log) return std::nullopt;
     try {
-      return model_driver(*log, static_cast<std::uint32_t>(gpu.ordinal()), gpu.memory_bytes());
+      return model_driver(*log, static_cast<std::uint32_t>(gpu.ordinal), gpu.memory_bytes);
     } catch (const std::exception&) {
       return std::nullopt;
     }
@@ -68,21 +83,20 @@ struct EndOfRun {
   static constexpr std::size_t kMostEvents = 20'000;
 
   /** Free bytes that waited for work on Millrace's allocator, by stream; none if unknown. */
-  [[nodiscard]] std::optional<std::vector<WhatIfStranded>> stranded(Gpu& gpu) const {
+  [[nodiscard]] std::optional<std::vector<WhatIfStranded>> stranded(const GpuFigures& gpu) const {
     if (!log || log->events.size() > kMostEvents) return std::nullopt;
     try {
-      return stranded_bytes(*log, static_cast<std::uint32_t>(gpu.ordinal()),
-                            gpu.memory().caching().policy());
+      return stranded_bytes(*log, static_cast<std::uint32_t>(gpu.ordinal), gpu.policy);
     } catch (const std::exception&) {
       return std::nullopt;
     }
   }
 
   /** By stream and site. */
-  [[nodiscard]] std::optional<WhatIf> what_if(const Gpu& gpu) const {
+  [[nodiscard]] std::optional<WhatIf> what_if(const GpuFigures& gpu) const {
     if (!log || log->events.size() > kMostEvents) return std::nullopt;
     try {
-      return millrace::what_if(*log, static_cast<std::uint32_t>(gpu.ordinal()),
+      return millrace::what_if(*log, static_cast<std::uint32_t>(gpu.ordinal),
                                {.most_events_of_sites = 1'000});
     } catch (const std::exception&) {
       return std::nullopt;
@@ -94,22 +108,24 @@ struct EndOfRun {
 };
 
 /** The figures of one GPU, as docs/accounting.md names them. */
-Json document_of(Gpu& gpu, const EndOfRun& recorded, bool what_if) {
-  MemoryStatistics all = gpu.memory().statistics();
+Json document_of(const GpuFigures& gpu, const EndOfRun& recorded, bool what_if, bool is_last) {
+  MemoryStatistics all = gpu.statistics;
   std::erase_if(all.streams, [](const ShareStatistics& share) { return !is_worth_a_line(share); });
   Json document = nlohmann::json(all);
-  document["gpu"] = gpu.ordinal();
-  document["stranded_bytes"] = gpu.usable_by_all().stranded;
-  const Gpu::OutOfMemory out_of_memory = gpu.out_of_memory();
-  document["out_of_memory"] = {{"requests", out_of_memory.requests},
-                               {"largest_bytes", out_of_memory.largest}};
+  document["gpu"] = gpu.ordinal;
+  document["was_reset"] = gpu.was_reset;
+  document["stranded_bytes"] = gpu.stranded;
+  document["out_of_memory"] = {{"requests", gpu.out_of_memory.requests},
+                               {"largest_bytes", gpu.out_of_memory.largest}};
   if (what_if) {
-    document["own_peak_bytes"] = gpu.own_peak();
+    document["own_peak_bytes"] = gpu.own_peak;
     document["what_if"] = nullptr;
-    if (const auto found = recorded.what_if(gpu)) document["what_if"] = nlohmann::json(*found);
+    if (const auto found = is_last ? recorded.what_if(gpu) : std::nullopt) document["what_if"] = nlohmann::json(*found);
     return document;
   }
   document["stranded"] = nullptr;
+  document["own_calls"] = nullptr;
+  if (!is_last) return document;
   if (const auto stranded = recorded.stranded(gpu)) {
     document["stranded"] = Json::array();
     for (const WhatIfStranded& each : *stranded) {
@@ -117,7 +133,6 @@ Json document_of(Gpu& gpu, const EndOfRun& recorded, bool what_if) {
           {{"stream", each.stream}, {"waits_for", each.waits_for}, {"bytes", each.bytes}});
     }
   }
-  document["own_calls"] = nullptr;
   if (const auto own = recorded.own_calls(gpu)) {
     document["own_calls"] = {{"least_bytes", own->least},
                              {"most_bytes", own->most},
@@ -129,8 +144,9 @@ Json document_of(Gpu& gpu, const EndOfRun& recorded, bool what_if) {
 Json document_of(Process& process) {
   Json gpus = Json::array(), calls = Json::array();
   const EndOfRun recorded{process};
-  for (Gpu* const gpu : process.gpus())
-    gpus.push_back(document_of(*gpu, recorded, process.settings.what_if));
+  const std::vector<GpuFigures> figures = all_figures(process);
+  for (const GpuFigures& gpu : figures)
+    gpus.push_back(document_of(gpu, recorded, process.settings.what_if, is_last(figures, gpu)));
   for (const CallLine& line : calls_of(process)) {
     calls.push_back({{"name", to_string(line.function)},
                      {"made", line.made},
@@ -150,9 +166,9 @@ std::string size(std::size_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-void write_own_calls(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool what_if) {
+void write_own_calls(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded, bool what_if) {
   if (what_if) {
-    fmt::print(file, "    its own allocators reserved {}\n", size(gpu.own_peak()));
+    fmt::print(file, "    its own allocators reserved {}\n", size(gpu.own_peak));
   } else if (const auto own = recorded.own_calls(gpu)) {
     fmt::print(file, "    its own calls would have reserved {} to {} (modelled{})\n",
                size(own->least), size(own->most),
@@ -160,7 +176,7 @@ void write_own_calls(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool w
   }
 }
 
-void write_stranded(std::FILE* file, Gpu& gpu, const EndOfRun& recorded) {
+void write_stranded(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded) {
   const auto stranded = recorded.stranded(gpu);
   if (!stranded || stranded->empty()) return;
   fmt::print(file, "    free at the peak, and usable by no other stream (modelled):\n");
@@ -170,30 +186,33 @@ void write_stranded(std::FILE* file, Gpu& gpu, const EndOfRun& recorded) {
   }
 }
 
-void write_gpu(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool what_if) {
-  const MemoryStatistics all = gpu.memory().statistics();
+void write_gpu(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded, bool what_if,
+               bool is_last) {
+  const MemoryStatistics& all = gpu.statistics;
   const MemoryGauges& bytes = all.bytes;
   const MemoryCounters& counts = all.counts;
-  fmt::print(file, "  GPU {}: peak reserved {}, peak live {}\n", gpu.ordinal(),
-             size(bytes.reserved.peak), size(bytes.requested.peak));
-  write_own_calls(file, gpu, recorded, what_if);
-  fmt::print(file, "    at the end: reserved {}, live {}, free {}, of which {} wait for work\n",
-             size(bytes.reserved.current), size(bytes.requested.current),
-             size(bytes.cached.current), size(gpu.usable_by_all().stranded));
+  fmt::print(file, "  GPU {}{}: peak reserved {}, peak live {}\n", gpu.ordinal,
+             gpu.was_reset ? ", until cudaDeviceReset" : "", size(bytes.reserved.peak),
+             size(bytes.requested.peak));
+  if (what_if || is_last) write_own_calls(file, gpu, recorded, what_if);
+  fmt::print(file, "    at the {}: reserved {}, live {}, free {}, of which {} wait for work\n",
+             gpu.was_reset ? "reset" : "end", size(bytes.reserved.current), size(bytes.requested.current),
+             size(bytes.cached.current), size(gpu.stranded));
   fmt::print(file,
              "    {} allocations: {} from the stream's own memory, {} from another stream's, {} "
              "after a wait, {} from new memory\n",
              counts.allocations, counts.served_own, counts.served_ordered, counts.served_waited,
              counts.served_grown);
-  if (const auto failed = gpu.out_of_memory(); failed.requests != 0) {
+  if (const Gpu::OutOfMemory& failed = gpu.out_of_memory; failed.requests != 0) {
     fmt::print(file, "    out of memory: {} request{}, the largest of {}\n", failed.requests,
                failed.requests == 1 ? "" : "s", size(failed.largest));
   }
   for (const ShareStatistics& share : all.streams) {
     if (!is_worth_a_line(share)) continue;
-    fmt::print(file, "    {}: peak live {}, free at the end {}\n", share.name,
-               size(share.allocated.peak), size(share.cached));
+    fmt::print(file, "    {}: peak live {}, free at the {} {}\n", share.name,
+               size(share.allocated.peak), gpu.was_reset ? "reset" : "end", size(share.cached));
   }
+  if (!is_last) return;
   if (!what_if) return write_stranded(file, gpu, recorded);
   if (const auto found = recorded.what_if(gpu)) {
     fmt::print(file, "{}", to_string(*found));
@@ -203,10 +222,22 @@ void write_gpu(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool what_if
   }
 }
 
+/** Of a GPU that was reset more than once, the snapshot has the last memory. */
+bool has_last(const Process& process, const EndedMemory& ended) {
+  return std::none_of(&ended + 1, process.ended().data() + process.ended().size(),
+                      [&](const EndedMemory& later) {
+                        return later.figures.ordinal == ended.figures.ordinal;
+                      });
+}
+
 }  // namespace
 
 void write_snapshot(const std::string& file, const Process& process) {
   trace::TorchSnapshot whole;
+  for (const EndedMemory& ended : process.ended()) {
+    if (process.find(ended.figures.ordinal) == nullptr && has_last(process, ended))
+      append(whole, ended.snapshot);
+  }
   for (Gpu* const gpu : process.gpus()) append(whole, gpu->memory().snapshot());
   const std::string own = file + '.' + std::to_string(getpid());
   const std::string unfinished = own + '~';
@@ -240,7 +271,9 @@ void write_text(std::FILE* file, Process& process) {
       file, "millrace run: the program on {}\n",
       what_if ? "its own allocator; with Millrace's it would have been:" : "Millrace's allocator");
   const EndOfRun recorded{process};
-  for (Gpu* const gpu : process.gpus()) write_gpu(file, *gpu, recorded, what_if);
+  const std::vector<GpuFigures> figures = all_figures(process);
+  for (const GpuFigures& gpu : figures)
+    write_gpu(file, gpu, recorded, what_if, is_last(figures, gpu));
   if (recorded.recorder != nullptr && !recorded.recorder->file().empty())
     fmt::print(file, "  its trace is in {}\n", recorded.recorder->file());
   for (const CallLine& line : calls_of(process)) {

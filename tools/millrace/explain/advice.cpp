@@ -24,7 +24,8 @@ struct ProgramAdvice {
 constexpr const char* kExpandable = "torch-expandable";
 constexpr const char* kSetExpandable = "set PYTORCH_ALLOC_CONF=expandable_segments:True";
 constexpr const char* kCostOfExpandable =
-    "not with memory that is shared between processes, and it does not help between streams";
+    "free memory still serves only its own stream, and memory that processes share needs a version "
+    "of PyTorch that can share it";
 
 ProgramAdvice program_advice(ProgramChange change) {
   switch (change) {
@@ -66,9 +67,7 @@ class Adviser {
     for (const WhatIfRow& row : device_.rows) add(row);
     std::vector<Advice> all = sorted(std::move(singles_));
     const std::vector<Advice> pairs = sorted(std::move(pairs_));
-    const bool takes_two =
-        !pairs.empty() && (all.empty() || pairs.front().saves >= all.front().saves + least_);
-    if (takes_two) all.insert(all.begin(), pairs.front());
+    if (!pairs.empty() && (all.empty() || is_better(pairs.front(), all.front()))) all.insert(all.begin(), pairs.front());
     add_bounds();
     for (Advice& bound : sorted(std::move(bounds_))) all.push_back(std::move(bound));
     return all;
@@ -76,20 +75,34 @@ class Adviser {
 
  private:
   [[nodiscard]] std::vector<Advice> sorted(std::vector<Advice> found) const {
-    std::erase_if(found, [&](const Advice& advice) { return advice.saves < least_; });
-    std::ranges::stable_sort(found, std::greater{}, &Advice::saves);
+    std::erase_if(found,
+                  [&](const Advice& advice) { return advice.saves < least_ && !advice.serves; });
+    std::ranges::stable_sort(found, std::greater{}, [](const Advice& advice) {
+      return std::pair{advice.serves, advice.saves};
+    });
     return found;
   }
 
+  /** Whether two changes are worth more than one. */
+  [[nodiscard]] bool is_better(const Advice& two, const Advice& one) const {
+    if (two.serves != one.serves) return two.serves;
+    return !one.serves && two.saves >= one.saves + least_;
+  }
+
   void add(const WhatIfRow& row) {
-    if (!row.reserved || !baseline_ || *row.reserved >= *baseline_) return;
+    if (!row.reserved || !baseline_) return;
+    const bool serves = row.serves_failed.value_or(false);
+    if (*row.reserved >= *baseline_ && !serves) return;
     if (row.allocator == kDriverLeast) return;  // a lower bound shows no saving
     const std::string allocator = allocator_advice(row.allocator);
     const ProgramAdvice program = program_advice(row.change);
     const bool changes_program = row.change != ProgramChange::none;
     if (allocator.empty() && !changes_program) return;
-    Advice advice{
-        .change = allocator, .cost = {}, .row = row.name(), .saves = *baseline_ - *row.reserved};
+    Advice advice{.change = allocator,
+                  .cost = {},
+                  .row = row.name(),
+                  .saves = *baseline_ - std::min(*baseline_, *row.reserved),
+                  .serves = serves};
     if (!allocator.empty() && row.waits != 0) {
       advice.cost = fmt::format("it makes a stream wait for another {} times", row.waits);
     } else if (row.allocator == kExpandable) {

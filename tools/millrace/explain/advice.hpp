@@ -21,6 +21,7 @@ struct Advice {
   std::string row;          ///< the row that shows it: "millrace, one stream"; "" for a bound
   std::uint64_t saves = 0;  ///< bytes of the peak: what `baseline` is above the row
   bool at_most = false;     ///< an upper bound; otherwise a replay has shown it
+  bool serves = false;      ///< its replay serves the last request that failed
 };
 
 /** @brief Whether the program had expandable segments, at least for a time. */
@@ -29,7 +30,7 @@ struct Advice {
 /**
  * @brief The changes that are worth making, the one that saves most first.
  *
- * Those that a row shows come before bounds. A row that needs two changes is the advice if it saves
+ * If a request failed, changes whose replays serve it come before all others. Those that a row shows come before bounds. A row that needs two changes is the advice if it saves
  * 1% more than every row that needs one. No change is in effect already, as far as the log shows.
  */
 [[nodiscard]] std::vector<Advice> advise(const ExplainedFile& file, const ExplainedDevice& device);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/replay_memory.hpp"
 #include "explain/advice.hpp"
 #include "millrace/observe/explain.hpp"
 #include "millrace/observe/program_change.hpp"
@@ -23,7 +24,11 @@ struct WhatIfRow {
   ProgramChange change = ProgramChange::none;
   std::optional<std::uint64_t> reserved;
   std::uint64_t waits = 0;  ///< that the allocator would have inserted between streams
+  /// Whether it serves the last request that the recorded allocator could not serve; std::nullopt:
+  /// none failed, or the size of the device is not known.
+  std::optional<bool> serves_failed{};
   std::string failure;      ///< why there is no figure
+  std::vector<std::string> notes{};  ///< what the replay does not repeat as it was
 
   [[nodiscard]] std::string name() const;  ///< "torch", "torch, one stream"
 };
@@ -33,6 +38,8 @@ struct ExplainedDevice {
   std::string name;  ///< "device 0", "pinned host memory"
   DeviceExplanation memory;
   std::vector<WhatIfRow> rows;  ///< empty: left out, see `left_out`
+  ReplayMemory limit;           ///< the device that all rows are replayed on
+  std::vector<std::string> notes;  ///< what replays of the unchanged program do not repeat
   std::optional<std::uint64_t>
       packed;                  ///< the least that a layout with knowledge of the future had
   std::string left_out;        ///< what is not computed, and why; "" if all is

@@ -64,7 +64,7 @@ class FileJson {
              {"blocks", share.blocks},
              {"first", event_of(share.first)},
              {"last", event_of(share.last)},
-             {"usable", usable(file_.log, share)}};
+             {"usable", usable(file_, share)}};
     if (share.until) out["until"] = event_of(share.until);
     if (is_free(share.part)) out["whole_segments"] = share.whole;
     if (site.stack != trace::StackTable::kNone) out["stack"] = stack_of(site.stack);
@@ -146,10 +146,16 @@ class FileJson {
                {"change", to_string(row.change)},
                {"reserved_bytes", or_null(row.reserved)},
                {"waits_inserted", row.reserved ? Json(row.waits) : Json(nullptr)}};
+      if (row.serves_failed) out["serves_failed_request"] = *row.serves_failed;
       if (!row.failure.empty()) out["error"] = "out of memory: " + row.failure;
       rows.push_back(std::move(out));
     }
     return rows;
+  }
+
+  static Json memory_of(const ReplayMemory& memory) {
+    if (memory.bytes == 0) return {{"bytes", nullptr}, {"from", nullptr}};
+    return {{"bytes", memory.bytes}, {"from", to_string(memory.from)}};
   }
 
   static Json advice_of(const ExplainedDevice& device) {
@@ -159,7 +165,8 @@ class FileJson {
                       {"cost", advice.cost},
                       {"row", advice.row.empty() ? Json(nullptr) : Json(advice.row)},
                       {"saved_bytes", advice.saves},
-                      {"at_most", advice.at_most}});
+                      {"at_most", advice.at_most},
+                      {"serves_failed_request", advice.serves}});
     }
     return list;
   }
@@ -171,6 +178,8 @@ class FileJson {
             {"packed_bytes", or_null(device.packed)},
             {"out_of_memory", failure_of(device.memory)},
             {"what_if", rows_of(device)},
+            {"what_if_device", memory_of(device.limit)},
+            {"notes", device.notes},
             {"left_out", device.left_out},
             {"compared_with_bytes", or_null(baseline(file_, device))},
             {"advice", advice_of(device)}};

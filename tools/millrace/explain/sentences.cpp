@@ -1,6 +1,7 @@
 #include "explain/sentences.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -56,7 +57,7 @@ class FailureWords {
         return fmt::format("{} is free{}, but in a pool of a CUDA graph or MemPool",
                            range(failed_.pool), since(failed_.pool));
       case FailureReason::hard:
-        return fmt::format("fragmentation: {} is free for it, in ranges of at most {}",
+        return fmt::format("fragmentation: {} is free for it in segments, in ranges of at most {}",
                            size_in_words(failed_.memory.bytes(MemoryPart::hard) +
                                          failed_.memory.bytes(MemoryPart::soft)),
                            size_in_words(failed_.own ? failed_.own->bytes : 0));
@@ -145,11 +146,16 @@ std::string amount(const Advice& advice) {
   return (advice.at_most ? "at most " : "") + size_in_words(advice.saves);
 }
 
+/** "saves most: 2.00 GiB", "serves what failed". */
+std::string gain(const Advice& advice) {
+  return advice.serves ? "serves what failed" : "saves most: " + amount(advice);
+}
+
 /** Why there is no advice. */
 std::string without_advice(const ExplainedDevice& device) {
   if (device.memory.peak.reserved) {
     return device.rows.empty() ? "saves most: not known; nothing was replayed"
-                               : "saves most: no change that is known saves 1% of it";
+                               : "saves most: no change that was replayed saves 1% of what was reserved";
   }
   const std::string unknown = "saves most: not known; the log does not have what was reserved";
   const WhatIfRow* least = nullptr;
@@ -157,7 +163,7 @@ std::string without_advice(const ExplainedDevice& device) {
     if (row.reserved && (least == nullptr || *row.reserved < *least->reserved)) least = &row;
   }
   if (least == nullptr) return unknown;
-  return fmt::format("{}. Of the rows above, \"{}\" reserves least, {}", unknown, least->name(),
+  return fmt::format("{}. Of the replays, \"{}\" reserves least, {}", unknown, least->name(),
                      size_in_words(*least->reserved));
 }
 
@@ -200,6 +206,19 @@ std::vector<std::string> failure_sentences(const ExplainedFile& file,
   return sentences;
 }
 
+std::string served_sentence(const ExplainedDevice& device) {
+  bool was_tried = false;
+  std::vector<std::string> names;
+  for (const WhatIfRow& row : device.rows) {
+    if (!row.serves_failed) continue;
+    was_tried = true;
+    if (*row.serves_failed) names.push_back(fmt::format("\"{}\"", row.name()));
+  }
+  if (!was_tried) return "";
+  return fmt::format("what would have served it, of the replays below: {}",
+                     names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
 std::vector<std::string> peak_sentences(const ExplainedFile& file, const ExplainedDevice& device) {
   return {headline(device), moment(file, device.memory.peak)};
 }
@@ -212,14 +231,15 @@ std::vector<std::string> advice_sentences(const ExplainedFile& file, const Expla
   } else {
     const Advice& best = device.advice.front();
     const std::string row = best.row.empty() ? "" : fmt::format(" (\"{}\")", best.row);
-    sentences = {fmt::format("saves most: {}{}: {}", amount(best), row, best.change),
+    sentences = {fmt::format("{}{}: {}", gain(best), row, best.change),
                  "its cost: " + best.cost};
     for (std::size_t i = 1; i < device.advice.size(); ++i) {
       const Advice& other = device.advice[i];
-      const bool may_save_more = other.saves > best.saves;  // it is a bound
+      const bool may_save_more = other.at_most && other.saves > best.saves;
       if (!all && !may_save_more) continue;
       sentences.push_back(fmt::format("{}: {}: {}; {}", may_save_more ? "may save more" : "also",
-                                      amount(other), other.change, other.cost));
+                                      other.serves ? "serves what failed" : amount(other),
+                                      other.change, other.cost));
     }
   }
   const std::string note = difference_of_replay(file, device);

@@ -14,6 +14,9 @@ namespace millrace::cli {
 [[nodiscard]] std::vector<std::string> failure_sentences(const ExplainedFile& file,
                                                          const DeviceExplanation& device);
 
+/** @brief Which replays serve the last request that failed; "" if none was replayed. */
+[[nodiscard]] std::string served_sentence(const ExplainedDevice& device);
+
 /** @brief How much is reserved and live at the peak, and which request made it grow. */
 [[nodiscard]] std::vector<std::string> peak_sentences(const ExplainedFile& file,
                                                       const ExplainedDevice& device);

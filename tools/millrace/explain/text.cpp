@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <map>
-#include <tuple>
+#include <optional>
+#include <utility>
 
 #include "cli/page.hpp"
 #include "cli/wording.hpp"
 #include "explain/list.hpp"
+#include "explain/moment_text.hpp"
 #include "explain/sentences.hpp"
 #include "explain/words.hpp"
 
@@ -17,8 +17,6 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::size_t kNarrow = 80;
-constexpr std::size_t kHolders = 5;  // rows of each list on the first screen
-constexpr std::size_t kStreams = 3;
 constexpr std::size_t kChanges = 8;
 constexpr std::size_t kWarnings = 3;
 constexpr std::size_t kEverything = SIZE_MAX;
@@ -33,33 +31,6 @@ std::string sentence(const std::string& text, std::size_t width, std::size_t ind
 
 TextTable::Cell cell(std::string text, Look look = Look::plain) { return {std::move(text), look}; }
 
-/** Shares of one site, wherever in it: the same line of the program on one stream. */
-std::vector<MemoryShare> merged(const ExplainedFile& file, const std::vector<MemoryShare>& shares,
-                                bool (*counts)(MemoryPart)) {
-  std::map<std::tuple<MemoryPart, std::uint32_t, std::string>, MemoryShare> sums;
-  for (const MemoryShare& share : shares) {
-    if (!counts(share.part)) continue;
-    const auto [known, fresh] =
-        sums.try_emplace({share.part, share.stream, file.site(share)}, share);
-    if (fresh) continue;
-    MemoryShare& sum = known->second;
-    sum.bytes += share.bytes;
-    sum.blocks += share.blocks;
-    sum.first = std::min(sum.first, share.first);  // the beginning is before all events
-    sum.last = std::max(sum.last, share.last);
-    sum.until = sum.until && share.until ? std::max(sum.until, share.until) : std::nullopt;
-  }
-  std::vector<MemoryShare> rows;
-  for (auto& [key, sum] : sums) rows.push_back(sum);
-  std::ranges::stable_sort(rows, std::greater{}, &MemoryShare::bytes);
-  return rows;
-}
-
-bool is_live(MemoryPart part) { return part == MemoryPart::live; }
-bool is_kept(MemoryPart part) {
-  return part != MemoryPart::live && part != MemoryPart::rounding && part != MemoryPart::rest;
-}
-
 /** The text of one device. */
 class DeviceText {
  public:
@@ -67,8 +38,8 @@ class DeviceText {
              const Painter& paint, bool is_host)
       : file_(file),
         device_(device),
-        streams_(stream_names(file.explanation, false)),
         peak_(device.memory.peak),
+        moment_(file, options.wide, width_for(options), paint),
         paint_(paint),
         width_(width_for(options)),
         wide_(options.wide),
@@ -76,12 +47,11 @@ class DeviceText {
         unit_(peak_.reserved.value_or(device.memory.most_live)) {}
 
   std::string run() {
-    for (const std::string& line : failure_sentences(file_, device_.memory)) add(line);
-    if (!text_.empty()) text_ += '\n';
+    if (device_.memory.failure) add_failure(*device_.memory.failure);
     for (const std::string& line : peak_sentences(file_, device_)) add(line);
-    if (peak_.reserved) add_parts();
-    add_holders("live, by site", is_live);
-    if (peak_.reserved) add_holders("not live, by site", is_kept);
+    text_ += moment_.parts(peak_);
+    // What is held at a failure matters more.
+    if (!device_.memory.failure || wide_) text_ += moment_.holders(peak_);
     if (!is_host_) {
       add_rows();
       add_advice();
@@ -92,122 +62,39 @@ class DeviceText {
  private:
   void add(const std::string& text) { text_ += sentence(text, width_); }
 
-  void add_parts() {
-    text_ += '\n';
-    for (std::size_t i = 0; i < kMemoryParts; ++i) {
-      const auto part = static_cast<MemoryPart>(i);
-      const std::uint64_t bytes = peak_.bytes(part);
-      if (bytes == 0) continue;
-      text_ += fmt::format("  {:<10} {:>10}  {:>4}  {}\n", to_string(part), size_in_words(bytes),
-                           share_of(bytes, *peak_.reserved), detail(part));
-      if (part == MemoryPart::stream) add_streams();
-      if (part == MemoryPart::pool) add_pools();
-    }
-  }
-
-  // Each stream that has free memory, and since when: after its work of then, others could use it.
-  void add_streams() {
-    std::map<std::uint32_t, MemoryShare> streams;
-    for (const MemoryShare& share : peak_.shares) {
-      if (share.part != MemoryPart::stream) continue;
-      const auto [known, fresh] = streams.try_emplace(share.stream, share);
-      if (fresh) continue;
-      known->second.bytes += share.bytes;
-      known->second.last = std::max(known->second.last, share.last);
-    }
-    std::vector<MemoryShare> rows;
-    for (const auto& [stream, sum] : streams) rows.push_back(sum);
-    std::ranges::stable_sort(rows, std::greater{}, &MemoryShare::bytes);
-    const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
-    for (std::size_t i = 0; i < shown; ++i) {
-      text_ += sentence(fmt::format("{} of it {}, last freed at {}", size_in_words(rows[i].bytes),
-                                    on_stream(file_.explanation, streams_, rows[i].stream),
-                                    event_name(file_.log, rows[i].last)),
-                        width_, 4);
-    }
-    if (shown < rows.size()) {
-      text_ += fmt::format("    and on {} more streams\n", rows.size() - shown);
-    }
-  }
-
-  void add_pools() {
-    std::map<trace::TorchPool, std::uint64_t> pools;
-    for (const MemoryShare& share : peak_.shares) {
-      if (share.part == MemoryPart::pool) pools[share.pool] += share.bytes;
-    }
-    std::vector<std::pair<trace::TorchPool, std::uint64_t>> rows{pools.begin(), pools.end()};
-    std::ranges::stable_sort(rows, std::greater{},
-                             &std::pair<trace::TorchPool, std::uint64_t>::second);
-    const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
-    for (std::size_t i = 0; i < shown; ++i) {
-      text_ += fmt::format("    {} of it in {}\n", size_in_words(rows[i].second),
-                           pool_name(rows[i].first));
-    }
-    if (shown < rows.size()) {
-      text_ += fmt::format("    and in {} more pools\n", rows.size() - shown);
-    }
-  }
-
-  [[nodiscard]] std::string detail(MemoryPart part) const {
-    std::string text = meaning(part);
-    if (part != MemoryPart::stream && part != MemoryPart::pool) return text;
-    std::uint64_t whole = 0;
-    for (const MemoryShare& share : peak_.shares) {
-      if (share.part == part && share.whole) whole += share.bytes;
-    }
-    return text + fmt::format(", {} of it whole segments", share_of(whole, peak_.bytes(part)));
-  }
-
-  void add_holders(const std::string& title, bool (*counts)(MemoryPart)) {
-    const std::vector<MemoryShare> rows = merged(file_, peak_.shares, counts);
-    if (rows.empty()) return;
-    const bool live = counts == is_live;
-    std::vector<std::string> titles{title, "size", live ? "blocks" : "ranges",
-                                    live ? "stream" : "what"};
-    if (wide_) titles.emplace_back("since");
-    titles.emplace_back(live ? "lives" : "usable");
-    List table{std::move(titles)};
-    const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kHolders);
-    for (std::size_t i = 0; i < shown; ++i) {
-      const MemoryShare& row = rows[i];
-      std::vector<TextTable::Cell> cells{
-          cell(file_.site(row)), cell(size_in_words(row.bytes)),
-          cell(fmt::format("{}", row.blocks)),
-          cell(live ? short_stream(streams_[row.stream]) : to_string(row.part))};
-      // Live blocks since the first was allocated, and all of the others since the last was freed.
-      if (wide_) cells.push_back(cell(since(row)));
-      cells.push_back(cell(usable(file_.log, row)));
-      table.add_row(std::move(cells));
-    }
-    std::uint64_t others = 0;
-    for (std::size_t i = shown; i < rows.size(); ++i) others += rows[i].bytes;
-    if (others > 0) {
-      table.add_row({cell(fmt::format("{} more, with --wide", rows.size() - shown)),
-                     cell(size_in_words(others))});
-    }
-    text_ += '\n' + table.render(paint_, width_);
-  }
-
-  [[nodiscard]] std::string since(const MemoryShare& row) const {
-    if (row.part == MemoryPart::driver) return "not known";
-    return event_name(file_.log, is_live(row.part) ? row.first : row.last);
+  void add_failure(const FailedRequest& failed) {
+    for (const std::string& line : failure_sentences(file_, device_.memory)) add(line);
+    const std::string served = served_sentence(device_);
+    if (!served.empty()) add(served);
+    text_ += moment_.parts(failed.memory) + moment_.holders(failed.memory) + '\n';
   }
 
   void add_rows() {
-    if (device_.rows.empty()) return add_left_out();
-    List table{{"what it would have reserved", unit_.name(), "/ live"}};
+    if (device_.rows.empty()) {
+      if (!device_.left_out.empty()) text_ += '\n';
+      return add_left_out();
+    }
+    const bool retries = std::ranges::any_of(
+        device_.rows, [](const WhatIfRow& row) { return row.serves_failed.has_value(); });
+    std::vector<std::string> titles{"what it would have reserved", unit_.name(), "/ live"};
+    if (retries) titles.emplace_back("what failed");
+    List table{std::move(titles)};
     const std::uint64_t live = device_.memory.most_live;
-    const auto add_row = [&](const std::string& name, std::uint64_t bytes, Look look) {
-      table.add_row({cell(name), cell(unit_.plain(bytes), look),
-                     cell(live == 0 ? "–"
-                                    : fmt::format("{:.3f}", static_cast<double>(bytes) /
-                                                                static_cast<double>(live)))});
+    const auto add_row = [&](const std::string& name, std::uint64_t bytes, Look look,
+                             const std::optional<bool>& serves = {}) {
+      std::vector<TextTable::Cell> cells{
+          cell(name), cell(unit_.plain(bytes), look),
+          cell(live == 0 ? "–"
+                         : fmt::format("{:.3f}", static_cast<double>(bytes) /
+                                                     static_cast<double>(live)))};
+      if (serves) cells.push_back(cell(*serves ? "is served" : "fails"));
+      table.add_row(std::move(cells));
     };
     if (peak_.reserved) add_row("recorded", *peak_.reserved, Look::strong);
     std::string failures;
     for (const WhatIfRow& row : device_.rows) {
       if (row.reserved)
-        add_row(row.name(), *row.reserved, Look::plain);
+        add_row(row.name(), *row.reserved, Look::plain, row.serves_failed);
       else
         failures += sentence(row.name() + ": out of memory: " + row.failure, width_);
     }
@@ -215,6 +102,16 @@ class DeviceText {
     add_row("most live at once", live, Look::plain);
     text_ += '\n' + table.render(paint_, width_) + failures;
     add_left_out();
+    if (device_.limit.bytes > 0)
+      add(fmt::format("the replays run on {}", in_words(device_.limit, file_.log.snapshot.has_value())));
+    add_notes();
+  }
+
+  void add_notes() {
+    const std::size_t shown = std::min(device_.notes.size(), wide_ ? kEverything : kWarnings);
+    for (std::size_t i = 0; i < shown; ++i) add("note: " + device_.notes[i]);
+    if (shown < device_.notes.size())
+      add(fmt::format("note: {} more, with --wide", device_.notes.size() - shown));
   }
 
   void add_left_out() {
@@ -228,8 +125,8 @@ class DeviceText {
 
   const ExplainedFile& file_;
   const ExplainedDevice& device_;
-  const std::vector<std::string> streams_;
   const MemoryMoment& peak_;
+  const MomentText moment_;
   const Painter& paint_;
   const std::size_t width_;
   const bool wide_;

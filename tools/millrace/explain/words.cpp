@@ -113,7 +113,8 @@ std::string event_name(const trace::AllocationLog& log, std::optional<std::size_
   return fmt::format("{} {}", has_lines ? "line" : "event", log.events[*event].position);
 }
 
-std::string usable(const trace::AllocationLog& log, const MemoryShare& share) {
+std::string usable(const ExplainedFile& file, const MemoryShare& share) {
+  const trace::AllocationLog& log = file.log;
   const std::string until =
       share.until ? event_name(log, share.until) : std::string{"the log ends"};
   switch (share.part) {
@@ -125,6 +126,7 @@ std::string usable(const trace::AllocationLog& log, const MemoryShare& share) {
     case MemoryPart::hard:
       return share.until ? "after " + until : "beyond the log";
     case MemoryPart::stream:
+      if (file.explanation.sites[share.site].kind == SiteKind::unused) return "no work on it";
       return share.last ? "its work at " + event_name(log, share.last) : "its earlier work";
     case MemoryPart::pool:
       return "in its pool only";

@@ -60,6 +60,6 @@ class SizeUnit {
 [[nodiscard]] std::string share_of(std::uint64_t part, std::uint64_t all);
 
 /** @brief When a share is usable for the asker. */
-[[nodiscard]] std::string usable(const trace::AllocationLog& log, const MemoryShare& share);
+[[nodiscard]] std::string usable(const ExplainedFile& file, const MemoryShare& share);
 
 }  // namespace millrace::cli

@@ -26,27 +26,13 @@ Json curve_of(const ReplayReport& report) {
   return curve;
 }
 
-const char* told_by(ReplayMemory::From from) {
-  switch (from) {
-    case ReplayMemory::From::option:
-      return "option";
-    case ReplayMemory::From::out_of_memory:
-      return "out of memory";
-    case ReplayMemory::From::full:
-      return "full";
-    case ReplayMemory::From::nothing:
-      break;
-  }
-  return nullptr;
-}
-
 /** The device's size. The recorded start repeats PyTorch's decisions, so only the option limits it.
  */
 Json memory_of(const ReplayRow& row, const ReplayMemory& memory) {
   const bool limited = memory.bytes > 0 && (row.start != ReplayStart::recorded ||
                                             memory.from == ReplayMemory::From::option);
   if (!limited) return {{"bytes", nullptr}, {"from", nullptr}};
-  return {{"bytes", memory.bytes}, {"from", told_by(memory.from)}};
+  return {{"bytes", memory.bytes}, {"from", to_string(memory.from)}};
 }
 
 void add_figures(Json& out, const ReplayReport& report) {
@@ -58,6 +44,11 @@ void add_figures(Json& out, const ReplayReport& report) {
   out["statistics"] = report.statistics;
   out["ladder"] = report.ladder;
   out["warnings"] = report.warnings;
+  if (report.retried.tried > 0) {
+    out["failed_requests"] = {{"tried", report.retried.tried},
+                              {"served", report.retried.served},
+                              {"last_served", report.retried.last_served}};
+  }
   if (report.decisions) out["decisions"] = decisions_of(*report.decisions);
   if (report.recorded_peak) {
     out["recorded_peak_reserved_bytes"] = *report.recorded_peak;

@@ -175,23 +175,6 @@ std::string table_of(const ReplayedDevice& device, bool snapshot, bool wide, con
   return table.render(paint);
 }
 
-std::string memory_text(const ReplayMemory& memory, bool snapshot) {
-  const std::string size = fmt::format("a device of {} MiB", mib(memory.bytes));
-  switch (memory.from) {
-    case ReplayMemory::From::option:
-      return size + " (--device-bytes)";
-    case ReplayMemory::From::out_of_memory:
-      return size + ", as PyTorch found it when it ran out of memory";
-    case ReplayMemory::From::full:
-      return size + ", the most that PyTorch held: it gave segments back to serve a request";
-    case ReplayMemory::From::nothing:
-      break;
-  }
-  const bool never = snapshot && memory.note.empty();
-  return never ? "a device without end: the trace does not show PyTorch short of memory"
-               : "a device without end";
-}
-
 /** A sentence below the table. */
 std::string sentence(const std::string& text) {
   constexpr std::size_t indent = 2;
@@ -229,7 +212,23 @@ std::string starts(const ReplayedDevice& device, bool snapshot) {
                     who, s, listed(sizes)));
   }
   return text +
-         sentence(fmt::format("{} run{} on {}", who, s, memory_text(device.memory, snapshot)));
+         sentence(fmt::format("{} run{} on {}", who, s, in_words(device.memory, snapshot)));
+}
+
+/** What became of the requests that the recorded allocator could not serve. */
+std::string retried(const ReplayedDevice& device) {
+  std::size_t tried = 0;
+  std::vector<std::string> served;
+  for (const ReplayRow& row : device.rows) {
+    if (!row.ok() || row.report->retried.tried == 0) continue;
+    tried = row.report->retried.tried;
+    served.push_back(fmt::format("{} serves {}", row.name.find(',') != std::string::npos ? '"' + row.name + '"' : row.name,
+                                 row.report->retried.served));
+  }
+  if (tried == 0) return "";
+  return sentence(fmt::format("of {} that failed, {}",
+                              tried == 1 ? "the request" : fmt::format("the {} requests", tried),
+                              listed(served)));
 }
 
 /** Compares the two policies, from the same start and on the same device. */
@@ -267,7 +266,7 @@ std::string render_device(const ReplayedDevice& device, bool snapshot, bool wide
     text += fmt::format("  {} allocations, {} frees\n\n", first->allocations, first->frees);
   }
   text += table_of(device, snapshot, wide, paint) + '\n';
-  text += starts(device, snapshot) + same_start(device);
+  text += starts(device, snapshot) + same_start(device) + retried(device);
   std::vector<std::string> warnings;
   if (!device.memory.note.empty()) warnings.push_back(device.memory.note);
   for (const ReplayRow& row : device.rows) {

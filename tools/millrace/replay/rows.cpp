@@ -1,7 +1,5 @@
 #include "replay/rows.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -18,7 +16,8 @@ void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
                         .device_bytes = request.device_bytes,
                         .start = row.start,
                         .bounds = bounds,
-                        .snapshot = request.snapshots && row.start == ReplayStart::live_blocks};
+                        .snapshot = request.snapshots && row.start == ReplayStart::live_blocks,
+                        .retries_failed = request.device_bytes > 0};
   if (request.traced && row.start == ReplayStart::live_blocks) {
     options.sites = true;
     options.traced = [&](const AllocationTrace& trace, const auto& streams) {
@@ -30,20 +29,6 @@ void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
   } catch (const out_of_memory& error) {
     row.failure = describe(error);
   }
-}
-
-ReplayMemory memory_of(const trace::AllocationLog& log, std::uint32_t device, std::size_t given) {
-  if (given > 0) return {given, ReplayMemory::From::option, ""};
-  const RecordedDevice recorded = recorded_device(log, device);
-  switch (recorded.source) {
-    case RecordedDevice::Source::out_of_memory:
-      return {recorded.bytes, ReplayMemory::From::out_of_memory, ""};
-    case RecordedDevice::Source::full:
-      return {recorded.bytes, ReplayMemory::From::full, ""};
-    case RecordedDevice::Source::unknown:
-      break;
-  }
-  return {};
 }
 
 /** Runs all rows with an empty start on the same device size, so that they can be compared. If one
@@ -61,12 +46,8 @@ void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log,
   run_all();
   const auto failed =
       std::ranges::find_if(device.rows, [](const ReplayRow& row) { return !row.failure.empty(); });
-  const bool told = device.memory.bytes > 0 && device.memory.from != ReplayMemory::From::option;
-  if (failed == device.rows.end() || !told) return;
-  device.memory = {0, ReplayMemory::From::nothing,
-                   fmt::format("{} does not fit into {} MiB, the device's memory as the trace "
-                               "tells it ({}); these rows have no limit",
-                               failed->name, device.memory.bytes >> 20, failed->failure)};
+  if (failed == device.rows.end() || !device.memory.is_recorded()) return;
+  device.memory = unlimited(device.memory, failed->name, failed->failure);
   run_all();
 }
 
@@ -95,7 +76,7 @@ std::optional<DriverModel> driver_of(const trace::AllocationLog& log, std::uint3
 ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t number,
                              const ReplayRequest& request) {
   ReplayedDevice device{.device = number,
-                        .memory = memory_of(log, number, request.device_bytes),
+                        .memory = replay_memory(log, number, request.device_bytes),
                         .driver = driver_of(log, number, request.device_bytes),
                         .what_if = {},
                         .rows = {}};

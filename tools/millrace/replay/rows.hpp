@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/replay_memory.hpp"
 #include "millrace/observe/driver_model.hpp"
 #include "millrace/observe/replay.hpp"
 #include "millrace/observe/trace/allocation_log.hpp"
@@ -26,18 +27,10 @@ struct ReplayRow {
   [[nodiscard]] bool ok() const noexcept { return report.has_value(); }
 };
 
-/** @brief The device that rows from an empty start are replayed on, the same for all of them. */
-struct ReplayMemory {
-  enum class From { option, out_of_memory, full, nothing };
-  std::size_t bytes = 0;  ///< 0: without limit
-  From from = From::nothing;
-  std::string note;  ///< why the size in the log is not used: a row does not fit into it
-};
-
 /** @brief One device of a file. */
 struct ReplayedDevice {
   std::uint32_t device = 0;
-  ReplayMemory memory;
+  ReplayMemory memory;  ///< of rows from an empty start, the same for all of them
   std::optional<DriverModel> driver;  ///< of the driver's pool; only a trace of Millrace's
   std::optional<WhatIf> what_if;      ///< if it was asked for
   std::vector<ReplayRow> rows;

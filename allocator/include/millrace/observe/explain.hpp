@@ -46,7 +46,7 @@ struct ExplainedSite {
   trace::StackTable::Id stack = trace::StackTable::kNone;
   trace::LabelTable::Id label = trace::LabelTable::kNone;
   std::uint64_t size_class = 0;  ///< the largest size of the class, a power of two
-  std::string name{};            ///< in words: "forward (model.py:12)", "blocks of 1 MiB to 2 MiB"
+  std::string name{};            ///< in words: "forward (model.py:12)", "blocks of 1 to 2 MiB"
   std::string origin{};          ///< the name without its line: by it, two logs are compared
 };
 

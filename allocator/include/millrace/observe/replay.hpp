@@ -25,6 +25,13 @@ struct ReplayDecisions {
   std::string first_difference;    ///< "" if there is no difference
 };
 
+/** @brief What became of the requests that the recorded allocator could not serve. */
+struct RetriedRequests {
+  std::size_t tried = 0;
+  std::size_t served = 0;
+  bool last_served = false;  ///< whether the last one was served
+};
+
 /** @brief Reserved bytes after an event at which the recorded or the replayed value changes. */
 struct ReservedPoint {
   std::uint64_t event = 0;  ///< number of the event in the device's trace
@@ -66,6 +73,7 @@ struct ReplayReport {
   std::vector<ReservedPoint> curve;          ///< empty for other logs
   std::optional<ReplayDecisions> decisions;  ///< only with the policy `torch`
   /// @}
+  RetriedRequests retried;  ///< only with ReplayOptions::retries_failed
   /// What the allocator did and holds at the end; only with ReplayOptions::snapshot.
   std::optional<trace::TorchSnapshot> snapshot;
   std::vector<std::string> warnings;
@@ -91,6 +99,10 @@ struct ReplayOptions {
   bool snapshot = false;  ///< whether the report has one
   /// Blocks get their stacks' functions as tags, so that the ladder's shares are those of sites.
   bool sites = false;
+  /// Whether requests that the recorded allocator could not serve are made as well, at the same
+  /// places. One that is served is freed at once. Not from a recorded start, which repeats what
+  /// PyTorch did.
+  bool retries_failed = false;
   /// Whether the report has a ladder. Without it a replay takes a fraction of the time and memory;
   /// all levels of `ladder` are 0, and `packed` is that of the bounds.
   bool ladder = true;

@@ -150,8 +150,15 @@ AllocationLog changed(const AllocationLog& log, std::uint32_t device, ProgramCha
   std::vector<std::uint64_t> events_before;
   for (const LogEvent& event : log.events) {
     events_before.push_back(result.events.size());
+    if (event.device != device) continue;
+    if (event.kind == EventKind::out_of_memory) {
+      // A side stream of a ring asks for no memory.
+      if (change == ProgramChange::ring && event.stream != main) continue;
+      result.events.push_back(event);
+      if (change == ProgramChange::one_stream) result.events.back().stream = main;
+    }
     const bool of_block = event.block != LogEvent::kNoBlock;
-    if (event.device != device || !of_block || renamed[event.block] == LogEvent::kNoBlock) continue;
+    if (!of_block || renamed[event.block] == LogEvent::kNoBlock) continue;
     LogEvent copy = event;
     copy.block = renamed[event.block];
     if (change == ProgramChange::one_stream) copy.stream = main;

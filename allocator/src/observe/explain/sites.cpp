@@ -31,12 +31,29 @@ std::string bytes_in_words(std::uint64_t bytes) {
   return fmt::format("{} {}", bytes >> (10 * unit), kUnits[unit]);
 }
 
+/** "32 to 64 MiB", "512 MiB to 1 GiB". */
+std::string range_in_words(std::uint64_t least, std::uint64_t most) {
+  std::string first = bytes_in_words(least);
+  const std::string second = bytes_in_words(most);
+  const std::size_t unit = first.find(' ');
+  if (second.ends_with(first.substr(unit))) first.resize(unit);
+  return fmt::format("{} to {}", first, second);
+}
+
+/** The name without the parts that all functions of a file have in common. */
+std::string function_name(std::string name) {
+  static constexpr std::string_view kNoName = "(anonymous namespace)::";
+  for (std::size_t at = name.find(kNoName); at != std::string::npos; at = name.find(kNoName, at))
+    name.erase(at, kNoName.size());
+  return name;
+}
+
 std::string name_of_frame(const StackFrame& frame, bool with_line) {
   const std::string_view file = frame.file;
   const std::string_view name = file.substr(file.find_last_of("/\\") + 1);
   const std::string place =
       frame.line == 0 || !with_line ? std::string{name} : fmt::format("{}:{}", name, frame.line);
-  return fmt::format("{} ({})", frame.function, place);
+  return fmt::format("{} ({})", function_name(frame.function), place);
 }
 
 }  // namespace
@@ -83,16 +100,15 @@ std::string Sites::name_of(const ExplainedSite& site, bool with_line) const {
     }
     case SiteKind::size:
       if (site.size_class <= 512) return "blocks of up to 512 B";
-      return fmt::format("blocks of {} to {}", bytes_in_words(site.size_class / 2),
-                         bytes_in_words(site.size_class));
+      return "blocks of " + range_in_words(site.size_class / 2, site.size_class);
     case SiteKind::unused:
-      return "not used since its segment was acquired";
+      return "unused since acquired";
     case SiteKind::driver:
       return "the driver's pool";
     case SiteKind::unknown:
       break;
   }
-  return "free since before the log begins";
+  return "free before the log began";
 }
 
 }  // namespace millrace

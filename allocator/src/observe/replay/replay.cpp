@@ -8,6 +8,7 @@
 
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/caching_allocator.hpp"
+#include "millrace/memory/out_of_memory.hpp"
 #include "millrace/observe/packing.hpp"
 #include "millrace/observe/stream_names.hpp"
 #include "millrace/observe/trace_snapshot.hpp"
@@ -220,6 +221,7 @@ class Replayer {
         break;
       case EventKind::out_of_memory:
         refused_.add(event);
+        if (options_.retries_failed && !compares_) retry(event);
         break;
     }
     if (report_.recorded_peak) {
@@ -243,6 +245,20 @@ class Replayer {
     if (!compares_ || lanes_.apart(block)) return;
     device_.unexpect();
     decisions_.compare(event, block.address, observer_.taken, number(address));
+  }
+
+  // The program went on without the memory, so what the request gets is freed at once.
+  void retry(const LogEvent& event) {
+    ++report_.retried.tried;
+    report_.retried.last_served = false;
+    const StreamRef stream = lanes_.of(trace::LoggedBlock{}, event.stream);
+    try {
+      allocator_.deallocate(allocator_.allocate(event.bytes, stream), stream);
+    } catch (const out_of_memory&) {
+      return;
+    }
+    ++report_.retried.served;
+    report_.retried.last_served = true;
   }
 
   Tag site_of(trace::StackTable::Id stack) {
@@ -315,7 +331,7 @@ class Replayer {
   }
 
   void finish() {
-    refused_.warn(report_.warnings);
+    if (report_.retried.tried == 0) refused_.warn(report_.warnings);
     if (compares_) report_.decisions = decisions_.decisions();
     report_.statistics = allocator_.statistics();
     report_.load = bounds_.load;

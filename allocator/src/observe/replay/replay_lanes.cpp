@@ -1,5 +1,7 @@
 #include "observe/replay/replay_lanes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -52,8 +54,9 @@ StreamRef ReplayLanes::lane(const Key& key) {
   auto& stream = lanes_[key];
   if (stream == nullptr) {
     const std::uint64_t handle = std::get<0>(key);
-    stream = std::make_unique<Stream>(device_,
-                                      StreamOptions{.name = "stream " + std::to_string(handle)});
+    stream = std::make_unique<Stream>(
+        device_, StreamOptions{.name = handle == 0 ? "default stream"
+                                                   : fmt::format("stream {:#x}", handle)});
     handles_[stream->id()] = handle;
   }
   return *stream;

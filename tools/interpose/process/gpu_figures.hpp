@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+
+#include "millrace/memory/policy.hpp"
+#include "millrace/memory/statistics.hpp"
+#include "millrace/observe/trace/torch_snapshot.hpp"
+#include "process/gpu.hpp"
+
+namespace millrace::interpose {
+
+/** @brief What the report says of the memory of one GPU: at the end, or when it was reset. */
+struct GpuFigures {
+  int ordinal = 0;
+  bool was_reset = false;  ///< by cudaDeviceReset, which ended this memory
+  std::size_t memory_bytes = 0;
+  MemoryStatistics statistics;
+  std::size_t stranded = 0;  ///< free bytes that some stream could not use
+  Gpu::OutOfMemory out_of_memory;
+  std::size_t own_peak = 0;  ///< what if: reserved by the program's own allocators
+  Policy policy;
+};
+
+[[nodiscard]] GpuFigures figures_of(Gpu& gpu);
+
+/** @brief Memory that cudaDeviceReset ended. */
+struct EndedMemory {
+  GpuFigures figures;
+  trace::TorchSnapshot snapshot;  ///< empty unless the run writes one
+};
+
+}  // namespace millrace::interpose

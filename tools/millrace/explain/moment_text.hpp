@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cli/text.hpp"
+#include "explain/explained.hpp"
+
+namespace millrace::cli {
+
+/** @brief The memory at one moment, for a terminal: its parts, and what holds them. */
+class MomentText {
+ public:
+  /** @param wide  every row, and one more column */
+  MomentText(const ExplainedFile& file, bool wide, std::size_t width, const Painter& paint);
+
+  /** @brief A line for each part, and for the streams and pools of free memory; "" if what was
+   * reserved is not known. */
+  [[nodiscard]] std::string parts(const MemoryMoment& moment) const;
+  /** @brief The sites that hold most live bytes, and most of the others. */
+  [[nodiscard]] std::string holders(const MemoryMoment& moment) const;
+
+ private:
+  [[nodiscard]] std::string by_stream(const MemoryMoment& moment) const;
+  [[nodiscard]] std::string by_pool(const MemoryMoment& moment) const;
+  [[nodiscard]] static std::string and_more(std::size_t count, const char* where, const char* what);
+  [[nodiscard]] static std::string detail(const MemoryMoment& moment, MemoryPart part);
+  [[nodiscard]] std::string list(const std::string& title, const MemoryMoment& moment,
+                                 bool (*counts)(MemoryPart)) const;
+  [[nodiscard]] std::string since(const MemoryShare& row) const;
+
+  const ExplainedFile& file_;
+  const std::vector<std::string> streams_;
+  const bool wide_;
+  const std::size_t width_;
+  const Painter& paint_;
+};
+
+}  // namespace millrace::cli

@@ -1,0 +1,197 @@
+#include "explain/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/figures.hpp"
+#include "explain/words.hpp"
+#include "millrace/device/error.hpp"
+#include "millrace/memory/out_of_memory.hpp"
+#include "millrace/observe/driver_model.hpp"
+#include "millrace/observe/packing.hpp"
+#include "millrace/observe/replay.hpp"
+
+namespace millrace::cli {
+namespace {
+
+// With more, the replays take over ten seconds, and the search for a layout minutes.
+constexpr std::size_t kMostReplayedEvents = 3'000'000;
+constexpr std::size_t kMostPackedEvents = 200'000;
+
+bool is_modeled(const WhatIfRow& row) {
+  return row.allocator == kDriverLeast || row.allocator == kDriverMost;
+}
+
+/** Replays the requests of a device on one allocator. */
+void replay_row(WhatIfRow& row, const ExplainedDevice& device, const trace::AllocationLog& log,
+                std::uint32_t main) {
+  const std::uint32_t number = device.memory.device;
+  const bool is_changed = row.change != ProgramChange::none;
+  const std::size_t limit = device.limit.bytes;
+  // The buffers of a ring take their part of the device.
+  const std::uint64_t ring = row.change == ProgramChange::ring ? ring_bytes(log, number, main) : 0;
+  if (limit != 0 && ring >= limit) {
+    row.failure = fmt::format("the buffers alone need {}", size_in_words(ring));
+    return;
+  }
+  try {
+    const trace::AllocationLog other =
+        is_changed ? changed(log, number, row.change, main) : trace::AllocationLog{};
+    const ReplayReport report = replay(is_changed ? other : log, number,
+                                       {.policy = Policy::named(row.allocator),
+                                        .device_bytes = limit == 0 ? 0 : limit - ring,
+                                        .start = ReplayStart::live_blocks,
+                                        .bounds = RequestBounds{},
+                                        .retries_failed = limit != 0,
+                                        .ladder = false});
+    row.reserved = report.statistics.bytes.reserved.peak + ring;
+    row.waits = report.statistics.counts.waits_inserted;
+    if (report.retried.tried > 0) row.serves_failed = report.retried.last_served;
+    row.notes = report.warnings;
+  } catch (const out_of_memory& error) {
+    row.failure = describe(error);
+  }
+}
+
+/** The driver's pool, which only the order of streams allows to model. */
+void model_driver_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
+  for (WhatIfRow& row : device.rows) {
+    if (is_modeled(row)) row.failure = "the requests do not fit";
+  }
+  try {
+    const DriverModel model = model_driver(log, device.memory.device, 0);
+    for (WhatIfRow& row : device.rows) {
+      if (row.allocator == kDriverLeast) row.reserved = model.least;
+      if (row.allocator == kDriverMost) row.reserved = model.most;
+      if (row.reserved) row.failure.clear();
+    }
+  } catch (const DeviceError&) {  // they keep what they say
+  }
+}
+
+/** Runs tasks on as many threads as there are processors. */
+void run_all(const std::vector<std::function<void()>>& tasks) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t task = next++; task < tasks.size(); task = next++) tasks[task]();
+  };
+  const std::size_t threads =
+      std::min<std::size_t>(std::max(1U, std::thread::hardware_concurrency()), tasks.size());
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+}
+
+std::size_t events_of(const trace::AllocationLog& log, std::uint32_t device) {
+  return static_cast<std::size_t>(std::ranges::count(log.events, device, &trace::LogEvent::device));
+}
+
+/** The stream that has the blocks of a changed program. */
+std::uint32_t main_of(const ExplainedDevice& device, const trace::AllocationLog& log) {
+  return main_stream(log, device.memory.device).value_or(device.memory.peak.asker.stream);
+}
+
+void plan_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
+  std::vector<ProgramChange> changes =
+      possible_changes(log, device.memory.device, main_of(device, log));
+  changes.insert(changes.begin(), ProgramChange::none);
+  const auto add = [&](const char* allocator, ProgramChange change) {
+    WhatIfRow& row = device.rows.emplace_back();
+    row.allocator = allocator;
+    row.change = change;
+  };
+  if (log.format == trace::TraceFormat::millrace) {
+    for (const char* const driver : {kDriverLeast, kDriverMost}) add(driver, ProgramChange::none);
+  }
+  const bool is_expandable = log.snapshot && log.snapshot->settings.expandable_segments;
+  for (const ProgramChange change : changes) {
+    add("torch", change);
+    if (change == ProgramChange::none && !is_expandable) add("torch-expandable", change);
+    add("millrace", change);
+  }
+}
+
+/** Why a device is not replayed; "" if it is. */
+std::string left_out(std::size_t events, Replays replays) {
+  if (events == 0) return "what other allocators would have reserved: the log has no events";
+  const bool too_many = replays == Replays::limited && events > kMostReplayedEvents;
+  if (replays != Replays::none && !too_many) return "";
+  return fmt::format("what other allocators would have reserved ({})",
+                     too_many ? fmt::format("{} events; --replay all takes them all", events)
+                              : "--replay none");
+}
+
+using Tasks = std::vector<std::function<void()>>;
+
+void add_replays(Tasks& tasks, ExplainedDevice& device, const trace::AllocationLog& log) {
+  const std::uint32_t main = main_of(device, log);
+  for (WhatIfRow& row : device.rows) {
+    if (is_modeled(row)) continue;
+    tasks.emplace_back([&row, &device, &log, main] { replay_row(row, device, log, main); });
+  }
+}
+
+/** The unchanged program must fit into a size that a log does not have exactly, or none holds. */
+bool drops_limit(ExplainedDevice& device) {
+  const auto failed = std::ranges::find_if(device.rows, [](const WhatIfRow& row) {
+    return !is_modeled(row) && row.change == ProgramChange::none && !row.failure.empty();
+  });
+  if (failed == device.rows.end() || !device.limit.is_recorded()) return false;
+  device.limit = unlimited(device.limit, failed->name(), failed->failure);
+  for (WhatIfRow& row : device.rows) {
+    if (!is_modeled(row)) row.failure.clear();
+  }
+  return true;
+}
+
+void collect_notes(ExplainedDevice& device) {
+  if (!device.limit.note.empty()) device.notes.push_back(device.limit.note);
+  for (const WhatIfRow& row : device.rows) {
+    if (row.change != ProgramChange::none) continue;
+    for (const std::string& note : row.notes) {
+      const std::string text = fmt::format("{}: {}", row.name(), note);
+      if (std::ranges::find(device.notes, text) == device.notes.end())
+        device.notes.push_back(text);
+    }
+  }
+}
+
+}  // namespace
+
+void add_rows(ExplainedFile& explained, Replays replays) {
+  const trace::AllocationLog& log = explained.log;
+  Tasks tasks;
+  for (ExplainedDevice& device : explained.devices) {
+    const std::uint32_t number = device.memory.device;
+    const std::size_t events = events_of(log, number);
+    device.left_out = left_out(events, replays);
+    if (!device.left_out.empty()) continue;
+    plan_rows(device, log);
+    device.limit = replay_memory(log, number);
+    if (log.format == trace::TraceFormat::millrace)
+      tasks.emplace_back([&device, &log] { model_driver_rows(device, log); });
+    add_replays(tasks, device, log);
+    if (events <= kMostPackedEvents || replays == Replays::all) {
+      tasks.emplace_back([&device, &log, number] {
+        device.packed = quick_pack(lifetimes(log, number)).height;
+      });
+    } else {
+      device.left_out = fmt::format("the packed layout ({} events)", events);
+    }
+  }
+  run_all(tasks);
+  tasks.clear();
+  for (ExplainedDevice& device : explained.devices) {
+    if (drops_limit(device)) add_replays(tasks, device, log);
+  }
+  run_all(tasks);
+  for (ExplainedDevice& device : explained.devices) collect_notes(device);
+}
+
+}  // namespace millrace::cli
