@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <system_error>
 #include <thread>
+
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::sink {
 namespace {
@@ -33,9 +34,8 @@ int number(const rd_kafka_conf_t* settings, const char* key) {
   std::array<char, 32> value{};
   std::size_t size = value.size();
   rd_kafka_conf_get(settings, key, value.data(), &size);
-  int number = 0;
-  std::from_chars(value.data(), value.data() + value.size(), number);
-  return number;
+  std::string_view understood{value.data(), value.size()};
+  return text::take_number<int>(understood).value_or(0);
 }
 
 }  // namespace
