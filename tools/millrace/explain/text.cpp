@@ -12,6 +12,7 @@
 #include "explain/list.hpp"
 #include "explain/sentences.hpp"
 #include "explain/words.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -98,7 +99,7 @@ class DeviceText {
       const auto part = static_cast<MemoryPart>(i);
       const std::uint64_t bytes = peak_.bytes(part);
       if (bytes == 0) continue;
-      text_ += fmt::format("  {:<10} {:>10}  {:>4}  {}\n", to_string(part), size_in_words(bytes),
+      text_ += fmt::format("  {:<10} {:>10}  {:>4}  {}\n", to_string(part), format_bytes(bytes),
                            share_of(bytes, *peak_.reserved), detail(part));
       if (part == MemoryPart::stream) add_streams();
       if (part == MemoryPart::pool) add_pools();
@@ -120,7 +121,7 @@ class DeviceText {
     std::ranges::stable_sort(rows, std::greater{}, &MemoryShare::bytes);
     const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
     for (std::size_t i = 0; i < shown; ++i) {
-      text_ += sentence(fmt::format("{} of it {}, last freed at {}", size_in_words(rows[i].bytes),
+      text_ += sentence(fmt::format("{} of it {}, last freed at {}", format_bytes(rows[i].bytes),
                                     on_stream(file_.explanation, streams_, rows[i].stream),
                                     event_name(file_.log, rows[i].last)),
                         width_, 4);
@@ -140,7 +141,7 @@ class DeviceText {
                              &std::pair<trace::TorchPool, std::uint64_t>::second);
     const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
     for (std::size_t i = 0; i < shown; ++i) {
-      text_ += fmt::format("    {} of it in {}\n", size_in_words(rows[i].second),
+      text_ += fmt::format("    {} of it in {}\n", format_bytes(rows[i].second),
                            pool_name(rows[i].first));
     }
     if (shown < rows.size()) {
@@ -171,8 +172,7 @@ class DeviceText {
     for (std::size_t i = 0; i < shown; ++i) {
       const MemoryShare& row = rows[i];
       std::vector<TextTable::Cell> cells{
-          cell(file_.site(row)), cell(size_in_words(row.bytes)),
-          cell(fmt::format("{}", row.blocks)),
+          cell(file_.site(row)), cell(format_bytes(row.bytes)), cell(fmt::format("{}", row.blocks)),
           cell(live ? short_stream(streams_[row.stream]) : to_string(row.part))};
       // Live blocks since the first was allocated, and all of the others since the last was freed.
       if (wide_) cells.push_back(cell(since(row)));
@@ -183,7 +183,7 @@ class DeviceText {
     for (std::size_t i = shown; i < rows.size(); ++i) others += rows[i].bytes;
     if (others > 0) {
       table.add_row({cell(fmt::format("{} more, with --wide", rows.size() - shown)),
-                     cell(size_in_words(others))});
+                     cell(format_bytes(others))});
     }
     text_ += '\n' + table.render(paint_, width_);
   }

@@ -9,10 +9,10 @@ namespace {
 
 using trace::LogEvent;
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kSmallRequest = kMiB;  // at most; PyTorch has a pool of its own for them
-constexpr std::uint64_t kMediumRequest = 10 * kMiB;
-constexpr std::uint64_t kSegmentUnit = 2 * kMiB;
+constexpr std::uint64_t kSmallRequest = 1U
+                                        << 20;  // at most; PyTorch has a pool of its own for them
+constexpr std::uint64_t kMediumRequest = 10U << 20;
+constexpr std::uint64_t kSegmentUnit = 2U << 20;
 
 using Which = std::function<bool(const Stretch&)>;
 
