@@ -13,6 +13,7 @@
 #include "cli/error.hpp"
 #include "cli/status_line.hpp"
 #include "millrace/pipeline/data/loading_thread.hpp"
+#include "millrace/pipeline/fail_group_on_error.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
 #include "train/data.hpp"
 #include "train/stop_vote.hpp"
@@ -105,14 +106,8 @@ class Session {
 
   /** Trains; tells the other ranks of an error first, before the stack is unwound. */
   TrainResult run() {
-    try {
-      return train_all();
-    } catch (const CollectiveError&) {
-      throw;
-    } catch (const std::exception& error) {
-      if (group_ != nullptr) group_->fail(error.what());
-      throw;
-    }
+    if (group_ == nullptr) return train_all();
+    return fail_group_on_error(*group_, [&] { return train_all(); });
   }
 
  private:

@@ -50,12 +50,7 @@ class FusedSparseDistPipeline final : public PipelineCore {
         dense)};
   }
 
-  void fill() override {
-    if (oldest() == nullptr) copy_next();
-    if (oldest() == nullptr) return;
-    finish_exchange(*oldest());
-    if (second() == nullptr) defer_errors([&] { copy_next(); });
-  }
+  void fill() override { fill_two(); }
 
   void step(BatchInFlight& current) override {
     if (lookup_.position != LookupPosition::after_data_dist) look_up_ahead(current);

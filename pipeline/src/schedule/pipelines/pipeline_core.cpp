@@ -156,6 +156,18 @@ void PipelineCore::finish_exchange(BatchInFlight& flight) {
   if (!coarse()) arrange(flight);
 }
 
+bool PipelineCore::finish_oldest_exchange() {
+  if (oldest() == nullptr) copy_next();
+  if (oldest() == nullptr) return false;
+  finish_exchange(*oldest());
+  return true;
+}
+
+void PipelineCore::fill_two() {
+  if (!finish_oldest_exchange()) return;
+  if (second() == nullptr) defer_errors([&] { copy_next(); });
+}
+
 void PipelineCore::hand_features_to(BatchInFlight& flight, Stream& user) {
   arrange(flight);
   if (user.id() == exchange_on_.id()) return;

@@ -83,6 +83,11 @@ class PipelineCore : public TrainPipeline {
   /** @brief Starts, receives, and with precise waits arranges at once, so that the marker
    * after that is not after the exchange of the next batch. */
   void finish_exchange(BatchInFlight& flight);
+  /** @brief Copies a batch if there is none, and finishes the oldest one's exchange. False: the
+   *         source has no batch. */
+  bool finish_oldest_exchange();
+  /** @brief What is between steps: the oldest batch's exchange is finished, one more is copied. */
+  void fill_two();
   /** @brief Arranges; `user` waits for the features, and its use is recorded. */
   void hand_features_to(BatchInFlight& flight, Stream& user);
   /** @brief Main may use the input: with coarse waits it waits for the exchange's stream already.

@@ -21,9 +21,7 @@ class PrefetchSparseDistPipeline final : public PipelineCore {
 
  private:
   void fill() override {
-    if (oldest() == nullptr) copy_next();
-    if (oldest() == nullptr) return;
-    finish_exchange(*oldest());
+    if (!finish_oldest_exchange()) return;
     prefetch_rows(*oldest());
     defer_errors([&] {
       if (second() == nullptr) copy_next();

@@ -22,9 +22,7 @@ class SemiSyncPipeline final : public PipelineCore {
 
  private:
   void fill() override {
-    if (oldest() == nullptr) copy_next();
-    if (oldest() == nullptr) return;
-    finish_exchange(*oldest());
+    if (!finish_oldest_exchange()) return;
     defer_errors([&] {
       if (second() == nullptr) copy_next();
       if (second() != nullptr) finish_exchange(*second());

@@ -11,12 +11,7 @@ class SparseDistPipeline final : public PipelineCore {
         data_dist_(setting.streams.data_dist) {}
 
  private:
-  void fill() override {
-    if (oldest() == nullptr) copy_next();
-    if (oldest() == nullptr) return;
-    finish_exchange(*oldest());
-    if (second() == nullptr) defer_errors([&] { copy_next(); });
-  }
+  void fill() override { fill_two(); }
 
   void step(BatchInFlight& current) override {
     model().zero_gradients();
