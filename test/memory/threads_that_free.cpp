@@ -24,7 +24,7 @@ bool is_accepted(const std::function<void()>& free) {
   }
 }
 
-void require_freed_once(const CachingAllocator& allocator, int freed) {
+void require_freed_once(CachingAllocator& allocator, int freed) {
   REQUIRE(freed == 1);
   REQUIRE(allocator.statistics().live_blocks == 0);
 }

@@ -90,7 +90,7 @@ void plan_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
     device.rows.push_back(
         {.allocator = allocator, .change = change, .reserved = {}, .waits = 0, .failure = {}});
   };
-  if (log.format == trace::TraceFormat::millrace) {
+  if (knows_order(log.format)) {
     for (const char* const driver : {kDriverLeast, kDriverMost}) add(driver, ProgramChange::none);
   }
   const bool is_expandable = log.snapshot && log.snapshot->settings.expandable_segments;
@@ -120,7 +120,7 @@ void add_replays(ExplainedFile& explained, Replays replays) {
     }
     plan_rows(device, explained.log);
     const std::uint32_t main = main_of(device, explained.log);
-    if (explained.log.format == trace::TraceFormat::millrace) {
+    if (knows_order(explained.log.format)) {
       tasks.emplace_back([&device, &explained] { model_driver_rows(device, explained.log); });
     }
     for (WhatIfRow& row : device.rows) {

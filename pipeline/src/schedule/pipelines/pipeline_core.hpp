@@ -54,7 +54,7 @@ class PipelineCore : public TrainPipeline {
   /**
    * @param exchange_on  the stream of the exchange
    */
-  PipelineCore(const PipelineSetting& setting, const PipelineOptions& options, Depth depth,
+  PipelineCore(const PipelineEnvironment& environment, const PipelineOptions& options, Depth depth,
                Stream& exchange_on);
 
   /** @brief Brings the pipeline to where it is between steps, as far as there are batches. */
@@ -66,7 +66,7 @@ class PipelineCore : public TrainPipeline {
   virtual void model_changed() {}
 
   [[nodiscard]] bool coarse() const noexcept { return options_.waits == Waits::coarse; }
-  [[nodiscard]] Stream& main() const noexcept { return setting_.streams.main; }
+  [[nodiscard]] Stream& main() const noexcept { return environment_.streams.main; }
   [[nodiscard]] TrainModel& model() const noexcept { return *model_; }
   [[nodiscard]] BatchInFlight* oldest() { return held_.empty() ? nullptr : &held_.front(); }
   [[nodiscard]] BatchInFlight* second() { return in_flight(1); }
@@ -118,7 +118,7 @@ class PipelineCore : public TrainPipeline {
     try {
       work();
     } catch (const std::exception& error) {
-      setting_.exchange.left_out(error);
+      environment_.exchange.left_out(error);
       throw;
     }
   }
@@ -158,7 +158,7 @@ class PipelineCore : public TrainPipeline {
   void copy_ahead();
   [[nodiscard]] std::size_t on_device() const;
 
-  const PipelineSetting setting_;
+  const PipelineEnvironment environment_;
   const PipelineOptions options_;
   const Depth depth_;  ///< with `copies_ahead`
   Stream& exchange_on_;

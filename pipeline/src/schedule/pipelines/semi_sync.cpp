@@ -16,8 +16,9 @@ namespace {
  */
 class SemiSyncPipeline final : public PipelineCore {
  public:
-  SemiSyncPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, {.between_steps = 3, .most = 3}, setting.streams.data_dist),
+  SemiSyncPipeline(const PipelineEnvironment& environment, const PipelineOptions& options)
+      : PipelineCore(environment, options, {.between_steps = 3, .most = 3},
+                     environment.streams.data_dist),
         stale_(options.stale) {}
 
  private:
@@ -95,9 +96,9 @@ class SemiSyncPipeline final : public PipelineCore {
 
 }  // namespace
 
-std::unique_ptr<TrainPipeline> make_semi_sync(const PipelineSetting& setting,
+std::unique_ptr<TrainPipeline> make_semi_sync(const PipelineEnvironment& environment,
                                               const PipelineOptions& options) {
-  return std::make_unique<SemiSyncPipeline>(setting, options);
+  return std::make_unique<SemiSyncPipeline>(environment, options);
 }
 
 }  // namespace millrace

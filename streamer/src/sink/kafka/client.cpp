@@ -137,14 +137,14 @@ std::int32_t KafkaClient::partitions(const std::string& topic) const {
       found.topic = rd_kafka_last_error();
       return found;
     }
-    const rd_kafka_metadata_t* told = nullptr;
-    found.asking = rd_kafka_metadata(client, 0, one.get(), &told, patience);
+    const rd_kafka_metadata_t* metadata = nullptr;
+    found.asking = rd_kafka_metadata(client, 0, one.get(), &metadata, patience);
     if (found.asking != RD_KAFKA_RESP_ERR_NO_ERROR) return found;
-    if (told->topic_cnt == 1) {
-      found.topic = told->topics[0].err;
-      found.partitions = told->topics[0].partition_cnt;
+    if (metadata->topic_cnt == 1) {
+      found.topic = metadata->topics[0].err;
+      found.partitions = metadata->topics[0].partition_cnt;
     }
-    rd_kafka_metadata_destroy(told);
+    rd_kafka_metadata_destroy(metadata);
     return found;
   });
   if (found.asking != RD_KAFKA_RESP_ERR_NO_ERROR) {
