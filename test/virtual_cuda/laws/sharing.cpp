@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <utility>
 
 #include "test/virtual_cuda/laws/driver.hpp"
 
@@ -25,17 +24,6 @@ cudaMemPool_t make_pool(cudaMemAllocationHandleType handles) {
   cudaMemPool_t pool = nullptr;
   CUDA_OK(cudaMemPoolCreate(&pool, &properties));
   return pool;
-}
-
-/** A pool of this process, and what it imports of it. */
-std::pair<cudaMemPool_t, cudaMemPool_t> make_imported_pool() {
-  const cudaMemPool_t pool = make_pool(kFile);
-  int file = -1;
-  CUDA_OK(cudaMemPoolExportToShareableHandle(&file, pool, kFile, 0));
-  cudaMemPool_t imported = nullptr;
-  CUDA_OK(cudaMemPoolImportFromShareableHandle(&imported, as_handle(file), kFile, 0));
-  CHECK(close(file) == 0);
-  return {pool, imported};
 }
 
 CUmemGenericAllocationHandle create_pages(int handle_types) {
@@ -158,8 +146,13 @@ TEST_CASE("only memory that was made for export is exported") {
 
 TEST_CASE("a pointer of a pool that was exported is imported, and freed once for each import") {
   const Stream stream;
-  const auto [pool, imported] = make_imported_pool();
+  const cudaMemPool_t pool = make_pool(kFile);
+  int file = -1;
+  CUDA_OK(cudaMemPoolExportToShareableHandle(&file, pool, kFile, 0));
+  cudaMemPool_t imported = nullptr;
+  CUDA_OK(cudaMemPoolImportFromShareableHandle(&imported, as_handle(file), kFile, 0));
   CHECK(imported != pool);
+  CHECK(close(file) == 0);
   void* block = nullptr;
   CUDA_OK(cudaMallocFromPoolAsync(&block, 4096, pool, stream));
   CUDA_OK(cudaMemsetAsync(block, 5, 4096, stream));
@@ -185,7 +178,11 @@ TEST_CASE("a pointer of a pool that was exported is imported, and freed once for
 
 TEST_CASE("an imported pool allocates nothing and is no current pool") {
   const Stream stream;
-  const auto [pool, imported] = make_imported_pool();
+  const cudaMemPool_t pool = make_pool(kFile);
+  int file = -1;
+  CUDA_OK(cudaMemPoolExportToShareableHandle(&file, pool, kFile, 0));
+  cudaMemPool_t imported = nullptr;
+  CUDA_OK(cudaMemPoolImportFromShareableHandle(&imported, as_handle(file), kFile, 0));
   void* block = nullptr;
   CHECK(cudaMallocFromPoolAsync(&block, 64, imported, stream) == cudaErrorInvalidValue);
   CHECK(cudaDeviceSetMemPool(0, imported) == cudaErrorInvalidValue);
