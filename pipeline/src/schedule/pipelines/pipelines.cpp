@@ -70,6 +70,7 @@ StreamOptions side_stream(PipelineKind kind, std::string name) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): a constant, though not constexpr here
 constinit const std::span<const PipelineKind> kPipelineKinds{kKinds};
 
 const PipelineRow& pipeline_row(PipelineKind kind) noexcept {

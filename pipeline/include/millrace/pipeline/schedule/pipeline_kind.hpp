@@ -23,6 +23,7 @@ enum class PipelineKind {
 };
 
 /** @brief All kinds, in the order of PipelineKind: those of the rows. */
+// NOLINTNEXTLINE(readability-identifier-naming): a constant, though not constexpr here
 extern const std::span<const PipelineKind> kPipelineKinds;
 
 /** @brief What is known of a kind of pipeline. */
