@@ -262,6 +262,53 @@ struct LayerByHand {
   std::vector<float> w, dw, m, v, y, dx;
 };
 
+/** Of an example, the dense vector and those of its tables, in one order. */
+float* vector_of(std::vector<float>& dense, std::vector<float>& others, std::size_t b,
+                 std::size_t i) {
+  return i == 0 ? &dense[b * kWidth] : &others[b * kColumns + (i - 1) * kWidth];
+}
+
+/** The dense vector of each example, and the products of each pair of vectors. */
+void interact_by_hand(std::vector<float>& dense, std::vector<float>& pooled,
+                      std::vector<float>& interacted) {
+  for (std::size_t b = 0; b < kBatch; ++b) {
+    float* to = std::copy_n(&dense[b * kWidth], kWidth, &interacted[b * kInteracted]);
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      for (std::size_t j = i + 1; j < kVectors; ++j) {
+        const float* const one = vector_of(dense, pooled, b, i);
+        const float* const other = vector_of(dense, pooled, b, j);
+        float sum = 0;
+        for (std::size_t d = 0; d < kWidth; ++d) sum += one[d] * other[d];
+        *to++ = sum;
+      }
+    }
+  }
+}
+
+/** Its gradients, of what was interacted. */
+void interact_backward_by_hand(std::vector<float>& dense, std::vector<float>& pooled,
+                               const std::vector<float>& dinteracted, std::vector<float>& ddense,
+                               std::vector<float>& dpooled) {
+  std::fill(dpooled.begin(), dpooled.end(), 0.0F);
+  for (std::size_t b = 0; b < kBatch; ++b) {
+    const float* from = &dinteracted[b * kInteracted];
+    std::copy_n(from, kWidth, &ddense[b * kWidth]);
+    from += kWidth;
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      for (std::size_t j = i + 1; j < kVectors; ++j, ++from) {
+        const float* const one = vector_of(dense, pooled, b, i);
+        const float* const other = vector_of(dense, pooled, b, j);
+        float* const done = vector_of(ddense, dpooled, b, i);
+        float* const dother = vector_of(ddense, dpooled, b, j);
+        for (std::size_t d = 0; d < kWidth; ++d) {
+          done[d] += *from * other[d];
+          dother[d] += *from * one[d];
+        }
+      }
+    }
+  }
+}
+
 void step_by_hand(benchmark::State& state) {
   const Inputs inputs{kWidth, 1};
   BagsByHand<kWidth, 1> bags{inputs};
@@ -270,26 +317,11 @@ void step_by_hand(benchmark::State& state) {
   const std::vector<float> x(kBatch * kDense, 0.5F);
   std::vector<float> pooled(kBatch * kColumns), dpooled(pooled.size());
   std::vector<float> interacted(kBatch * kInteracted), ddense(kBatch * kWidth), dlogits(kBatch);
-  const auto vector_of = [](std::vector<float>& dense, std::vector<float>& others, std::size_t b,
-                            std::size_t i) {
-    return i == 0 ? &dense[b * kWidth] : &others[b * kColumns + (i - 1) * kWidth];
-  };
   for (auto _ : state) {
     bags.look_up(pooled);
     dense1.forward(x);
     dense2.forward(dense1.y);
-    for (std::size_t b = 0; b < kBatch; ++b) {
-      float* to = std::copy_n(&dense2.y[b * kWidth], kWidth, &interacted[b * kInteracted]);
-      for (std::size_t i = 0; i < kVectors; ++i) {
-        for (std::size_t j = i + 1; j < kVectors; ++j) {
-          const float* const one = vector_of(dense2.y, pooled, b, i);
-          const float* const other = vector_of(dense2.y, pooled, b, j);
-          float sum = 0;
-          for (std::size_t d = 0; d < kWidth; ++d) sum += one[d] * other[d];
-          *to++ = sum;
-        }
-      }
-    }
+    interact_by_hand(dense2.y, pooled, interacted);
     over1.forward(interacted);
     over2.forward(over1.y);
     over3.forward(over2.y);
@@ -299,24 +331,7 @@ void step_by_hand(benchmark::State& state) {
     over3.backward(over2.y, dlogits);
     over2.backward(over1.y, over3.dx);
     over1.backward(interacted, over2.dx);
-    std::fill(dpooled.begin(), dpooled.end(), 0.0F);
-    for (std::size_t b = 0; b < kBatch; ++b) {
-      const float* from = &over1.dx[b * kInteracted];
-      std::copy_n(from, kWidth, &ddense[b * kWidth]);
-      from += kWidth;
-      for (std::size_t i = 0; i < kVectors; ++i) {
-        for (std::size_t j = i + 1; j < kVectors; ++j, ++from) {
-          const float* const one = vector_of(dense2.y, pooled, b, i);
-          const float* const other = vector_of(dense2.y, pooled, b, j);
-          float* const done = vector_of(ddense, dpooled, b, i);
-          float* const dother = vector_of(ddense, dpooled, b, j);
-          for (std::size_t d = 0; d < kWidth; ++d) {
-            done[d] += *from * other[d];
-            dother[d] += *from * one[d];
-          }
-        }
-      }
-    }
+    interact_backward_by_hand(dense2.y, pooled, over1.dx, ddense, dpooled);
     dense2.backward(dense1.y, ddense);
     dense1.backward(x, dense2.dx);
     bags.update(dpooled);

@@ -43,11 +43,8 @@ units=(
   "pipeline/src/model pipeline/src/model/host"
   "streamer/src/apply streamer/src/capture streamer/src/record streamer/src/tracking"
   "streamer/src/ship streamer/src/sink"
-  "streamer/src/sink/file"
-  "streamer/src/sink/kafka streamer/src/sink/kafka/topic"
-  "streamer/src/sink/redis streamer/src/sink/redis/net"
-  "streamer/src/sink/rocksdb"
 )
+for sink in streamer/src/sink/*/; do units+=("$(find "${sink%/}" -type d | sort | xargs)"); done
 left_out='/(no_(mpi|cuda)|kinds)[.]cpp$'
 
 # One source that includes all public headers of a library, but those that need CUDA's.

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <stdexcept>
 
 #include "millrace/device/cuda_device.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::bench {
 namespace {
@@ -49,9 +49,8 @@ std::optional<int> read_device(const std::string& text) {
   if (text == "null") return std::nullopt;
   constexpr std::string_view kCuda = "cuda:";
   const std::string digits = text == "cuda" ? "0" : text.starts_with(kCuda) ? text.substr(5) : "";
-  int ordinal = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
-  if (error != std::errc{} || end != digits.data() + digits.size() || ordinal < 0) {
+  const int ordinal = text::parse_number<int>(digits).value_or(-1);
+  if (ordinal < 0) {
     throw std::invalid_argument{
         fmt::format("--device {}: no such device; right: null, cuda:0", text)};
   }

@@ -1,7 +1,6 @@
 // bench_costs SUBJECT ENTRY COUNT: calls an entry point COUNT times, for a program that counts
 // instructions. bench/costs.sh runs it with two counts and takes the difference.
 
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -14,6 +13,7 @@
 #include "millrace/device/ordered_device.hpp"
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/caching_allocator.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::bench {
 namespace {
@@ -130,9 +130,8 @@ int usage() {
 }
 
 int run(std::string_view subject_name, std::string_view entry_name, std::string_view count_text) {
-  std::size_t count = 0;
-  const char* const end = count_text.data() + count_text.size();
-  if (std::from_chars(count_text.data(), end, count).ptr != end) return usage();
+  const auto count = text::parse_number<std::size_t>(count_text);
+  if (!count) return usage();
   for (const SubjectRow& row : subjects()) {
     if (row.name != subject_name || row.make == nullptr) continue;
     for (const Entry& entry : kEntries) {
@@ -141,7 +140,7 @@ int run(std::string_view subject_name, std::string_view entry_name, std::string_
       set_current_machine(machine.get());
       {
         const auto subject = row.make(*machine, 32);
-        entry.run(*subject, count);
+        entry.run(*subject, *count);
       }
       set_current_machine(nullptr);
       return 0;

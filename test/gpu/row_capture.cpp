@@ -45,9 +45,9 @@ std::vector<std::uint64_t> marked_and_collected(IndexType type, std::uint32_t sh
   for (int i = 0; i < rounds; ++i) {
     std::vector<std::uint64_t> marked(random() % 5000);
     for (auto& row : marked) row = random() % rows;
-    dirty.mark(marked, pinned, bench.main);
+    dirty.mark_dirty(marked, pinned, bench.main);
     const std::uint64_t first = random() % rows;
-    dirty.mark(first, first + random() % (rows - first) / 50, bench.main);
+    dirty.mark_dirty(first, first + random() % (rows - first) / 50, bench.main);
     const DirtyRows::Collected taken = dirty.collect(8 + random() % 9000, bench.main);
     const std::uint32_t count =
         bench.memory.download(static_cast<const std::uint32_t*>(taken.count.data()), 1)[0];
@@ -90,7 +90,7 @@ std::vector<std::byte> gathered(std::size_t table_count, RowContent content, std
   for (int i = 0; i < rounds; ++i) {
     std::vector<std::uint64_t> rows(random() % source.rows());
     for (auto& row : rows) row = random() % source.rows();
-    dirty.mark(rows, pinned, bench.main);
+    dirty.mark_dirty(rows, pinned, bench.main);
     const DirtyRows::Collected list = dirty.collect(source.rows(), bench.main);
     source.gather(source.of(list.list(), 100), {slot.data(), bytes, false}, dirty, pinned,
                   bench.main);

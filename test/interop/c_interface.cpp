@@ -51,10 +51,7 @@ TEST_CASE("a C program allocates and frees on plain streams") {
     void* const batch = bench.malloc(4 * MiB, copy);
     REQUIRE(batch != nullptr);
     bench.work(batch, 4 * MiB, copy);
-    const EventHandle ready = bench.gpu.create_event();
-    bench.gpu.record(ready, {copy});
-    bench.gpu.wait({main}, ready);
-    bench.gpu.destroy_event(ready);
+    bench.order(copy, main);
     void* const activations = bench.malloc(8 * MiB, main);
     bench.work(batch, 4 * MiB, main);
     bench.work(activations, 8 * MiB, main);
@@ -72,9 +69,7 @@ TEST_CASE("the record of a stream is what keeps its memory") {
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
   void* const batch = bench.malloc(4 * MiB, copy);
-  const EventHandle ready = bench.gpu.create_event();
-  bench.gpu.record(ready, {copy});
-  bench.gpu.wait({main}, ready);
+  bench.order(copy, main);
   REQUIRE(millrace_record_stream(batch, 0, main) == MILLRACE_OK);
   bench.work(batch, 4 * MiB, main);
   bench.free(batch, copy);
@@ -89,9 +84,7 @@ TEST_CASE("PyTorch's hooks record uses, give free memory back and limit it") {
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
   void* const batch = bench.malloc(4 * MiB, copy);
-  const EventHandle ready = bench.gpu.create_event();
-  bench.gpu.record(ready, {copy});
-  bench.gpu.wait({main}, ready);
+  bench.order(copy, main);
   millrace_torch_record_stream(batch, main);
   bench.work(batch, 4 * MiB, main);
   bench.free(batch, copy);

@@ -19,15 +19,10 @@ namespace {
 constexpr TorchPoolId kMemoryPool{0, 1};
 
 /// A virtual GPU of 1 GiB with PyTorch's memory, which is its default memory on this thread.
-struct TorchBench {
+struct TorchBench : PlainBench {
   explicit TorchBench(const VirtualMachine::Options& schedule = {}, const char* settings = "")
-      : machine(schedule),
-        gpu(machine.add_device({.memory_bytes = std::size_t{1} << 30})),
-        memory((checking.attach(gpu), gpu), 0, TorchSettings::parse(settings)) {}
+      : PlainBench(schedule), memory(gpu, 0, TorchSettings::parse(settings)) {}
 
-  [[nodiscard]] CUstream_st* create_stream() {
-    return static_cast<CUstream_st*>(gpu.create_stream().value);
-  }
   [[nodiscard]] void* get(std::size_t bytes, CUstream_st* stream) {
     void* const address = memory.allocate(bytes, {stream, true}, nullptr);
     checking.allocated(address, bytes, gpu, {stream});
@@ -37,26 +32,10 @@ struct TorchBench {
     checking.freed(address);
     memory.deallocate(address, nullptr);
   }
-  void work(void* address, std::size_t bytes, CUstream_st* stream) {
-    gpu.launch({.name = "work",
-                .views = {{address, bytes, Access::read_write}},
-                .cost = {.fixed = std::chrono::milliseconds{1}},
-                .host = {},
-                .cuda = {}},
-               {stream});
-  }
   [[nodiscard]] std::size_t reserved() {
     return static_cast<std::size_t>(memory.statistics().reserved_bytes.all.current);
   }
-  void check_order() {
-    std::vector<std::string> messages;
-    for (const RaceChecker::Race& race : checking.races()) messages.push_back(race.message);
-    CHECK(messages == std::vector<std::string>{});
-  }
 
-  VirtualMachine machine;
-  VirtualDevice& gpu;
-  CheckingObserver checking;
   TorchMemory memory;
   DefaultMemoryScope scope{memory.memory()};
 };
@@ -78,10 +57,7 @@ TEST_CASE("a stream of one step leaves its memory to the stream of the next step
     CUstream_st* const pack = streams[static_cast<std::size_t>(step) % streams.size()];
     void* const packed = bench.get(100 * MiB, pack);
     bench.work(packed, 100 * MiB, pack);
-    const EventHandle done = bench.gpu.create_event();
-    bench.gpu.record(done, {pack});
-    bench.gpu.wait({main}, done);
-    bench.gpu.destroy_event(done);
+    bench.order(pack, main);
     bench.work(packed, 100 * MiB, main);
     bench.memory.record_use(packed, main);
     bench.put(packed);
@@ -100,10 +76,7 @@ TEST_CASE("memory that a recorded stream uses is not given out") {
   for (int step = 0; step < 6; ++step) {
     void* const batch = bench.get(4 * MiB, copy);
     bench.work(batch, 4 * MiB, copy);
-    const EventHandle ready = bench.gpu.create_event();
-    bench.gpu.record(ready, {copy});
-    bench.gpu.wait({main}, ready);
-    bench.gpu.destroy_event(ready);
+    bench.order(copy, main);
     bench.work(batch, 4 * MiB, main);
     bench.memory.record_use(batch, main);
     bench.put(batch);

@@ -4,7 +4,6 @@
 //   interop_program CASE [SEED]
 
 #include <cuda_runtime_api.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,8 +17,11 @@
 #include <vector>
 
 #include "millrace.h"
+#include "test/support/forked.hpp"
 
 namespace {
+
+using forked::exit_code_of_child;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
@@ -61,15 +63,6 @@ cudaStream_t create_stream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   return stream;
-}
-
-/** What a child process ended with. */
-int exit_code_of_child(int (*body)()) {
-  const pid_t child = fork();
-  if (child == 0) std::exit(body());  // with destructors and the handlers of exit
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 // Random programs on real data

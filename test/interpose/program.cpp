@@ -4,7 +4,6 @@
 //   interpose_program CASE [SEED]
 
 #include <dlfcn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -14,17 +13,12 @@
 #include <vector>
 
 #include "test/interpose/cuda.hpp"
+#include "test/support/forked.hpp"
 
 namespace program {
 namespace {
 
-int exit_code_of_child(int (*body)()) {
-  const pid_t child = fork();
-  if (child == 0) std::exit(body());  // with the handlers of exit
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
-}
+using forked::exit_code_of_child;
 
 int try_malloc() {
   void* block = nullptr;

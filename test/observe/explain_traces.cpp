@@ -41,7 +41,7 @@ TEST_CASE("memory of the driver's pool counts to the byte, at every moment") {
     ExplainedStreams streams{log};
     Sites sites{log};
     std::vector<std::uint64_t> ends;
-    const ExplainContext context{log, times, streams, sites, ends};
+    const ExplainEnvironment context{log, times, streams, sites, ends};
     const auto devices = millrace::devices_of(log);
     if (devices.empty()) return;
     const Moments moments = find_moments(log, devices[0], times, streams, ends);

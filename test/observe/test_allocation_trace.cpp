@@ -45,11 +45,11 @@ TEST_CASE("a trace keeps what was allocated, used and freed, in order") {
 
 TEST_CASE("a window lasts from its mark to the next, and the latest of a name counts") {
   AllocationTrace trace;
-  const TracePosition first = trace.mark("step");
-  const TracePosition second = trace.mark("step");
+  const TracePosition first = trace.begin_window("step");
+  const TracePosition second = trace.begin_window("step");
   CHECK(trace.window("step").begin == second);
   CHECK(trace.window("step").end == kNever);
-  const TracePosition end = trace.mark("end");
+  const TracePosition end = trace.begin_window("end");
   CHECK(trace.window("step").end == end);
   CHECK(first < second);
   CHECK_THROWS_AS(trace.window("warm-up"), std::out_of_range);
@@ -68,7 +68,7 @@ TEST_CASE("what was known to be complete before a window can be discarded, and n
   program.finish({kMain, 1});
   program.free(program.allocate(kCopy, {.address = 100, .bytes = 100}), {{kCopy, 1}});
   program.allocate(kMain, {.address = 200, .bytes = 100});
-  const TracePosition begin = program.trace.mark("steady");
+  const TracePosition begin = program.trace.begin_window("steady");
   program.trace.discard_before(begin);
 
   REQUIRE(program.trace.blocks().size() == 2);
@@ -79,9 +79,9 @@ TEST_CASE("what was known to be complete before a window can be discarded, and n
 
 TEST_CASE("a window that begins before what was discarded is refused") {
   TraceBuilder program;
-  program.trace.mark("early");
+  program.trace.begin_window("early");
   program.free(program.allocate(kMain, {.address = 0, .bytes = 100}), {});
-  program.trace.discard_before(program.trace.mark("late"));
+  program.trace.discard_before(program.trace.begin_window("late"));
   CHECK_THROWS_AS(program.trace.window("early"), std::out_of_range);
 }
 

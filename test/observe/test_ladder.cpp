@@ -178,9 +178,9 @@ TEST_CASE("a window counts what is live at its beginning and what is still in th
   const auto weights = program.allocate(kLadderMain, {.address = 0, .bytes = 100});
   program.free(program.allocate(kLadderCopy, {.address = 500, .bytes = 200}), {{kLadderCopy, 1}});
   program.free(program.allocate(kLadderMain, {.address = 100, .bytes = 50}), {{kLadderMain, 2}});
-  program.trace.mark("steady");
+  program.trace.begin_window("steady");
   program.allocate(kLadderMain, {.address = 200, .bytes = 30});
-  program.trace.mark("end");
+  program.trace.begin_window("end");
   program.allocate(kLadderMain, {.address = 300, .bytes = 200});
   program.free(weights, {{kLadderMain, 3}});
 

@@ -211,7 +211,7 @@ struct TracedProgram {
       if (random() % 7 == 0) stream.mark();
       if (random() % 11 == 0) main.wait_stream(copy);
       if (random() % 50 == 0) ordered.synchronize();
-      if (i % 100 == 50) trace.mark("part " + std::to_string(i / 100));
+      if (i % 100 == 50) trace.begin_window("part " + std::to_string(i / 100));
     }
     statistics = allocator.statistics();
     snapshot = torch_snapshot(trace);

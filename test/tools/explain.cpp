@@ -9,6 +9,7 @@
 #include "test/support/sizes.hpp"
 #include "test/tools/page_reader.hpp"
 #include "test/tools/program.hpp"
+#include "test/tools/rmm_log.hpp"
 
 using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
@@ -205,13 +206,7 @@ TEST_CASE("explain says why a request failed, and what would have fitted") {
 
 TEST_CASE("explain does not show what a log does not have as 0") {
   const ScratchFolder scratch;
-  const std::string rmm = scratch
-                              .write("rmm.csv",
-                                     "Thread,Time,Action,Pointer,Size,Stream\n"
-                                     "1,00:00:00:000001,allocate,0x7f00,4096,0x10\n"
-                                     "1,00:00:00:000002,allocate failure,0x0,99999999,0x10\n"
-                                     "1,00:00:00:000003,free,0x7f00,4096,0x10\n")
-                              .string();
+  const std::string rmm = scratch.write("rmm.csv", kFailingRmmLog).string();
   const json device = document_of({"explain", rmm}).at("files").at(0).at("devices").at(0);
   CHECK(device.at("peak").at("reserved_bytes").is_null());
   CHECK(device.at("peak").at("parts").at("hard").is_null());

@@ -7,6 +7,7 @@
 #include "test/support/pickle_writer.hpp"
 #include "test/support/sizes.hpp"
 #include "test/tools/program.hpp"
+#include "test/tools/rmm_log.hpp"
 
 using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
@@ -172,13 +173,7 @@ TEST_CASE("a row that does not fit says so, and the others have their figures") 
 TEST_CASE("where nothing was recorded no curve is drawn, and nothing is called PyTorch's") {
   const ScratchFolder scratch;
   const std::string lifetimes = scratch.write("trace.csv", kLifetimes).string();
-  const std::string rmm = scratch
-                              .write("rmm.csv",
-                                     "Thread,Time,Action,Pointer,Size,Stream\n"
-                                     "1,00:00:00:000001,allocate,0x7f00,4096,0x10\n"
-                                     "1,00:00:00:000002,allocate failure,0x0,99999999,0x10\n"
-                                     "1,00:00:00:000003,free,0x7f00,4096,0x10\n")
-                              .string();
+  const std::string rmm = scratch.write("rmm.csv", kFailingRmmLog).string();
   for (const std::string& file : {lifetimes, rmm}) {
     const ProgramRun run = run_program({"replay", file});
     INFO(run.out << run.err);

@@ -49,11 +49,12 @@ constexpr const char* kPool = "has no pool of the driver";
  */
 Device::Entry::Entry(Device& device, Call call) : device_(device), call_(call) {
   device.calls_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);
-  std::size_t told = 0;
+  std::size_t notified = 0;
   try {
-    for (; told < device.observers_.size(); ++told) device.observers_[told]->before(call);
+    for (; notified < device.observers_.size(); ++notified)
+      device.observers_[notified]->before(call);
   } catch (...) {
-    while (told > 0) device.observers_[--told]->after(call);
+    while (notified > 0) device.observers_[--notified]->after(call);
     throw;
   }
 }

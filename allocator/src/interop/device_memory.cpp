@@ -51,7 +51,7 @@ struct DeviceMemory::State {
   }
 
   /** The device, in this process. */
-  [[nodiscard]] OrderedDevice& telling() {
+  [[nodiscard]] OrderedDevice& ordered_device() {
     static_cast<void>(serving());
     return order;
   }
@@ -147,34 +147,34 @@ void DeviceMemory::transfer(void* address, StreamRef new_owner) {
 }
 
 StreamRef DeviceMemory::attach(StreamHandle stream, AttachOptions options) {
-  const StreamRef attached = state_->telling().attach(stream, std::move(options));
+  const StreamRef attached = state_->ordered_device().attach(stream, std::move(options));
   state_->attached.add(attached);
   return attached;
 }
 
 void DeviceMemory::detach(StreamRef stream) {
-  OrderedDevice& order = state_->telling();
+  OrderedDevice& order = state_->ordered_device();
   stream = state_->attached.find(stream);
   state_->attached.remove(stream);
   order.detach(stream);
 }
 
 Point DeviceMemory::mark(StreamRef stream) {
-  return state_->telling().mark(state_->attached.find(stream));
+  return state_->ordered_device().mark(state_->attached.find(stream));
 }
 
 void DeviceMemory::record(EventHandle event, StreamRef stream) {
-  state_->telling().record(event, state_->attached.find(stream));
+  state_->ordered_device().record(event, state_->attached.find(stream));
 }
 
 void DeviceMemory::wait(StreamRef stream, EventHandle event) {
-  state_->telling().wait(state_->attached.find(stream), event);
+  state_->ordered_device().wait(state_->attached.find(stream), event);
 }
 
-void DeviceMemory::forget(EventHandle event) { state_->telling().forget(event); }
+void DeviceMemory::forget(EventHandle event) { state_->ordered_device().forget(event); }
 
 void DeviceMemory::synchronize(StreamRef stream) {
-  state_->telling().synchronize(state_->attached.find(stream));
+  state_->ordered_device().synchronize(state_->attached.find(stream));
 }
 
 bool DeviceMemory::is_live(const void* address) const { return state_->serving().is_live(address); }

@@ -35,7 +35,7 @@ class History final : public AllocationObserver {
 
   /** @brief Tells `observer` too from now on; nullptr: nobody. */
   void pass_on_to(AllocationObserver* observer) noexcept { next_ = observer; }
-  void annotate(std::string name) { trace_.mark(std::move(name)); }
+  void annotate(std::string name) { trace_.begin_window(std::move(name)); }
   /** @param options  all but stacks and labels */
   [[nodiscard]] trace::TorchSnapshot snapshot(std::uint32_t device, SnapshotOptions options);
 

@@ -1,6 +1,5 @@
 // Many blocks in one call: one poll, one turn of the front, one lock.
 
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -37,7 +36,6 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
 // Requests for these sizes that are `like` this one otherwise.
 std::vector<Request> CachingAllocator::State::requests(std::span<const std::size_t> sizes,
                                                        const PlainRequest& like) {
-  constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
   std::vector<Request> all;
   all.reserve(sizes.size());
   const StreamId lane = like.owner.id();
@@ -47,12 +45,7 @@ std::vector<Request> CachingAllocator::State::requests(std::span<const std::size
     Request request{like, false, like.owner, lane, like.next};
     request.requested = request.bytes = bytes;
     request.front = front;
-    if (bytes > largest - stock.policy.segment_multiple) {
-      Lock lock = enter();
-      fail(request, lock);
-    }
-    request.bytes = stock.round(bytes);
-    request.small = request.bytes <= stock.policy.small_limit;
+    round(request);
     all.push_back(request);
   }
   return all;
@@ -109,13 +102,7 @@ void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const 
 // What a front did not keep of a batch, claimed.
 void CachingAllocator::State::free_rest(std::span<Block*> left, const StreamRef* stream) {
   if (left.empty()) return;
-  Lock lock;
-  try {
-    lock = enter();
-  } catch (...) {
-    for (Block* const block : left) block->state = BlockState::live;
-    throw;
-  }
+  Lock lock = live_again_on_error(left, [&] { return enter(); });
   batch_freeing.free_on(left, stream, lock);
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "memory/contract.hpp"
@@ -127,6 +128,17 @@ struct alignas(64) Block {
   }
 };
 static_assert(sizeof(Block) == 128);
+
+/** @brief Does `work`. If it throws, the claimed blocks are live again. */
+template <typename Work>
+auto live_again_on_error(std::span<Block* const> blocks, Work&& work) {
+  try {
+    return work();
+  } catch (...) {
+    for (Block* const block : blocks) block->state = BlockState::live;
+    throw;
+  }
+}
 
 struct Segment {
   std::byte* base = nullptr;

@@ -63,16 +63,21 @@ void* CachingAllocator::State::serve_elsewhere(std::size_t bytes, StreamRef owne
   const bool same = first_user.id() == owner.id();
   const Marker next_of_user = same ? next : require_open("allocate", stock.device, first_user);
   Request request{{bytes, bytes, owner, tag, next}, false, first_user, {}, next_of_user};
-  constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-  if (bytes > largest - stock.policy.segment_multiple) {
-    Lock lock = enter();
-    fail(request, lock);
-  }
-  request.bytes = stock.round(bytes);
-  request.small = request.bytes <= stock.policy.small_limit;
+  round(request);
   request.lane = stock.lanes_mix ? first_user.id() : owner.id();
   if (stock.has_fronts) request.front = stock.fronts.find(request.lane);
   return serve(request, ask_front);
+}
+
+// Fails if no size that large can be rounded.
+void CachingAllocator::State::round(Request& request) {
+  constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
+  if (request.requested > largest - stock.policy.segment_multiple) {
+    Lock lock = enter();
+    fail(request, lock);
+  }
+  request.bytes = stock.round(request.requested);
+  request.small = request.bytes <= stock.policy.small_limit;
 }
 
 void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
@@ -160,13 +165,7 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream,
 // A claimed block that has its points.
 void CachingAllocator::State::free_marked(void* address) {
   Block* const block = stock.heap.live().find(address);
-  Lock lock;
-  try {
-    lock = enter();
-  } catch (...) {
-    block->state = BlockState::live;
-    throw;
-  }
+  const Lock lock = live_again_on_error({&block, 1}, [&] { return enter(); });
   freeing.take_back(block, std::move(block->points));
 }
 
@@ -177,7 +176,7 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   const Lock lock = state.enter();
   Block* const block = state.allocations.claim("deallocate", address);
   PointSet points{marker};
-  try {
+  const bool kept = live_again_on_error({&block, 1}, [&] {
     block->first_markers().require_covered(marker, address);
     const Frontier behind = state.stock.device.ledger().snapshot(marker);
     for (const Point point : block->points) {
@@ -185,15 +184,9 @@ void CachingAllocator::deallocate(void* address, Point marker) {
         points.join(point);
       }
     }
-    if (state.graphs.any() && state.graphs.keep(address, points)) {
-      block->state = BlockState::live;
-      return;
-    }
-  } catch (...) {
-    block->state = BlockState::live;
-    throw;
-  }
-  state.freeing.take_back(block, std::move(points));
+    return state.freeing.kept_for_graphs(block, points);
+  });
+  if (!kept) state.freeing.take_back(block, std::move(points));
 }
 
 void CachingAllocator::record_use(void* address, StreamRef stream) {
@@ -227,24 +220,27 @@ void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {
   state_->callbacks.add(std::move(callback), turn);
 }
 
+// Calls `release(lock)` when all free memory is on the shelves.
+template <typename Release>
+auto CachingAllocator::State::release_free(Release&& release) {
+  graphs.tidy();
+  Lock lock = enter();
+  const GivingOrder::Turn turn = giving_back.turn(lock);
+  upkeep.empty();
+  completions.sweep();  // what is known to be complete is free
+  free_blocks.list_all();
+  return release(lock);
+}
+
 bool CachingAllocator::release_segment(void* base) {
-  state_->graphs.tidy();
-  Lock lock = state_->enter();
-  const GivingOrder::Turn turn = state_->giving_back.turn(lock);
-  state_->upkeep.empty();
-  state_->completions.sweep();  // what is known to be complete is free
-  state_->free_blocks.list_all();
-  return state_->giving_back.release_if_free(static_cast<std::byte*>(base), lock);
+  return state_->release_free([&](Lock& lock) {
+    return state_->giving_back.release_if_free(static_cast<std::byte*>(base), lock);
+  });
 }
 
 std::size_t CachingAllocator::release_pages(std::span<const AddressRange> pages) {
-  state_->graphs.tidy();
-  Lock lock = state_->enter();
-  const GivingOrder::Turn turn = state_->giving_back.turn(lock);
-  state_->upkeep.empty();
-  state_->completions.sweep();
-  state_->free_blocks.list_all();
-  return state_->range_pages.unmap_these(pages, lock);
+  return state_->release_free(
+      [&](Lock& lock) { return state_->range_pages.unmap_these(pages, lock); });
 }
 
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {

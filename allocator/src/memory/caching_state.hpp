@@ -106,10 +106,13 @@ struct CachingAllocator::State final : GraphMemory {
   void* serve(const Request& request, bool ask_front);
   [[nodiscard]] void* serve_elsewhere(std::size_t bytes, StreamRef owner, StreamRef first_user,
                                       Tag tag, Marker next, bool ask_front);
+  void round(Request& request);
   Block* find(const Request& request, Lock& lock, bool& is_own);
   void hand_out(const Request& request, Block* block, bool was_own);
   void deallocate(void* address, const StreamRef* stream, Kept kept);
   void free_marked(void* address);
+  template <typename Release>
+  auto release_free(Release&& release);
 
   // batch.cpp: many at once
   [[nodiscard]] std::vector<Request> requests(std::span<const std::size_t> sizes,

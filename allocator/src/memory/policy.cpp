@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "millrace/round_up.hpp"
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 
@@ -46,13 +48,13 @@ Policy Policy::pinned() {
 }
 
 Policy Policy::named(std::string_view name) {
-  std::string names;
+  std::vector<std::string> names;
   for (const auto preset : std::array{torch, torch_expandable, millrace, pinned}) {
     Policy policy = preset();
     if (policy.name == name) return policy;
-    names += (names.empty() ? "" : ", ") + policy.name;
+    names.push_back(policy.name);
   }
-  throw std::invalid_argument{"'" + std::string{name} + "' is no policy; there are " + names};
+  text::refuse_name("policy", name, names);
 }
 
 std::size_t Policy::round(std::size_t bytes) const noexcept {

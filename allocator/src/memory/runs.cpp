@@ -85,7 +85,7 @@ void Runs::make(Block* first, std::size_t count, std::size_t bytes) {
   *run = Run{.first = first, .count = count, .bytes = bytes};
   first->free.run = run;
   Pool& pool = pools_[first->segment->small ? 1 : 0];
-  const Bin bin = bin_of(bytes);
+  const SizeBin bin = SizeBin::of(bytes);
   Row& row = pool.rows[bin.row];
   Run*& newest = row.bins[bin.column];
   run->next = newest;
@@ -100,7 +100,7 @@ void Runs::remove(Block* first) {
   if (run == nullptr) return;
   first->free.run = nullptr;
   Pool& pool = pools_[first->segment->small ? 1 : 0];
-  const Bin bin = bin_of(run->bytes);
+  const SizeBin bin = SizeBin::of(run->bytes);
   Row& row = pool.rows[bin.row];
   Run*& newest = row.bins[bin.column];
   spare_.push_back(run);
@@ -114,7 +114,7 @@ void Runs::remove(Block* first) {
 void Runs::visit(bool small, std::size_t bytes,
                  const std::function<bool(const Run&)>& visit) const {
   const Pool& pool = pools_[small ? 1 : 0];
-  const Bin least = bin_of(bytes);
+  const SizeBin least = SizeBin::of(bytes);
   std::size_t too_small = 0;
   const auto visit_bin = [&](const Run* run) {
     for (; run != nullptr && too_small < kMostTooSmall; run = run->next) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "memory/block.hpp"
+#include "memory/size_bin.hpp"
 
 namespace millrace {
 
@@ -50,11 +51,8 @@ class Runs {
   void visit_largest(bool small, const std::function<bool(const Run&)>& visit) const;
 
  private:
-  static constexpr unsigned kBinBits = 5;
-  static constexpr std::size_t kBins = std::size_t{1} << kBinBits;
-
   struct Row {
-    std::array<Run*, kBins> bins{};
+    std::array<Run*, SizeBin::kColumns> bins{};
     std::uint32_t in_use = 0;
   };
   struct Pool {
@@ -62,14 +60,6 @@ class Runs {
     std::uint64_t in_use = 0;
     bool parted = false;  // more free neighbours than a run has were ever there
   };
-  struct Bin {
-    unsigned row, column;
-  };
-
-  static Bin bin_of(std::size_t bytes) noexcept {
-    const auto row = static_cast<unsigned>(std::bit_width(bytes | kBins)) - 1;
-    return {row, static_cast<unsigned>((bytes >> (row - kBinBits)) & (kBins - 1))};
-  }
   void make(Block* first, std::size_t count, std::size_t bytes);
   void remove(Block* first);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memory/block.hpp"
+#include "memory/size_bin.hpp"
 #include "ordering/steps.hpp"
 
 namespace millrace {
@@ -41,21 +42,10 @@ class SizeIndex {
   [[nodiscard]] bool contains(const Block* block) const;
 
  private:
-  static constexpr unsigned kBinBits = 5;
-  static constexpr std::size_t kBins = std::size_t{1} << kBinBits;
-
   struct Row {
     std::uint32_t in_use = 0;
-    std::array<Block*, kBins> roots{};
+    std::array<Block*, SizeBin::kColumns> roots{};
   };
-  struct Bin {
-    unsigned row, column;
-  };
-
-  static Bin bin_of(std::size_t bytes) noexcept {
-    const auto row = static_cast<unsigned>(std::bit_width(bytes | kBins)) - 1;
-    return {row, static_cast<unsigned>((bytes >> (row - kBinBits)) & (kBins - 1))};
-  }
   static std::uint64_t priority(const Block* block) noexcept {
     return reinterpret_cast<std::uintptr_t>(block) * 0x9e3779b97f4a7c15;
   }
@@ -65,7 +55,7 @@ class SizeIndex {
     return root;
   }
   /** The least of the bins after `bin`, or nullptr. */
-  [[nodiscard]] Block* least_behind(Bin bin) const noexcept;
+  [[nodiscard]] Block* least_behind(SizeBin bin) const noexcept;
 
   /** Null: no block of these sizes was ever here. */
   [[nodiscard]] Row* row_at(unsigned row) const noexcept {
@@ -89,7 +79,7 @@ auto SizeIndex<Hook>::make_row(unsigned row) -> Row& {
 
 template <TreeHook WhileFree::*Hook>
 void SizeIndex<Hook>::insert(Block* block) {
-  const Bin bin = bin_of(block->bytes);
+  const SizeBin bin = SizeBin::of(block->bytes);
   Row* const known = row_at(bin.row);
   Row& row = known != nullptr ? *known : make_row(bin.row);
   Block** at = &row.roots[bin.column];
@@ -117,7 +107,7 @@ void SizeIndex<Hook>::insert(Block* block) {
 
 template <TreeHook WhileFree::*Hook>
 void SizeIndex<Hook>::erase(Block* block) {
-  const Bin bin = bin_of(block->bytes);
+  const SizeBin bin = SizeBin::of(block->bytes);
   Row& row = *row_at(bin.row);
   Block** at = &row.roots[bin.column];
   while (*at != block) {
@@ -146,7 +136,7 @@ void SizeIndex<Hook>::erase(Block* block) {
 }
 
 template <TreeHook WhileFree::*Hook>
-Block* SizeIndex<Hook>::least_behind(Bin bin) const noexcept {
+Block* SizeIndex<Hook>::least_behind(SizeBin bin) const noexcept {
   const auto behind = [](auto bits, unsigned place) {
     using Bits = decltype(bits);
     const unsigned next = place + 1;
@@ -166,7 +156,7 @@ Block* SizeIndex<Hook>::least_behind(Bin bin) const noexcept {
 
 template <TreeHook WhileFree::*Hook>
 Block* SizeIndex<Hook>::first(std::size_t bytes) const {
-  const Bin bin = bin_of(bytes);
+  const SizeBin bin = SizeBin::of(bytes);
   Block* best = nullptr;
   if ((rows_in_use_ >> bin.row & 1) != 0) {
     for (Block* at = row_at(bin.row)->roots[bin.column]; at != nullptr;) {
@@ -181,7 +171,7 @@ Block* SizeIndex<Hook>::first(std::size_t bytes) const {
 
 template <TreeHook WhileFree::*Hook>
 Block* SizeIndex<Hook>::after(const Block* block) const {
-  const Bin bin = bin_of(block->bytes);
+  const SizeBin bin = SizeBin::of(block->bytes);
   Block* best = nullptr;
   if ((rows_in_use_ >> bin.row & 1) != 0) {
     for (Block* at = row_at(bin.row)->roots[bin.column]; at != nullptr;) {
@@ -205,7 +195,7 @@ Block* SizeIndex<Hook>::last() const {
 
 template <TreeHook WhileFree::*Hook>
 bool SizeIndex<Hook>::contains(const Block* block) const {
-  const Bin bin = bin_of(block->bytes);
+  const SizeBin bin = SizeBin::of(block->bytes);
   if (row_at(bin.row) == nullptr) return false;
   const Block* at = row_at(bin.row)->roots[bin.column];
   while (at != nullptr && at != block) {

@@ -92,7 +92,7 @@ void AllocationTrace::pages_moved(void* to, void* from, std::size_t bytes) {
                     reinterpret_cast<std::uintptr_t>(from), bytes});
 }
 
-TracePosition AllocationTrace::mark(std::string name) {
+TracePosition AllocationTrace::begin_window(std::string name) {
   const std::lock_guard lock{mutex_};
   marks_.push_back({next_position(), std::move(name)});
   return position_;

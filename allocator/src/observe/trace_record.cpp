@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "observe/trace_steps.hpp"
+
 namespace millrace {
 namespace {
 
@@ -29,10 +31,10 @@ class TraceRecorder {
 
  private:
   // At one position, what was known before the allocator acted comes first.
-  enum class What : std::uint8_t { completed, waited, released, reserved, used, freed, allocated };
+  enum class Kind : std::uint8_t { completed, waited, released, reserved, used, freed, allocated };
   struct Step {
     TracePosition position = 0;
-    What what = What::allocated;
+    Kind what = Kind::allocated;
     std::size_t index = 0;  // of the block, the segment or the use
     StreamId stream;        // that waits
     Point point;
@@ -40,34 +42,21 @@ class TraceRecorder {
 
   [[nodiscard]] std::vector<Step> steps() const {
     std::vector<Step> steps;
-    const auto add = [&](TracePosition position, What what, std::size_t index) {
-      if (position != kNever) steps.push_back({.position = position, .what = what, .index = index});
-    };
-    for (std::size_t i = 0; i < trace_.segments().size(); ++i) {
-      add(trace_.segments()[i].acquired, What::reserved, i);
-      add(trace_.segments()[i].released, What::released, i);
-    }
+    trace_steps::add_segments(steps, trace_, Kind::reserved, Kind::released);
     for (std::size_t i = 0; i < trace_.uses().size(); ++i)
-      add(trace_.uses()[i].position, What::used, i);
+      trace_steps::add(steps, trace_.uses()[i].position, Kind::used, i);
     for (std::size_t i = 0; i < trace_.blocks().size(); ++i) {
       const TracedBlock& block = trace_.blocks()[i];
-      add(block.allocated, What::allocated, i);
-      add(block.freed, What::freed, i);
+      trace_steps::add(steps, block.allocated, Kind::allocated, i);
+      trace_steps::add(steps, block.freed, Kind::freed, i);
       if (block.freed == kNever) continue;
-      add(completed_from(block), What::completed, i);
+      const auto counts = [](Point) { return true; };
+      const TracePosition completed = trace_steps::completed_from(trace_, block, counts);
+      trace_steps::add(steps, completed, Kind::completed, i);
       for (const Point point : block.free_points) add_waits(steps, block, point);
     }
-    std::ranges::stable_sort(steps, [](const Step& a, const Step& b) {
-      return std::pair{a.position, a.what} < std::pair{b.position, b.what};
-    });
+    trace_steps::sort(steps);
     return steps;
-  }
-
-  [[nodiscard]] TracePosition completed_from(const TracedBlock& block) const {
-    TracePosition from = block.freed + 1;
-    for (const Point point : block.free_points)
-      from = std::max(from, trace_.ordering().completed_from(point));
-    return from;
   }
 
   void add_waits(std::vector<Step>& steps, const TracedBlock& block, Point point) const {
@@ -75,7 +64,7 @@ class TraceRecorder {
       const TracePosition from = trace_.ordering().ordered_from(point, stream);
       if (from == kNever || stream == point.stream) continue;
       steps.push_back({.position = std::max(from, block.freed + 1),
-                       .what = What::waited,
+                       .what = Kind::waited,
                        .stream = stream,
                        .point = point});
     }
@@ -83,15 +72,15 @@ class TraceRecorder {
 
   void apply(const Step& step) {
     switch (step.what) {
-      case What::reserved: {
+      case Kind::reserved: {
         const TracedSegment& segment = trace_.segments()[step.index];
         return writer_.reserved(memory_.device, segment.base, segment.bytes);
       }
-      case What::released: {
+      case Kind::released: {
         const TracedSegment& segment = trace_.segments()[step.index];
         return writer_.released(memory_.device, segment.base, segment.bytes);
       }
-      case What::allocated: {
+      case Kind::allocated: {
         const TracedBlock& block = trace_.blocks()[step.index];
         numbers_[block.id] =
             writer_.allocated({.stream = number(block.owner),
@@ -100,19 +89,19 @@ class TraceRecorder {
                                .label = writer_.label(trace_.tag_name(block.tag))});
         return;
       }
-      case What::freed: {
+      case Kind::freed: {
         const TracedBlock& block = trace_.blocks()[step.index];
         return writer_.freed(numbers_.at(block.id), number(freed_on(block)));
       }
-      case What::completed:
+      case Kind::completed:
         return writer_.completed(numbers_.at(trace_.blocks()[step.index].id));
-      case What::used: {
+      case Kind::used: {
         const TracedUse& use = trace_.uses()[step.index];
         const auto block = numbers_.find(use.id);
         if (block != numbers_.end()) writer_.used(block->second, number(use.stream));
         return;
       }
-      case What::waited:
+      case Kind::waited:
         return wait(step);
     }
   }

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "observe/trace_steps.hpp"
+
 namespace millrace {
 namespace {
 
@@ -20,7 +22,7 @@ using trace::TorchSegment;
 
 constexpr std::size_t kMostSmall = std::size_t{2} << 20;  // PyTorch's segments of small blocks
 
-/** What the blocks of a trace say of its segments. */
+/** Kind the blocks of a trace say of its segments. */
 class SegmentFacts {
  public:
   /** @param touching  segments that touch each other are of one range */
@@ -100,50 +102,36 @@ class Snapshotter {
   }
 
  private:
-  enum class What : std::uint8_t { completed, released, acquired, freed, allocated };
+  enum class Kind : std::uint8_t { completed, released, acquired, freed, allocated };
   struct Step {
     TracePosition position = 0;
-    What what = What::allocated;
+    Kind what = Kind::allocated;
     std::size_t index = 0;  // of the block or the segment
   };
 
   [[nodiscard]] std::vector<Step> steps() const {
     std::vector<Step> steps;
-    const auto add = [&](TracePosition position, What what, std::size_t index) {
-      if (position != kNever) steps.push_back({position, what, index});
-    };
-    for (std::size_t i = 0; i < trace_.segments().size(); ++i) {
-      add(trace_.segments()[i].acquired, What::acquired, i);
-      add(trace_.segments()[i].released, What::released, i);
-    }
+    trace_steps::add_segments(steps, trace_, Kind::acquired, Kind::released);
+    // Uses on the owner's stream do not count: PyTorch does not wait for them.
     for (std::size_t i = 0; i < trace_.blocks().size(); ++i) {
       const TracedBlock& block = trace_.blocks()[i];
-      add(block.allocated, What::allocated, i);
-      add(block.freed, What::freed, i);
-      if (block.freed != kNever) add(completed_from(block), What::completed, i);
+      trace_steps::add(steps, block.allocated, Kind::allocated, i);
+      trace_steps::add(steps, block.freed, Kind::freed, i);
+      if (block.freed == kNever) continue;
+      const auto counts = [&](Point point) { return point.stream != block.owner; };
+      const TracePosition completed = trace_steps::completed_from(trace_, block, counts);
+      trace_steps::add(steps, completed, Kind::completed, i);
     }
     // At one position, what is known to be complete comes first, as where the allocator looks
     // before it serves; but no block completes before it is freed.
-    std::ranges::stable_sort(steps, [](const Step& a, const Step& b) {
-      return std::pair{a.position, a.what} < std::pair{b.position, b.what};
-    });
+    trace_steps::sort(steps);
     return steps;
   }
 
-  // Uses on the owner's stream do not count: PyTorch does not wait for them.
-  [[nodiscard]] TracePosition completed_from(const TracedBlock& block) const {
-    TracePosition from = block.freed + 1;
-    for (const Point point : block.free_points) {
-      if (point.stream != block.owner)
-        from = std::max(from, trace_.ordering().completed_from(point));
-    }
-    return from;
-  }
-
   void learn(const Step& step) {
-    if (step.what == What::acquired) facts_.acquired(step.index);
-    if (step.what == What::released) facts_.released(step.index);
-    if (step.what == What::allocated) facts_.allocated(trace_.blocks()[step.index]);
+    if (step.what == Kind::acquired) facts_.acquired(step.index);
+    if (step.what == Kind::released) facts_.released(step.index);
+    if (step.what == Kind::allocated) facts_.allocated(trace_.blocks()[step.index]);
   }
 
   [[nodiscard]] std::int64_t number_of(StreamId stream) const {
@@ -153,10 +141,10 @@ class Snapshotter {
 
   void apply(const Step& step) {
     switch (step.what) {
-      case What::acquired:
-      case What::released: {
+      case Kind::acquired:
+      case Kind::released: {
         const TracedSegment& segment = trace_.segments()[step.index];
-        const bool is_range = facts_.in_range(step.index), got = step.what == What::acquired;
+        const bool is_range = facts_.in_range(step.index), got = step.what == Kind::acquired;
         if (!got) complete_within(segment.base, segment.base + segment.bytes, step.position);
         add({.action = is_range ? (got ? TorchAction::segment_map : TorchAction::segment_unmap)
                                 : (got ? TorchAction::segment_alloc : TorchAction::segment_free),
@@ -166,20 +154,20 @@ class Snapshotter {
             step.position);
         return;
       }
-      case What::allocated: {
+      case Kind::allocated: {
         const TracedBlock& block = trace_.blocks()[step.index];
         complete_within(block.address, block.address + block.bytes, step.position);
         held_[block.address] = {step.index, BlockState::allocated};
         add_event(TorchAction::alloc, block, step.position);
         return;
       }
-      case What::freed: {
+      case Kind::freed: {
         const TracedBlock& block = trace_.blocks()[step.index];
         held_[block.address].state = BlockState::pending_free;
         add_event(TorchAction::free_requested, block, step.position);
         return;
       }
-      case What::completed: {
+      case Kind::completed: {
         const TracedBlock& block = trace_.blocks()[step.index];
         const auto held = held_.find(block.address);
         if (held != held_.end() && held->second.index == step.index) complete(held, step.position);

@@ -25,10 +25,6 @@ class MarkerCount {
 
   // Under the ledger's mutex.
   [[nodiscard]] bool counts_epochs() const noexcept { return (word_.load() & 1) != 0; }
-  /** The number that was taken when the epoch became `epoch`, with the present own part. */
-  [[nodiscard]] Marker taken_at(Marker epoch) const noexcept {
-    return number(word_.load() >> 1, epoch - 1);
-  }
 
   void set(Marker next) noexcept { word_.store(next << 1); }
   /** As `set`, and counts epochs from now on. */

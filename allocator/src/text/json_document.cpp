@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <vector>
 
+#include "millrace/text/parse_number.hpp"
 #include "text/json_number.hpp"
 #include "text/json_parser.hpp"
 #include "text/read_file.hpp"
@@ -27,8 +27,8 @@ Json real_number(std::string_view digits) {
 }
 
 Json whole_number(std::string_view digits) {
-  if (const auto value = parse_whole<std::uint64_t>(digits)) return *value;
-  if (const auto value = parse_whole<std::int64_t>(digits)) return *value;
+  if (const auto value = parse_number<std::uint64_t>(digits)) return *value;
+  if (const auto value = parse_number<std::int64_t>(digits)) return *value;
   return real_number(digits);
 }
 

@@ -2,21 +2,10 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace millrace::text {
-
-/** @brief A number of JSON without fraction and exponent, if it fits. */
-template <typename Integer>
-[[nodiscard]] std::optional<Integer> parse_whole(std::string_view digits) {
-  Integer value{};
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value);
-  if (error != std::errc{} || stop != end) return std::nullopt;
-  return value;
-}
 
 /** @brief Any number of JSON: infinite, or 0, if a double cannot hold it. */
 [[nodiscard]] inline double parse_real(std::string_view digits) {

@@ -107,6 +107,15 @@ class Trial {
   [[nodiscard]] Measured result(std::size_t peak_live_bytes);
 
  private:
+  /// Does `work` until it ends or memory does.
+  template <typename Work>
+  void until_out_of_memory(Work work) {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      give_up("out of memory");
+    }
+  }
   [[nodiscard]] bool past(double cpu_ns) const { return thread_cpu_ns() - began_ > cpu_ns; }
   [[nodiscard]] bool out_of_time() const { return past(setting_.scale.limit_ns); }
   std::string out_of_time_text() const;
@@ -129,7 +138,7 @@ bool Trial::set_up(std::uint64_t count, Step step) {
   began_ = thread_cpu_ns();
   double look_cpu = began_;
   std::uint64_t i = 0, looked = 0;
-  try {
+  until_out_of_memory([&] {
     for (; i < count; ++i) {
       if (i % kLook == 0 && i > 0) {
         const double now = thread_cpu_ns();
@@ -143,9 +152,7 @@ bool Trial::set_up(std::uint64_t count, Step step) {
       }
       step(i);
     }
-  } catch (const std::bad_alloc&) {
-    give_up("out of memory");
-  }
+  });
   measured_.reached = i;
   return measured_.given_up.empty();
 }
@@ -154,14 +161,12 @@ template <typename Step>
 bool Trial::warm_up(std::uint64_t count, Step step) {
   constexpr std::uint64_t kLook = 16;
   began_ = thread_cpu_ns();
-  try {
+  until_out_of_memory([&] {
     for (std::uint64_t i = 0; i < count && (i % kLook != 0 || !past(setting_.scale.limit_ns / 4));
          ++i) {
       step();
     }
-  } catch (const std::bad_alloc&) {
-    give_up("out of memory");
-  }
+  });
   return measured_.given_up.empty();
 }
 
@@ -172,7 +177,7 @@ void Trial::measure(Step step, std::uint64_t most, std::uint64_t pairs_per_step)
   begin_calls();
   const double wall_began = wall_ns(), cpu_began = thread_cpu_ns();
   double cpu = 0;
-  try {
+  until_out_of_memory([&] {
     while (done < most && cpu < setting_.scale.budget_ns && !out_of_time()) {
       const std::uint64_t now = std::min(chunk, most - done);
       for (std::uint64_t i = 0; i < now; ++i) step();
@@ -180,9 +185,7 @@ void Trial::measure(Step step, std::uint64_t most, std::uint64_t pairs_per_step)
       cpu = thread_cpu_ns() - cpu_began;
       if (cpu < setting_.scale.budget_ns / 8) chunk *= 2;
     }
-  } catch (const std::bad_alloc&) {
-    give_up("out of memory");
-  }
+  });
   const double wall = wall_ns() - wall_began;
   end_calls();
   add(done * pairs_per_step, cpu, wall);
@@ -195,7 +198,7 @@ void Trial::measure_all(std::uint64_t count, Step step) {
   began_ = thread_cpu_ns();
   begin_calls();
   const double wall_began = wall_ns(), cpu_began = thread_cpu_ns();
-  try {
+  until_out_of_memory([&] {
     for (; i < count; ++i) {
       if (i % kLook == 0 && out_of_time()) {
         give_up(out_of_time_text());
@@ -203,9 +206,7 @@ void Trial::measure_all(std::uint64_t count, Step step) {
       }
       step(i);
     }
-  } catch (const std::bad_alloc&) {
-    give_up("out of memory");
-  }
+  });
   const double cpu = thread_cpu_ns() - cpu_began, wall = wall_ns() - wall_began;
   end_calls();
   measured_.reached = i;

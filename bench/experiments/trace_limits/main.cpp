@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +19,7 @@
 
 #include "millrace/observe/trace/parse_error.hpp"
 #include "millrace/observe/trace/read_trace.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace {
 
@@ -258,9 +258,8 @@ void measure(const Case& which, std::size_t bytes) {
 int main(int argc, char** argv) {
   std::size_t megabytes = 100;
   if (argc > 1) {
-    const std::string_view text = argv[1];
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), megabytes);
-    if (error != std::errc{} || end != text.data() + text.size() || megabytes == 0) {
+    megabytes = millrace::text::parse_number<std::size_t>(argv[1]).value_or(0);
+    if (megabytes == 0) {
       std::cerr << "usage: experiment_trace_limits [MEGABYTES]\n";
       return 2;
     }

@@ -8,9 +8,9 @@ namespace millrace {
 namespace {
 
 std::vector<std::size_t> sizes_of_all(ProcessGroup& group, std::size_t size) {
-  const std::vector<std::int64_t> told(group.size(), static_cast<std::int64_t>(size));
+  const std::vector<std::int64_t> own_sizes(group.size(), static_cast<std::int64_t>(size));
   std::vector<std::size_t> sizes;
-  for (const std::int64_t other : group.exchange_sizes(RankState::ok, told).values) {
+  for (const std::int64_t other : group.exchange_sizes(RankState::ok, own_sizes).values) {
     sizes.push_back(static_cast<std::size_t>(other));
   }
   return sizes;

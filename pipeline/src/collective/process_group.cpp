@@ -2,26 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <exception>
 #include <stdexcept>
 
+#include "millrace/pipeline/fail_group_on_error.hpp"
+
 namespace millrace {
-namespace {
-
-/** Fails the group if an operation throws, since the other ranks wait for this rank's part. */
-template <typename Part>
-auto tell_others(ProcessGroup& group, const Part& part) {
-  try {
-    return part();
-  } catch (const CollectiveError&) {
-    throw;
-  } catch (const std::exception& error) {
-    group.fail(error.what());
-    throw;
-  }
-}
-
-}  // namespace
 
 ProcessGroup::ProcessGroup(unsigned rank, unsigned size) : rank_(rank), size_(size) {
   if (rank < size) return;
@@ -35,7 +20,7 @@ std::unique_ptr<PendingSizes> ProcessGroup::start_sizes(RankState state,
     throw std::invalid_argument{
         fmt::format("{} sizes do not divide among {} ranks", values.size(), size_)};
   }
-  return tell_others(*this, [&] { return do_start_sizes(state, values); });
+  return fail_group_on_error(*this, [&] { return do_start_sizes(state, values); });
 }
 
 ExchangedSizes ProcessGroup::exchange_sizes(RankState state, std::span<const std::int64_t> values) {
@@ -43,7 +28,7 @@ ExchangedSizes ProcessGroup::exchange_sizes(RankState state, std::span<const std
 }
 
 void ProcessGroup::barrier() {
-  tell_others(*this, [&] { do_barrier(); });
+  fail_group_on_error(*this, [&] { do_barrier(); });
 }
 
 void ProcessGroup::all_to_all(std::span<const SentBytes> sends,
@@ -58,11 +43,11 @@ void ProcessGroup::all_to_all(std::span<const SentBytes> sends,
                     "receives {}",
                     rank_, sends[rank_].bytes, receives[rank_].bytes)};
   }
-  tell_others(*this, [&] { do_all_to_all(sends, receives, stream); });
+  fail_group_on_error(*this, [&] { do_all_to_all(sends, receives, stream); });
 }
 
 void ProcessGroup::all_reduce_sum(float* data, std::size_t count, StreamRef stream) {
-  tell_others(*this, [&] { do_all_reduce_sum(data, count, stream); });
+  fail_group_on_error(*this, [&] { do_all_reduce_sum(data, count, stream); });
 }
 
 void ProcessGroup::broadcast(void* data, std::size_t bytes, unsigned root, StreamRef stream) {
@@ -70,7 +55,7 @@ void ProcessGroup::broadcast(void* data, std::size_t bytes, unsigned root, Strea
     throw std::invalid_argument{
         fmt::format("broadcast from rank {}: the group has {} ranks", root, size_)};
   }
-  tell_others(*this, [&] { do_broadcast(data, bytes, root, stream); });
+  fail_group_on_error(*this, [&] { do_broadcast(data, bytes, root, stream); });
 }
 
 }  // namespace millrace

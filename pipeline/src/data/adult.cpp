@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "data/line_reader.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace {
 namespace {
@@ -79,12 +79,9 @@ std::string parse(std::string_view line, Row& row) {
       row.words[i] = field;
       continue;
     }
-    std::uint32_t number = 0;
-    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
-    if (error != std::errc{} || end != field.data() + field.size()) {
-      return fmt::format("{} is not a whole number", kColumns[i].name);
-    }
-    row.numbers[i] = number;
+    const auto number = text::parse_number<std::uint32_t>(field);
+    if (!number) return fmt::format("{} is not a whole number", kColumns[i].name);
+    row.numbers[i] = *number;
   }
   std::string_view label = fields.back();
   if (label.ends_with('.')) label.remove_suffix(1);

@@ -16,15 +16,15 @@ namespace {
 /** Strategies that allocate each batch newly; they differ in the owner of the memory. */
 class FreshCopy : public CopyStrategy {
  public:
-  explicit FreshCopy(const CopySetting& setting) : CopyStrategy(setting) {}
+  explicit FreshCopy(const CopyEnvironment& environment) : CopyStrategy(environment) {}
 
  protected:
   void allocate(std::span<const HostTensor> sources, const Parts& batch, StreamRef owner,
                 StreamRef first_user) {
     batch.memory.reserve(sources.size());
     for (const HostTensor& source : sources) {
-      const Buffer& buffer = batch.memory.emplace_back(setting_.allocator, source.bytes, owner,
-                                                       first_user, setting_.tag);
+      const Buffer& buffer = batch.memory.emplace_back(environment_.allocator, source.bytes, owner,
+                                                       first_user, environment_.tag);
       batch.tensors.push_back({buffer.data(), source.bytes});
     }
   }
@@ -51,7 +51,7 @@ class SideStreamCopy final : public FreshCopy {
 
  private:
   void place(std::span<const HostTensor> sources, const Parts& batch) override {
-    allocate(sources, batch, setting_.copy, setting_.copy);
+    allocate(sources, batch, environment_.copy, environment_.copy);
   }
 };
 
@@ -61,13 +61,13 @@ class InPlaceCopy final : public FreshCopy {
 
  private:
   void place(std::span<const HostTensor> sources, const Parts& batch) override {
-    allocate(sources, batch, setting_.main, setting_.main);
-    setting_.copy.wait_stream(setting_.main);
+    allocate(sources, batch, environment_.main, environment_.main);
+    environment_.copy.wait_stream(environment_.main);
   }
 
   // The free is ordered on main, which covers the copy only once main has waited for it.
   void free(const Parts& batch, Buffer& buffer) override {
-    if (!batch.main_waited) buffer.record_use(setting_.copy);
+    if (!batch.main_waited) buffer.record_use(environment_.copy);
     buffer.reset();
   }
 };
@@ -78,7 +78,7 @@ class PreciseCopy final : public FreshCopy {
 
  private:
   void place(std::span<const HostTensor> sources, const Parts& batch) override {
-    allocate(sources, batch, setting_.main, setting_.copy);
+    allocate(sources, batch, environment_.main, environment_.copy);
   }
 
   void free(const Parts& batch, Buffer& buffer) override {
@@ -96,12 +96,12 @@ class DriverAsyncCopy final : public FreshCopy {
 
  private:
   void place(std::span<const HostTensor> sources, const Parts& batch) override {
-    allocate(sources, batch, setting_.copy, setting_.copy);
+    allocate(sources, batch, environment_.copy, environment_.copy);
   }
 
   void free(const Parts& batch, Buffer& buffer) override {
     if (batch.main_waited) {
-      buffer.reset(setting_.main);
+      buffer.reset(environment_.main);
     } else {
       buffer.reset();
     }
@@ -158,19 +158,20 @@ std::string_view to_string(Waits waits) noexcept {
 
 Waits parse_waits(std::string_view name) { return text::parse_enum("wait mode", name, kWaits); }
 
-std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method, const CopySetting& setting) {
-  if (setting.depth == 0) throw std::invalid_argument{"a pipeline holds at least one batch"};
+std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method,
+                                                 const CopyEnvironment& environment) {
+  if (environment.depth == 0) throw std::invalid_argument{"a pipeline holds at least one batch"};
   std::unique_ptr<CopyStrategy> strategy;
   const auto make_if = [&]<std::size_t row>() {
     constexpr CopyMethod candidate = kCopyStrategies[row].method;
     if (candidate == method)
-      strategy = std::make_unique<typename ClassOf<candidate>::type>(setting);
+      strategy = std::make_unique<typename ClassOf<candidate>::type>(environment);
   };
   [&]<std::size_t... row>(std::index_sequence<row...>) {
     (make_if.template operator()<row>(), ...);
   }
   (std::make_index_sequence<kCopyStrategies.size()>{});
-  if (!strategy) throw std::invalid_argument{"unknown copy method"};
+  if (!strategy) throw std::invalid_argument{"unknown copy strategy"};
   return strategy;
 }
 
@@ -184,15 +185,15 @@ DeviceBatch CopyStrategy::copy(std::span<const HostTensor> tensors) {
   place(tensors, parts(batch));
   batch.strategy_ = this;
 
-  Stream& stream = setting_.copy;
+  Stream& stream = environment_.copy;
   Device& device = stream.device().device();
-  if (setting_.observer != nullptr) setting_.observer->copies_begin(stream);
+  if (environment_.observer != nullptr) environment_.observer->copies_begin(stream);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].bytes == 0) continue;
     device.copy(batch.tensors_[i].data, tensors[i].data, tensors[i].bytes, CopyKind::host_to_device,
                 stream.handle());
   }
-  if (setting_.observer != nullptr) setting_.observer->copies_end(stream);
+  if (environment_.observer != nullptr) environment_.observer->copies_end(stream);
   stream.device().record(batch.copied_, stream);
   return batch;
 }
@@ -229,9 +230,9 @@ DeviceBatch& DeviceBatch::operator=(DeviceBatch&& other) noexcept {
 }
 
 void DeviceBatch::hand_to(Stream& user) {
-  const CopySetting& setting = strategy_->setting_;
-  if (setting.waits == Waits::coarse) {
-    user.wait_stream(setting.copy);
+  const CopyEnvironment& environment = strategy_->environment_;
+  if (environment.waits == Waits::coarse) {
+    user.wait_stream(environment.copy);
   } else {
     user.wait(copied_);
   }
@@ -239,8 +240,8 @@ void DeviceBatch::hand_to(Stream& user) {
 }
 
 void DeviceBatch::record_use(StreamRef user) {
-  const CopySetting& setting = strategy_->setting_;
-  main_waited_ = main_waited_ || user.id() == setting.main.id();
+  const CopyEnvironment& environment = strategy_->environment_;
+  main_waited_ = main_waited_ || user.id() == environment.main.id();
   strategy_->use(CopyStrategy::parts(*this), user);
 }
 

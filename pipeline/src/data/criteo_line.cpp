@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "data/random.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace {
 namespace {
@@ -25,12 +25,9 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t column) {
 std::string parse_integer(std::string_view field, std::size_t number, float& value) {
   value = 0;
   if (field.empty()) return {};
-  std::int64_t integer = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), integer);
-  if (error != std::errc{} || end != field.data() + field.size()) {
-    return fmt::format("I{} is not an integer", number + 1);
-  }
-  value = static_cast<float>(std::log1p(static_cast<double>(std::max<std::int64_t>(integer, 0))));
+  const auto integer = text::parse_number<std::int64_t>(field);
+  if (!integer) return fmt::format("I{} is not an integer", number + 1);
+  value = static_cast<float>(std::log1p(static_cast<double>(std::max<std::int64_t>(*integer, 0))));
   return {};
 }
 

@@ -36,15 +36,16 @@ void RingCopy::make_room(Slot& slot, std::size_t bytes) {
     if (!fits) {
       slot.memory.record_use(reader.stream);
     } else if (reader.last_read.recorded()) {
-      setting_.copy.wait(reader.last_read);
+      environment_.copy.wait(reader.last_read);
     } else {
-      setting_.copy.wait_stream(reader.stream);
+      environment_.copy.wait_stream(reader.stream);
     }
   }
   slot.readers.clear();
   if (fits) return;
   slot.memory.reset();
-  slot.memory = Buffer{setting_.allocator, with_headroom(bytes), setting_.copy, setting_.tag};
+  slot.memory =
+      Buffer{environment_.allocator, with_headroom(bytes), environment_.copy, environment_.tag};
 }
 
 void RingCopy::place(std::span<const HostTensor> sources, const Parts& batch) {
@@ -74,7 +75,7 @@ void RingCopy::give_back(const Parts& batch) {
   slot.held = false;
   for (Reader& reader : slot.readers) {
     try {
-      setting_.copy.device().record(reader.last_read, reader.stream);
+      environment_.copy.device().record(reader.last_read, reader.stream);
     } catch (const DeviceError&) {
     }
   }

@@ -15,7 +15,8 @@ namespace millrace {
  */
 class RingCopy final : public CopyStrategy {
  public:
-  explicit RingCopy(const CopySetting& setting) : CopyStrategy(setting), slots_(setting.depth) {}
+  explicit RingCopy(const CopyEnvironment& environment)
+      : CopyStrategy(environment), slots_(environment.depth) {}
   ~RingCopy() override;
 
  private:

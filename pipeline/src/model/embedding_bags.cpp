@@ -369,19 +369,19 @@ void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradi
                                               .rule = rule_of<float>(options_.optimizer, steps_)});
   if (observers_.empty()) return;
   const ExpectedRows rows = expected(bags.batch);
-  const RowUpdate told{.rows = runs.unique.data(),
-                       .row_type = row_type(),
-                       .count = runs.count.data(),
-                       .most = std::min(count, rows_),
-                       .step = steps_,
-                       .stream = stream,
-                       .tables = views_,
-                       .slots = slots.data(),
-                       .cache = slot_view(),
-                       .expected = rows.of_tables(),
-                       .at_home = cached() ? rows.unplaced_share() : 0,
-                       .memory = {&runs.unique.buffer(), &runs.count.buffer(), &slots.buffer()}};
-  for (RowUpdateObserver* observer : observers_) observer->rows_updated(told);
+  const RowUpdate update{.rows = runs.unique.data(),
+                         .row_type = row_type(),
+                         .count = runs.count.data(),
+                         .most = std::min(count, rows_),
+                         .step = steps_,
+                         .stream = stream,
+                         .tables = views_,
+                         .slots = slots.data(),
+                         .cache = slot_view(),
+                         .expected = rows.of_tables(),
+                         .at_home = cached() ? rows.unplaced_share() : 0,
+                         .memory = {&runs.unique.buffer(), &runs.count.buffer(), &slots.buffer()}};
+  for (RowUpdateObserver* observer : observers_) observer->rows_updated(update);
 }
 
 void EmbeddingBags::observe(RowUpdateObserver* observer) {

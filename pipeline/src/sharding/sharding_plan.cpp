@@ -19,7 +19,6 @@ namespace {
 
 using text::JsonObject;
 
-constexpr std::array kShardings{Sharding::table_wise, Sharding::row_wise, Sharding::data_parallel};
 constexpr std::array<std::string_view, kShardings.size()> kNames{"table-wise", "row-wise",
                                                                  "data-parallel"};
 

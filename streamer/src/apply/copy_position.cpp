@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <stdexcept>
+
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::apply {
 
@@ -12,9 +13,9 @@ namespace {
 /** Removes a number and the character after it. @return false if they are not there */
 template <typename Number>
 bool take(std::string_view& text, Number& number, char behind) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  if (error != std::errc{} || !text.starts_with(behind)) return false;
+  const auto read = text::take_number<Number>(text);
+  if (!read || !text.starts_with(behind)) return false;
+  number = *read;
   text.remove_prefix(1);
   return true;
 }

@@ -15,9 +15,9 @@ DirtyMarker::DirtyMarker(const CaptureEnvironment& environment, DirtyRows& bitma
       shared_(shared),
       streams_(streams) {}
 
-void DirtyMarker::mark(const RowList& list, double rows, StreamRef on) {
+void DirtyMarker::mark_dirty(const RowList& list, double rows, StreamRef on) {
   const bool done = succeeds([&] {
-    bitmap_.mark(list, on);
+    bitmap_.mark_dirty(list, on);
     shared_.dirty.marked(list.most);
     streams_.operated(on);
     modelled_missing_ += rows;
@@ -40,7 +40,7 @@ void DirtyMarker::apply_pending(StreamRef on) {
     if (pending.all) {
       mark_all(on);
     } else {
-      bitmap_.mark(pending.rows, environment_.pinned, on);
+      bitmap_.mark_dirty(pending.rows, environment_.pinned, on);
       modelled_missing_ += static_cast<double>(pending.rows.size());
     }
     shared_.dirty.marked(pending.all ? gatherer_.rows().rows() : pending.rows.size());
@@ -59,10 +59,10 @@ void DirtyMarker::mark_all(StreamRef on) {
     if (!rows.skips(t)) continue;
     const SourceTable& table = rows.tables()[t];
     const auto begin = static_cast<std::uint64_t>(table.first_row);
-    bitmap_.mark(first, begin, on);
+    bitmap_.mark_dirty(first, begin, on);
     first = begin + static_cast<std::uint64_t>(table.rows);
   }
-  bitmap_.mark(first, rows.rows(), on);
+  bitmap_.mark_dirty(first, rows.rows(), on);
   modelled_missing_ = static_cast<double>(rows.rows());
 }
 
@@ -70,9 +70,10 @@ void DirtyMarker::mark_all(StreamRef on) {
 void DirtyMarker::mark_returned(Slot& slot, StreamRef on) {
   const SlotMemory memory = slot.memory();
   const SourceRows& rows = gatherer_.rows();
-  bitmap_.mark({memory.data + rows.header_bytes(),
-                reinterpret_cast<const std::uint32_t*>(memory.data), rows.most_rows(memory.bytes)},
-               on);
+  bitmap_.mark_dirty(
+      {memory.data + rows.header_bytes(), reinterpret_cast<const std::uint32_t*>(memory.data),
+       rows.most_rows(memory.bytes)},
+      on);
   shared_.dirty.marked(slot.returned);
   modelled_missing_ += static_cast<double>(slot.expected.rows);
   streams_.operated(on);

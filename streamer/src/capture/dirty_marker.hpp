@@ -29,7 +29,7 @@ class DirtyMarker {
   void mark_returned(Slot& slot, StreamRef on);
   /** @brief Marks a list. If that fails, all rows become dirty.
    *  @param rows  expected number, for models */
-  void mark(const RowList& list, double rows, StreamRef on);
+  void mark_dirty(const RowList& list, double rows, StreamRef on);
 
   /** @brief Takes rows out of the bitmap. @param most  how many
    *  @return false on failure: the rows that were taken, if any, must be marked again */

@@ -37,7 +37,7 @@ void DirtyRows::use_on(StreamRef stream) {
   if (id.valid()) used_on_.push_back(id);
 }
 
-void DirtyRows::mark(const RowList& list, StreamRef stream) {
+void DirtyRows::mark_dirty(const RowList& list, StreamRef stream) {
   with_key(type_, [&]<typename Key>(Key) {
     const double bytes = static_cast<double>(list.most) * (sizeof(Key) + 2 * sizeof(std::uint32_t));
     enqueue<host::mark_rows<Key>, cuda::mark_rows<Key>>(
@@ -48,7 +48,8 @@ void DirtyRows::mark(const RowList& list, StreamRef stream) {
   });
 }
 
-void DirtyRows::mark(std::span<const std::uint64_t> rows, Allocator& pinned, StreamRef stream) {
+void DirtyRows::mark_dirty(std::span<const std::uint64_t> rows, Allocator& pinned,
+                           StreamRef stream) {
   if (rows.empty()) return;
   with_key(type_, [&]<typename Key>(Key) {
     const std::size_t bytes = rows.size() * sizeof(Key);
@@ -65,12 +66,13 @@ void DirtyRows::mark(std::span<const std::uint64_t> rows, Allocator& pinned, Str
     const Array<std::byte> list = context_.scratch<std::byte>(on_host.size(), stream);
     context_.device().copy(list.data(), to, on_host.size(), CopyKind::host_to_device,
                            stream.handle());
-    mark({list.data(), reinterpret_cast<const std::uint32_t*>(list.data() + count_at), rows.size()},
-         stream);
+    mark_dirty(
+        {list.data(), reinterpret_cast<const std::uint32_t*>(list.data() + count_at), rows.size()},
+        stream);
   });
 }
 
-void DirtyRows::mark(std::uint64_t first, std::uint64_t end, StreamRef stream) {
+void DirtyRows::mark_dirty(std::uint64_t first, std::uint64_t end, StreamRef stream) {
   if (first == end) return;
   enqueue<host::mark_range, cuda::mark_range>(
       context_, stream,

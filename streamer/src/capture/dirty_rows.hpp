@@ -40,10 +40,10 @@ class DirtyRows {
   /** @brief Makes a stream wait for the bitmap's allocation on main, and main's free wait for it.
    */
   void use_on(StreamRef stream);
-  void mark(const RowList& list, StreamRef stream);
+  void mark_dirty(const RowList& list, StreamRef stream);
   /** @brief Marks row ids from the host, in any order. */
-  void mark(std::span<const std::uint64_t> rows, Allocator& pinned, StreamRef stream);
-  void mark(std::uint64_t first, std::uint64_t end, StreamRef stream);
+  void mark_dirty(std::span<const std::uint64_t> rows, Allocator& pinned, StreamRef stream);
+  void mark_dirty(std::uint64_t first, std::uint64_t end, StreamRef stream);
   /** @brief Takes at most `most` rows out of the bitmap. The memory is ordered on `stream`. */
   [[nodiscard]] Collected collect(std::size_t most, StreamRef stream);
 

@@ -6,8 +6,8 @@ namespace {
 
 constexpr std::array<std::string_view, kCaptureModes.size()> kModes{
     "sync", "sync-pageable", "mapped", "ring", "ring-kernel"};
-constexpr std::array kWhenFull{WhenFull::block, WhenFull::mark_dirty};
 constexpr std::array<std::string_view, kWhenFull.size()> kPolicies{"block", "mark-dirty"};
+constexpr std::array<std::string_view, kGatherOn.size()> kGatherStreams{"update", "own"};
 
 }  // namespace
 
@@ -21,6 +21,10 @@ CaptureMode parse_capture_mode(std::string_view name) {
 
 std::string_view to_string(WhenFull policy) noexcept {
   return kPolicies[static_cast<std::size_t>(policy)];
+}
+
+std::string_view to_string(GatherOn stream) noexcept {
+  return kGatherStreams[static_cast<std::size_t>(stream)];
 }
 
 WhenFull parse_when_full(std::string_view name) {

@@ -14,39 +14,39 @@ std::uint64_t whole(double rows) { return static_cast<std::uint64_t>(std::ceil(r
 Gatherer::Gatherer(const CaptureEnvironment& environment, CaptureStreams& streams, SourceRows& rows)
     : environment_(environment), streams_(streams), rows_(rows) {}
 
-void Gatherer::make_stagings(std::size_t slot_bytes) {
+void Gatherer::make_buffers(std::size_t slot_bytes) {
   Allocator& memory = environment_.context.allocator();
-  for (Staging& staging : stagings_) {
-    staging.device = {memory, slot_bytes, environment_.context.main(), memory.tag("captured rows")};
+  for (GatherBuffer& buffer : buffers_) {
+    buffer.device = {memory, slot_bytes, environment_.context.main(), memory.tag("captured rows")};
   }
 }
 
 void Gatherer::gather(Slot& slot, const GatheredRows& rows, const DirtyRows& dirty, StreamRef on) {
-  const SlotMemory into = staged() ? next_staging(on) : slot.memory();
+  const SlotMemory into = staged() ? next_buffer(on) : slot.memory();
   rows_.gather(rows, into, dirty, environment_.pinned, on);
 }
 
-SlotMemory Gatherer::next_staging(StreamRef on) {
+SlotMemory Gatherer::next_buffer(StreamRef on) {
   OrderedDevice& ordered = streams_.ordered();
-  staging_ = (staging_ + 1) % stagings_.size();
-  Staging& staging = stagings_[staging_];
-  if (staging.unsure) {
-    ordered.record(staging.drained, *streams_.copy());
-    staging.unsure = false;
+  buffer_ = (buffer_ + 1) % buffers_.size();
+  GatherBuffer& buffer = buffers_[buffer_];
+  if (buffer.unsure) {
+    ordered.record(buffer.drained, *streams_.copy());
+    buffer.unsure = false;
   }
-  if (staging.drained.recorded()) ordered.wait(on, staging.drained);
-  return staging.memory();
+  if (buffer.drained.recorded()) ordered.wait(on, buffer.drained);
+  return buffer.memory();
 }
 
 void Gatherer::drain(Slot& slot, const GatheredRows& rows) {
-  Staging& staging = stagings_[staging_];
+  GatherBuffer& buffer = buffers_[buffer_];
   Stream& copy = *streams_.copy();
-  staging.unsure = slot.unsure = true;  // until the copy has an event after it
+  buffer.unsure = slot.unsure = true;  // until the copy has an event after it
   copy.wait(slot.gathered);
-  rows_.drain(rows, staging.memory(), slot.memory(), copy);
+  rows_.drain(rows, buffer.memory(), slot.memory(), copy);
   streams_.ordered().record(slot.drained, copy);
-  staging.drained = slot.drained;
-  staging.unsure = slot.unsure = false;
+  buffer.drained = slot.drained;
+  buffer.unsure = slot.unsure = false;
 }
 
 double Gatherer::expect(Slot& slot, const GatheredRows& rows) const {

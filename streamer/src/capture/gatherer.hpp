@@ -22,7 +22,7 @@ class Gatherer {
   /** @param rows  the source, which outlives this. With `ring_kernel`, makes two stagings of
    *               `slot_bytes`. @throws out_of_memory, DeviceError */
   Gatherer(const CaptureEnvironment& environment, CaptureStreams& streams, SourceRows& rows);
-  void make_stagings(std::size_t slot_bytes);
+  void make_buffers(std::size_t slot_bytes);
 
   /** @brief Enqueues the gather into the slot, or into the next staging. Rows without room become
    *         dirty. @throws DeviceError, out_of_memory */
@@ -52,7 +52,7 @@ class Gatherer {
 
  private:
   /** What gathers write to before a kernel copies it to a slot. */
-  struct Staging {
+  struct GatherBuffer {
     Buffer device;
     Event drained;        ///< after the last copy out of it
     bool unsure = false;  ///< a copy out of it has no event after it
@@ -61,14 +61,14 @@ class Gatherer {
       return {static_cast<std::byte*>(device.data()), device.size(), false};
     }
   };
-  [[nodiscard]] bool staged() const noexcept { return static_cast<bool>(stagings_.front().device); }
-  [[nodiscard]] SlotMemory next_staging(StreamRef on);
+  [[nodiscard]] bool staged() const noexcept { return static_cast<bool>(buffers_.front().device); }
+  [[nodiscard]] SlotMemory next_buffer(StreamRef on);
 
   const CaptureEnvironment environment_;
   CaptureStreams& streams_;
   SourceRows& rows_;
-  std::array<Staging, 2> stagings_;  ///< of `ring_kernel`, in turn; the training thread's
-  std::size_t staging_ = 0;          ///< the one that was gathered into last
+  std::array<GatherBuffer, 2> buffers_;  ///< of `ring_kernel`, in turn; the training thread's
+  std::size_t buffer_ = 0;               ///< the one that was gathered into last
 };
 
 }  // namespace millrace::capture

@@ -35,9 +35,9 @@ Home home_of(std::span<const TableView> tables) {
 
 }  // namespace
 
-SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Selection& told)
+SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Selection& selection)
     : context_(context), bags_(bags), type_(bags.row_type()) {
-  for (const std::string& name : told.skipped) {
+  for (const std::string& name : selection.skipped) {
     const auto named = [&](const TableView& table) { return table.name == name; };
     if (std::ranges::none_of(bags.tables(), named)) {
       throw std::invalid_argument{fmt::format("there is no table '{}' to skip", name)};
@@ -49,15 +49,15 @@ SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Selecti
                        .width = static_cast<std::int32_t>(view.width),
                        .first_moment_width = static_cast<std::int32_t>(view.first_moment_width),
                        .second_moment_width = static_cast<std::int32_t>(view.second_moment_width),
-                       .skipped = std::ranges::count(told.skipped, view.name) != 0 ? 1 : 0});
+                       .skipped = std::ranges::count(selection.skipped, view.name) != 0 ? 1 : 0});
     rows_ += view.rows;
   }
   const bool by_row = std::ranges::all_of(
       bags.tables(), [](const TableView& view) { return view.first_moment_width == 1; });
   shape_ = {.slot_width = bags.slot_view().width,
             .moment_of_row = by_row ? 1 : 0,
-            .weights = told.content != RowContent::ids ? 1 : 0,
-            .state = told.content == RowContent::weights_and_state ? 1 : 0};
+            .weights = selection.content != RowContent::ids ? 1 : 0,
+            .state = selection.content == RowContent::weights_and_state ? 1 : 0};
 }
 
 std::vector<StreamedTable> SourceRows::schema() const {

@@ -51,7 +51,7 @@ RowCapture::State::State(const Source& source, const CaptureEnvironment& environ
              [this](const Delivery& next) { copier_.handle(next); }),
       step_(source.bags.steps()) {
   const bool staged = options_.mode == CaptureMode::ring_kernel;
-  if (staged) gatherer_.make_stagings(slot_layout().bytes);
+  if (staged) gatherer_.make_buffers(slot_layout().bytes);
   streams_.open({.gather = options_.gather_on == GatherOn::own_stream && !source_.bags.bound(),
                  .copy = staged || options_.mode == CaptureMode::ring});
   queue_.start();
@@ -101,12 +101,12 @@ void RowCapture::State::capture(const RowUpdate& update, StreamRef on) {
   const GatheredRows rows = rows_.of(update);
   const bool some_dirty = dirty();
   if (some_dirty && shared_.slots.count_free() < 2) {
-    marker_.mark(rows.list, rows.rows, on);
+    marker_.mark_dirty(rows.list, rows.rows, on);
     return capture_dirty(delivery_of(update.step), on);
   }
   const std::optional<std::size_t> slot = acquire(on);
   if (!slot) {
-    marker_.mark(rows.list, rows.rows, on);
+    marker_.mark_dirty(rows.list, rows.rows, on);
     shared_.counters.change([&](CaptureCounts& counts) {
       ++counts.dropped_steps;
       counts.dropped_rows += update.most;
@@ -129,7 +129,7 @@ void RowCapture::State::capture_dirty(const Delivery& delivery, StreamRef on) {
   if (!marker_.pick(picked, rows_.most_rows(slot.memory().bytes), on)) {
     shared_.slots.set(slot, Slot::Stage::free);
     if (picked.rows.rows) {
-      marker_.mark(picked.rows.list(), static_cast<double>(picked.rows.most), on);
+      marker_.mark_dirty(picked.rows.list(), static_cast<double>(picked.rows.most), on);
     }
     return enqueue(delivery_of(delivery.step));
   }
@@ -176,7 +176,7 @@ bool RowCapture::State::finish_gather(Slot& slot, const GatheredRows& rows, Stre
 void RowCapture::State::leave_dirty(Slot& slot, const GatheredRows& rows, StreamRef on) {
   shared_.counters.failed();
   shared_.slots.set(slot, Slot::Stage::free);
-  marker_.mark(rows.list, rows.rows, on);
+  marker_.mark_dirty(rows.list, rows.rows, on);
 }
 
 bool RowCapture::State::fetch_and_wait(Slot& slot, StreamRef on) {

@@ -21,7 +21,6 @@ using text::JsonPlace;
 using text::refuse;
 using text::shown;
 
-constexpr std::array kContents{RowContent::ids, RowContent::weights, RowContent::weights_and_state};
 constexpr std::size_t kMostFloats = kLargestRecord / sizeof(float) / 4;
 
 StreamedTable table_from(const nlohmann::json& value, const JsonPlace& place) {
@@ -75,7 +74,7 @@ std::string_view to_string(RowContent content) noexcept {
 }
 
 RowContent parse_row_content(std::string_view name) {
-  return text::parse_enum("row content", name, kContents);
+  return text::parse_enum("row content", name, kRowContents);
 }
 
 std::string to_json(const StreamSchema& schema) {

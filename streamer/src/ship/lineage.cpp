@@ -3,21 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
+
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace {
 namespace {
 
 std::uint64_t number_at(std::string_view& text, std::string_view all) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{}) {
+  const auto value = text::take_number<std::uint64_t>(text);
+  if (!value) {
     throw std::invalid_argument(
         fmt::format("'{}' is not a lineage (expected EPOCH:STEP pairs in ascending order)", all));
   }
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
+  return *value;
 }
 
 }  // namespace

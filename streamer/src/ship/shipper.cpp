@@ -10,11 +10,7 @@
 #include "ship/worker.hpp"
 
 namespace millrace {
-namespace {
-
-constexpr std::array kPolicies{QueuePolicy::coalesce, QueuePolicy::recapture, QueuePolicy::block};
-
-}  // namespace
+namespace {}  // namespace
 
 std::string_view to_string(QueuePolicy policy) noexcept {
   switch (policy) {
@@ -29,7 +25,7 @@ std::string_view to_string(QueuePolicy policy) noexcept {
 }
 
 QueuePolicy parse_queue_policy(std::string_view name) {
-  return text::parse_enum("queue policy", name, kPolicies);
+  return text::parse_enum("queue policy", name, kQueuePolicies);
 }
 
 Shipper::Shipper(std::shared_ptr<Sink> sink, Executor& executor, Recapture& recapture,

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "millrace/streamer/sink.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 
 namespace millrace {
 namespace sink {
@@ -106,7 +107,8 @@ std::string without_user(std::string_view place) {
 }  // namespace sink
 
 std::string redacted(std::string_view spec) {
-  if (spec.starts_with("file:") || spec.starts_with("rocksdb:")) return std::string{spec};
+  const SinkKind* const kind = find_sink_kind(spec);
+  if (kind != nullptr && kind->is_folder) return std::string{spec};
   const std::size_t question = spec.find('?');
   if (question == std::string_view::npos) return sink::without_user(spec);
   const std::string_view settings = spec.substr(question + 1);

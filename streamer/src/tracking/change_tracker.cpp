@@ -42,7 +42,7 @@ ChangeTracker::ChangedRows::ChangedRows(ModelContext& context, const EmbeddingBa
 void ChangeTracker::ChangedRows::ready(StreamRef stream) {
   bits_.use_on(stream);
   if (!all_) return;
-  bits_.mark(0, bits_.shape().rows, stream);
+  bits_.mark_dirty(0, bits_.shape().rows, stream);
   all_ = false;
 }
 
@@ -98,7 +98,7 @@ void ChangeTracker::rows_updated(const RowUpdate& update) {
     if (changes.lost()) continue;
     const bool marked = succeeds([&] {
       changes.bits().use_on(update.stream);
-      changes.bits().mark({update.rows, update.count, update.most}, update.stream);
+      changes.bits().mark_dirty({update.rows, update.count, update.most}, update.stream);
     });
     if (marked) continue;
     changes.lose();
@@ -221,7 +221,7 @@ void ChangeTracker::read(Consumer& consumer, Range& range, Chunk& chunk, StreamR
   ChangedRows& changes = consumer.next();
   for (bool more = true; more && range.complete;) {
     PickedRows picked{.rows = changes.bits().collect(chunk.room(), stream), .slots = {}};
-    const auto mark = [&] { changes.bits().mark(picked.rows.list(), stream); };
+    const auto mark = [&] { changes.bits().mark_dirty(picked.rows.list(), stream); };
     CaptureHeader header;
     try {
       header = chunk.bring(picked, changes.bits(), stream);
@@ -266,7 +266,7 @@ void ChangeTracker::put_back(ChangedRows& changes, std::span<const std::uint64_t
                              StreamRef stream) {
   const auto mark = [&] {
     changes.bits().use_on(stream);
-    changes.bits().mark(ids, environment_.pinned, stream);
+    changes.bits().mark_dirty(ids, environment_.pinned, stream);
   };
   put_back(changes, mark, stream);
 }

@@ -26,7 +26,7 @@ struct CopyBench : Bench {
   explicit CopyBench(CopyMethod method, std::size_t depth = 2, std::size_t memory = 64 * MiB)
       : Bench(memory), strategy(CopyStrategy::make(method, setting(method, depth))) {}
 
-  CopySetting setting(CopyMethod method, std::size_t depth) {
+  CopyEnvironment setting(CopyMethod method, std::size_t depth) {
     Allocator& of_batches = traits_of(method).uses_driver_pool ? static_cast<Allocator&>(pool)
                                                                : static_cast<Allocator&>(memory);
     return {.allocator = of_batches, .main = main, .copy = copy, .depth = depth};

@@ -25,10 +25,10 @@ struct Narrowed {
   std::size_t view = 0;
 };
 
-class NarrowingDevice final : public ForwardingDevice {
+class NarrowingDevice final : public test::ForwardingDevice {
  public:
   NarrowingDevice(VirtualDevice& device, Narrowed narrowed)
-      : ForwardingDevice(device), narrowed_(std::move(narrowed)) {}
+      : test::ForwardingDevice(device), narrowed_(std::move(narrowed)) {}
 
   /// Operations that ran, and how many views they had.
   [[nodiscard]] const std::map<std::string, std::size_t>& ran() const noexcept { return ran_; }
@@ -41,7 +41,7 @@ class NarrowingDevice final : public ForwardingDevice {
       std::size_t& bytes = operation.views[narrowed_.view].bytes;
       bytes = bytes / 16 * 8;
     }
-    ForwardingDevice::do_launch(std::move(operation), stream);
+    test::ForwardingDevice::do_launch(std::move(operation), stream);
   }
 
   const Narrowed narrowed_;

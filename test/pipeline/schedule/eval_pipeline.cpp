@@ -33,7 +33,7 @@ Logits plain_logits() {
   return logits;
 }
 
-PipelineSetting setting(PipelineRig& rig) {
+PipelineEnvironment setting(PipelineRig& rig) {
   return {.streams = rig.streams,
           .batches = rig.batches,
           .model = *rig.model,

@@ -171,13 +171,7 @@ std::unique_ptr<TrainPipeline> PipelineRig::make(const PipelineCase& what, Train
                               .batches = same ? static_cast<Allocator&>(batches) : other,
                               .model = trained,
                               .exchange = exchange},
-                             {.copy = what.copy,
-                              .waits = what.waits,
-                              .execute_all_batches = execute_all_batches,
-                              .copies_ahead = what.copies_ahead,
-                              .lookup = what.lookup,
-                              .stale = what.stale,
-                              .savers = what.savers});
+                             what.options(execute_all_batches));
 }
 
 ModelInput PipelineRig::load(std::size_t number) {

@@ -45,6 +45,16 @@ struct PipelineCase {
   std::string left_out{};  ///< one of PipelineRig::edges
 
   [[nodiscard]] std::string name() const;
+  /// What a pipeline of this case is made with.
+  [[nodiscard]] PipelineOptions options(bool execute_all_batches) const {
+    return {.copy = copy,
+            .waits = waits,
+            .execute_all_batches = execute_all_batches,
+            .copies_ahead = copies_ahead,
+            .lookup = lookup,
+            .stale = stale,
+            .savers = savers};
+  }
 };
 
 /// What tells the kinds of pipelines apart.

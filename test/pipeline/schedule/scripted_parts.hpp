@@ -172,13 +172,7 @@ struct ScriptedPipeline final : private CopyObserver {
                                       .model = model,
                                       .exchange = exchange,
                                       .observer = this},
-                                     {.copy = what.copy,
-                                      .waits = what.waits,
-                                      .execute_all_batches = execute_all_batches,
-                                      .copies_ahead = what.copies_ahead,
-                                      .lookup = what.lookup,
-                                      .stale = what.stale,
-                                      .savers = what.savers})) {}
+                                     what.options(execute_all_batches))) {}
 
   [[nodiscard]] ScriptedSource source(std::size_t begin, std::size_t end) {
     return {script, rig, begin, end};

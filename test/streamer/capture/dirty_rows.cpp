@@ -27,11 +27,11 @@ class Scene {
       : rows_(rows), type_(type), shift_(shift), dirty_(bench_.context, rows, type, shift) {}
 
   void mark(const std::vector<std::uint64_t>& rows) {
-    dirty_.mark(rows, pinned_, bench_.main);
+    dirty_.mark_dirty(rows, pinned_, bench_.main);
     for (const std::uint64_t row : rows) expected_.insert(row >> shift_);
   }
   void mark(std::uint64_t first, std::uint64_t end) {
-    dirty_.mark(first, end, bench_.main);
+    dirty_.mark_dirty(first, end, bench_.main);
     for (std::uint64_t row = first; row < end; ++row) expected_.insert(row >> shift_);
   }
   /// Takes rows as the bitmap is to, and compares.

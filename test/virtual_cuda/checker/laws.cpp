@@ -60,20 +60,14 @@ TEST_CASE("a pair of places is named once and counted each time", "[laws]") {
   const Stream first, second;
   const DeviceBlock block{kBytes};
   const Races races;
-  const auto named = [] {
-    std::size_t all = 0;
-    const auto count = [](const MillraceRace*, void* data) { ++*static_cast<std::size_t*>(data); };
-    static_cast<void>(virtual_cuda().races(count, &all));
-    return all;
-  };
-  const std::size_t before = named();
+  const std::size_t before = named_races();
   for (int i = 0; i < 3; ++i) {
     CUDA_OK(cudaMemsetAsync(block.get(), 1, kBytes, first));
     CUDA_OK(cudaMemsetAsync(block.get(), 1, kBytes, second));
     CUDA_OK(cudaDeviceSynchronize());
   }
   CHECK(races.count() == 3);
-  CHECK(named() == before + 1);
+  CHECK(named_races() == before + 1);
 }
 
 TEST_CASE("two kernels that read the same memory need no order", "[laws]") {

@@ -44,18 +44,12 @@ TEST_CASE("a report has the functions that called, the innermost first", "[stack
 TEST_CASE("calls of one line of a framework are told apart by their callers", "[stacks]") {
   const Stream first, second;
   const DeviceBlock block{64};
-  const auto named = [] {
-    std::size_t all = 0;
-    const auto count = [](const MillraceRace*, void* data) { ++*static_cast<std::size_t*>(data); };
-    static_cast<void>(virtual_cuda().races(count, &all));
-    return all;
-  };
-  const std::size_t before = named();
+  const std::size_t before = named_races();
   framework_fill(block.get(), first);
   step_of_first_user(block.get(), second);
   CUDA_OK(cudaDeviceSynchronize());
   framework_fill(block.get(), first);
   step_of_second_user(block.get(), second);
   CUDA_OK(cudaDeviceSynchronize());
-  CHECK(named() == before + 2);
+  CHECK(named_races() == before + 2);
 }

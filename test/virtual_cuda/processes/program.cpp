@@ -1,7 +1,6 @@
 // Small programs that know nothing of Millrace, one for each name: what a process does as a whole.
 
 #include <dlfcn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "millrace/virtual_cuda.h"
+#include "test/support/forked.hpp"
 #include "test/virtual_cuda/cuda.hpp"
 
 extern "C" {
@@ -22,6 +22,8 @@ void __cudaRegisterFunction(void** module, const char* host_function, char* devi
 }
 
 namespace {
+
+using forked::exit_code_of_child;
 
 void expect(cudaError_t found, cudaError_t expected, const char* what) {
   if (found == expected) return;
@@ -34,14 +36,6 @@ void* allocate() {
   void* block = nullptr;
   expect(cudaMalloc(&block, 4096), cudaSuccess, "cudaMalloc");
   return block;
-}
-
-int exit_code_of_child(int (*body)()) {
-  const pid_t child = fork();
-  if (child == 0) std::exit(body());  // with the handlers of exit
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
 }
 
 int try_malloc() {
@@ -256,6 +250,18 @@ int lose_the_gpu() {
   return 0;
 }
 
+double milliseconds_of(const void* kernel, void** arguments, cudaEvent_t (&events)[2]) {
+  expect(cudaEventRecord(events[0], nullptr), cudaSuccess, "cudaEventRecord");
+  expect(cudaLaunchKernel(kernel, dim3{1}, dim3{1}, arguments, 0, nullptr), cudaSuccess,
+         "cudaLaunchKernel");
+  expect(cudaEventRecord(events[1], nullptr), cudaSuccess, "cudaEventRecord");
+  expect(cudaEventSynchronize(events[1]), cudaSuccess, "cudaEventSynchronize");
+  float milliseconds = 0;
+  expect(cudaEventElapsedTime(&milliseconds, events[0], events[1]), cudaSuccess,
+         "cudaEventElapsedTime");
+  return static_cast<double>(milliseconds);
+}
+
 // The times of two kernels without host implementations, in microseconds.
 int times_of_kernels() {
   static char stubs[2];
@@ -266,15 +272,7 @@ int times_of_kernels() {
   for (int i = 0; i < 2; ++i) {
     __cudaRegisterFunction(module, &stubs[i], nullptr, names[i], -1, nullptr, nullptr, nullptr,
                            nullptr, nullptr);
-    expect(cudaEventRecord(events[0], nullptr), cudaSuccess, "cudaEventRecord");
-    expect(cudaLaunchKernel(&stubs[i], dim3{1}, dim3{1}, nullptr, 0, nullptr), cudaSuccess,
-           "cudaLaunchKernel");
-    expect(cudaEventRecord(events[1], nullptr), cudaSuccess, "cudaEventRecord");
-    expect(cudaEventSynchronize(events[1]), cudaSuccess, "cudaEventSynchronize");
-    float milliseconds = 0;
-    expect(cudaEventElapsedTime(&milliseconds, events[0], events[1]), cudaSuccess,
-           "cudaEventElapsedTime");
-    std::printf("%.0f\n", static_cast<double>(milliseconds) * 1000);
+    std::printf("%.0f\n", milliseconds_of(&stubs[i], nullptr, events) * 1000);
   }
   return 0;
 }
@@ -312,15 +310,7 @@ int times_by_bytes() {
     __cudaRegisterFunction(module, &kernel.stub, nullptr, kernel.name, -1, nullptr, nullptr,
                            nullptr, nullptr, nullptr);
     void* arguments[] = {&kernel.first, &kernel.second};
-    expect(cudaEventRecord(events[0], nullptr), cudaSuccess, "cudaEventRecord");
-    expect(cudaLaunchKernel(&kernel.stub, dim3{1}, dim3{1}, arguments, 0, nullptr), cudaSuccess,
-           "cudaLaunchKernel");
-    expect(cudaEventRecord(events[1], nullptr), cudaSuccess, "cudaEventRecord");
-    expect(cudaEventSynchronize(events[1]), cudaSuccess, "cudaEventSynchronize");
-    float milliseconds = 0;
-    expect(cudaEventElapsedTime(&milliseconds, events[0], events[1]), cudaSuccess,
-           "cudaEventElapsedTime");
-    std::printf("%.0f\n", static_cast<double>(milliseconds) * 1e6);
+    std::printf("%.0f\n", milliseconds_of(&kernel.stub, arguments, events) * 1e6);
   }
   return 0;
 }

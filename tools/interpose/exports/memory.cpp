@@ -250,6 +250,15 @@ cudaError_t free_beside(const Runtime& runtime, Gpu& gpu, void* address, cudaStr
   return free_beside(runtime, gpu, address, free);
 }
 
+/** @param waited  what the wait for all uses of the memory said: it is kept after an error */
+cudaError_t free_completed(cudaError_t waited, Gpu& gpu, void* address) {
+  if (waited != cudaSuccess) return waited;
+  note([&] { gpu.log().freed_completed(address); });
+  const KeepsLastError keeps;
+  gpu.free_completed(address);
+  return cudaSuccess;
+}
+
 }  // namespace
 
 namespace millrace::interpose {
@@ -269,12 +278,7 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address) {
   }
   settle(runtime, process, *gpu);
   const CurrentGpu current{gpu->ordinal()};
-  const cudaError_t error = synchronize_device(runtime, gpu);
-  if (error != cudaSuccess) return error;
-  note([&] { gpu->log().freed_completed(address); });
-  const KeepsLastError keeps;
-  gpu->free_completed(address);
-  return cudaSuccess;
+  return free_completed(synchronize_device(runtime, gpu), *gpu, address);
 }
 
 cudaError_t release(const Runtime& runtime, Process& process, void* address, cudaStream_t stream) {
@@ -286,12 +290,7 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address, cud
   }
   if (process.settings.what_if) return free_beside(runtime, *gpu, address, stream);
   if (device_of(stream) != gpu->ordinal()) {  // its order is not known here
-    const cudaError_t error = runtime.cudaStreamSynchronize(stream);
-    if (error != cudaSuccess) return error;
-    note([&] { gpu->log().freed_completed(address); });
-    const KeepsLastError keeps;
-    gpu->free_completed(address);
-    return cudaSuccess;
+    return free_completed(runtime.cudaStreamSynchronize(stream), *gpu, address);
   }
   const bool freed = [&] {
     const KeepsLastError keeps;

@@ -18,6 +18,7 @@
 #include "millrace/observe/report.hpp"
 #include "millrace/observe/trace/write_snapshot.hpp"
 #include "millrace/observe/what_if.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::interpose {
 namespace {
@@ -162,9 +163,7 @@ Json document_of(Process& process) {
           {"calls", calls}};
 }
 
-std::string size(std::size_t bytes) {
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
+std::string size(std::size_t bytes) { return fmt::format("{:.1f} MiB", in_mib(bytes)); }
 
 void write_own_calls(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded, bool what_if) {
   if (what_if) {

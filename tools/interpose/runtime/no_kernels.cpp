@@ -1,8 +1,8 @@
 // Synthetic kernels, which a program's own runs do not launch. Defined here, they keep the
 // allocator's device code out of this library: it would register kernels in every process.
 
-#include "device/cuda/occupy.hpp"
 #include "millrace/device/error.hpp"
+#include "millrace/device/occupy.hpp"
 
 namespace millrace::cuda {
 

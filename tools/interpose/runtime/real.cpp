@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kBuiltFor = CUDART_VERSION / 1000;
 
-struct Found {
+struct FoundRuntime {
   std::string path;
   int major = 0;
 };
@@ -33,13 +33,13 @@ int major_of(const char* path) {
 }
 
 // Of several, the first that was loaded.
-Found find_runtime() {
-  Found found;
+FoundRuntime find_runtime() {
+  FoundRuntime found;
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* out) {
         const int major = major_of(info->dlpi_name);
         if (major == 0) return 0;
-        *static_cast<Found*>(out) = {info->dlpi_name, major};
+        *static_cast<FoundRuntime*>(out) = {info->dlpi_name, major};
         return 1;
       },
       &found);
@@ -54,7 +54,7 @@ void look_up(Pointer& function, void* library, const char* name) {
 }
 
 void* open_program_runtime(Runtime& runtime) {
-  Found found = find_runtime();
+  FoundRuntime found = find_runtime();
   if (found.major == 0) found = {name_of_runtime(), kBuiltFor};
   void* const library = dlopen(found.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;

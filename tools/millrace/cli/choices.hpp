@@ -18,8 +18,7 @@ template <typename Values>
 [[nodiscard]] auto read_choice(std::string_view option, std::string_view kind,
                                std::string_view text, const Values& all) {
   const std::string name = read_name(option, kind, text, text::names_of(all));
-  return *std::ranges::find_if(
-      all, [&](const auto value) { return millrace::to_string(value) == name; });
+  return *std::ranges::find_if(all, [&](const auto value) { return to_string(value) == name; });
 }
 
 /**
@@ -33,7 +32,7 @@ template <typename Values>
   const std::vector<std::string> chosen = read_names(option, kind, text, text::names_of(all));
   std::vector<typename Values::value_type> values;
   for (const auto value : all) {
-    if (std::ranges::find(chosen, millrace::to_string(value)) != chosen.end()) {
+    if (std::ranges::find(chosen, to_string(value)) != chosen.end()) {
       values.push_back(value);
     }
   }

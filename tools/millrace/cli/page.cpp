@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
+
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -16,12 +17,8 @@ constexpr std::size_t kUsual = 80;  ///< of a terminal, and for files and pipes
 
 /** 0: not known. */
 std::size_t width_from_environment() {
-  const char* const text = std::getenv("COLUMNS");
-  if (text == nullptr) return 0;
-  const std::string_view digits{text};
-  std::size_t width = 0;
-  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), width);
-  return error == std::errc{} && end == digits.end() ? width : 0;
+  const char* const columns = std::getenv("COLUMNS");
+  return columns == nullptr ? 0 : text::parse_number<std::size_t>(columns).value_or(0);
 }
 
 std::size_t width_of_terminal() {

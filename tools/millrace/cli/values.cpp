@@ -4,29 +4,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 
 #include "cli/error.hpp"
 #include "cli/suggestions.hpp"
 #include "millrace/memory/byte_size.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::cli {
 namespace {
 
 template <typename Number>
-std::optional<Number> parse(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-template <typename Number>
 Number read_in_range(std::string_view option, std::string_view text, Number least, Number most,
                      std::string_view kind) {
-  const std::optional<Number> number = parse<Number>(text);
+  const std::optional<Number> number = text::parse_number<Number>(text);
   if (number && *number >= least && *number <= most) return *number;
   throw UsageError{fmt::format("'{}' cannot be used", text), std::string{option},
                    fmt::format("{} from {} to {}", kind, least, most)};

@@ -26,7 +26,9 @@ std::string gib_change(double bytes) {
   return fmt::format("{}{:.2f}", value < 0 ? "−" : "+", std::abs(value));
 }
 
-std::string milliseconds(double nanoseconds) { return fmt::format("{:.2f}", nanoseconds / 1e6); }
+std::string milliseconds(double nanoseconds) {
+  return fmt::format("{:.2f}", in_milliseconds(nanoseconds));
+}
 
 std::string percent(double share) { return fmt::format("{:.0f}%", share * 100); }
 

@@ -11,6 +11,7 @@
 #include "cli/page.hpp"
 #include "explain/list.hpp"
 #include "explain/words.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -91,7 +92,7 @@ std::string MomentText::parts(const MemoryMoment& moment) const {
     const auto part = static_cast<MemoryPart>(i);
     const std::uint64_t bytes = moment.bytes(part);
     if (bytes == 0) continue;
-    text += fmt::format("  {:<10} {:>10}  {:>4}  {}\n", to_string(part), size_in_words(bytes),
+    text += fmt::format("  {:<10} {:>10}  {:>4}  {}\n", to_string(part), format_bytes(bytes),
                         share_of(bytes, *moment.reserved), detail(moment, part));
     if (part == MemoryPart::stream) text += by_stream(moment);
     if (part == MemoryPart::pool) text += by_pool(moment);
@@ -113,7 +114,7 @@ std::string MomentText::by_stream(const MemoryMoment& moment) const {
   for (std::size_t i = 0; i < shown; ++i) {
     constexpr std::size_t indent = 4;
     const std::string line =
-        fmt::format("{} of it {}, {} {}", size_in_words(rows[i].bytes),
+        fmt::format("{} of it {}, {} {}", format_bytes(rows[i].bytes),
                     on_stream(file_.explanation, streams_, rows[i].stream),
                     rows[i].was_used ? "last freed at" : "not used since it was acquired at",
                     event_name(file_.log, rows[i].freed));
@@ -133,7 +134,7 @@ std::string MomentText::by_pool(const MemoryMoment& moment) const {
   const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
-    text += fmt::format("    {} of it in {}\n", size_in_words(rows[i].second),
+    text += fmt::format("    {} of it in {}\n", format_bytes(rows[i].second),
                         pool_name(rows[i].first));
   }
   return text + and_more(rows.size() - shown, "in", "pool");
@@ -170,7 +171,7 @@ std::string MomentText::list(const std::string& title, const MemoryMoment& momen
   for (std::size_t i = 0; i < shown; ++i) {
     const MemoryShare& row = rows[i];
     std::vector<TextTable::Cell> cells{
-        cell(file_.site(row)), cell(size_in_words(row.bytes)), cell(fmt::format("{}", row.blocks)),
+        cell(file_.site(row)), cell(format_bytes(row.bytes)), cell(fmt::format("{}", row.blocks)),
         cell(live ? short_stream(streams_[row.stream]) : to_string(row.part))};
     // Live blocks since the first was allocated, and all of the others since the last was freed.
     if (wide_) cells.push_back(cell(since(row)));
@@ -181,7 +182,7 @@ std::string MomentText::list(const std::string& title, const MemoryMoment& momen
   for (std::size_t i = shown; i < rows.size(); ++i) others += rows[i].bytes;
   if (others > 0) {
     table.add_row({cell(fmt::format("{} more, with --wide", rows.size() - shown)),
-                   cell(size_in_words(others))});
+                   cell(format_bytes(others))});
   }
   return '\n' + table.render(paint_, width_);
 }

@@ -56,7 +56,7 @@ class BlockMaker {
         explanation_(explanation),
         blocks_(log.blocks.size()),
         complete_(log.blocks.size()) {
-    if (log.format == trace::TraceFormat::millrace) order_.emplace(log);
+    if (knows_order(log.format)) order_.emplace(log);
   }
 
   std::vector<PageBlock> run(const std::vector<std::uint32_t>& stacks) {
@@ -83,7 +83,7 @@ class BlockMaker {
     if (block.label != trace::LabelTable::kNone) out.tag = block.label;
     out.stack = stacks[block.stack];
     if (block.freed_before_start) out.freed = 0;
-    if (!log_.snapshot && log_.format != trace::TraceFormat::millrace) return;
+    if (!log_.snapshot && !knows_order(log_.format)) return;
     const auto& completed = explanation_.completed[index];
     out.ready = static_cast<PageEvent>(completed.value_or(log_.events.size()));
   }

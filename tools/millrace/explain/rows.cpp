@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cli/figures.hpp"
-#include "explain/words.hpp"
 #include "millrace/device/error.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/memory/out_of_memory.hpp"
 #include "millrace/observe/driver_model.hpp"
 #include "millrace/observe/packing.hpp"
@@ -37,7 +37,7 @@ void replay_row(WhatIfRow& row, const ExplainedDevice& device, const trace::Allo
   // The buffers of a ring take their part of the device.
   const std::uint64_t ring = row.change == ProgramChange::ring ? ring_bytes(log, number, main) : 0;
   if (limit != 0 && ring >= limit) {
-    row.failure = fmt::format("the buffers alone need {}", size_in_words(ring));
+    row.failure = fmt::format("the buffers alone need {}", format_bytes(ring));
     return;
   }
   try {
@@ -106,7 +106,7 @@ void plan_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
     row.allocator = allocator;
     row.change = change;
   };
-  if (log.format == trace::TraceFormat::millrace) {
+  if (knows_order(log.format)) {
     for (const char* const driver : {kDriverLeast, kDriverMost}) add(driver, ProgramChange::none);
   }
   const bool is_expandable = log.snapshot && log.snapshot->settings.expandable_segments;
@@ -174,7 +174,7 @@ void add_rows(ExplainedFile& explained, Replays replays) {
     if (!device.left_out.empty()) continue;
     plan_rows(device, log);
     device.limit = replay_memory(log, number);
-    if (log.format == trace::TraceFormat::millrace)
+    if (knows_order(log.format))
       tasks.emplace_back([&device, &log] { model_driver_rows(device, log); });
     add_replays(tasks, device, log);
     if (events <= kMostPackedEvents || replays == Replays::all) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "explain/words.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/observe/explain_difference.hpp"
 
 namespace millrace::cli {
@@ -20,15 +21,15 @@ class FailureWords {
   [[nodiscard]] std::string what() const {
     std::string text =
         fmt::format("out of memory at {}: a request of {} {}", event_name(file_.log, failed_.event),
-                    size_in_words(failed_.bytes),
+                    format_bytes(failed_.bytes),
                     on_stream(file_.explanation, streams_, failed_.memory.asker.stream));
     if (failed_.memory.reserved) {
-      text += fmt::format(", with {} reserved for {} live", size_in_words(*failed_.memory.reserved),
-                          size_in_words(live()));
+      text += fmt::format(", with {} reserved for {} live", format_bytes(*failed_.memory.reserved),
+                          format_bytes(live()));
     }
     if (failed_.device_free) {
       text += fmt::format(" and {}{} free on the device", failed_.device_is_whole ? "at most " : "",
-                          size_in_words(*failed_.device_free));
+                          format_bytes(*failed_.device_free));
     }
     return text;
   }
@@ -37,10 +38,10 @@ class FailureWords {
     switch (failed_.reason) {
       case FailureReason::beyond_device:
         return fmt::format("it is larger than all memory that this process could have, {}",
-                           size_in_words(all()));
+                           format_bytes(all()));
       case FailureReason::live:
         return fmt::format("what is live leaves {} of {}, so no allocator can serve it",
-                           size_in_words(all() - live()), size_in_words(all()));
+                           format_bytes(all() - live()), format_bytes(all()));
       case FailureReason::unused:
         return fmt::format("not fragmentation: {} is free for it{}", range(failed_.own),
                            since(failed_.own));
@@ -58,9 +59,9 @@ class FailureWords {
                            range(failed_.pool), since(failed_.pool));
       case FailureReason::hard:
         return fmt::format("fragmentation: {} is free for it in segments, in ranges of at most {}",
-                           size_in_words(failed_.memory.bytes(MemoryPart::hard) +
+                           format_bytes(failed_.memory.bytes(MemoryPart::hard) +
                                          failed_.memory.bytes(MemoryPart::soft)),
-                           size_in_words(failed_.own ? failed_.own->bytes : 0));
+                           format_bytes(failed_.own ? failed_.own->bytes : 0));
       case FailureReason::scattered:
         return "enough is free only over all streams and pools together, in smaller ranges";
       case FailureReason::outside:
@@ -80,7 +81,7 @@ class FailureWords {
   [[nodiscard]] std::string fits() const {
     if (!failed_.would_fit) return "not known";
     if (*failed_.would_fit == 0) return "no large request";
-    return "at least " + size_in_words(*failed_.would_fit);
+    return "at least " + format_bytes(*failed_.would_fit);
   }
 
  private:
@@ -89,7 +90,7 @@ class FailureWords {
     return failed_.memory.reserved.value_or(0) + failed_.device_free.value_or(0);
   }
   [[nodiscard]] static std::string range(const std::optional<FreeRange>& range) {
-    return "a range of " + size_in_words(range->bytes);
+    return "a range of " + format_bytes(range->bytes);
   }
   [[nodiscard]] std::string since(const std::optional<FreeRange>& range) const {
     return range->freed ? " since " + event_name(file_.log, range->freed) : "";
@@ -105,10 +106,10 @@ std::string headline(const ExplainedDevice& device) {
   const std::uint64_t live = peak.bytes(MemoryPart::live);
   if (!peak.reserved) {
     return fmt::format("{}: at the peak {} live; what was reserved is not in this log", device.name,
-                       size_in_words(live));
+                       format_bytes(live));
   }
   return fmt::format("{}: at the peak {} reserved for {} live, {}", device.name,
-                     size_in_words(*peak.reserved), size_in_words(live),
+                     format_bytes(*peak.reserved), format_bytes(live),
                      share_of(live, *peak.reserved));
 }
 
@@ -124,7 +125,7 @@ std::string moment(const ExplainedFile& file, const MemoryMoment& peak) {
       on_stream(file.explanation, stream_names(file.explanation, false), asker.stream);
   std::string text = "at " + event_name(file.log, peak.event);
   if (asker.requests) {
-    text += fmt::format(", by a request of {} {}", size_in_words(asker.bytes), stream);
+    text += fmt::format(", by a request of {} {}", format_bytes(asker.bytes), stream);
     if (asker.stack != trace::StackTable::kNone) {
       text += " in " + site_of(file.explanation, asker.stack);
     }
@@ -133,17 +134,17 @@ std::string moment(const ExplainedFile& file, const MemoryMoment& peak) {
         fmt::format("; it did not grow within the log, and is explained for a request {}", stream);
   }
   if (peak.elsewhere != 0) {
-    text += fmt::format("; {} live are in no segment of the log", size_in_words(peak.elsewhere));
+    text += fmt::format("; {} live are in no segment of the log", format_bytes(peak.elsewhere));
   }
   if (peak.unplaced != 0) {
     text += fmt::format("; {} are in the driver's pool, whose addresses are not recorded",
-                        size_in_words(peak.unplaced));
+                        format_bytes(peak.unplaced));
   }
   return text;
 }
 
 std::string amount(const Advice& advice) {
-  return (advice.at_most ? "at most " : "") + size_in_words(advice.saves);
+  return (advice.at_most ? "at most " : "") + format_bytes(advice.saves);
 }
 
 /** "saves most: 2.00 GiB", "serves what failed". */
@@ -164,7 +165,7 @@ std::string without_advice(const ExplainedDevice& device) {
   }
   if (least == nullptr) return unknown;
   return fmt::format("{}. Of the replays, \"{}\" reserves least, {}", unknown, least->name(),
-                     size_in_words(*least->reserved));
+                     format_bytes(*least->reserved));
 }
 
 /** How PyTorch's replayed row differs from the record; "" if it does not. */
@@ -181,13 +182,13 @@ std::string difference_of_replay(const ExplainedFile& file, const ExplainedDevic
         uses_expandable_segments(file.log) && !file.log.snapshot->settings.expandable_segments
             ? " without expandable segments"
             : "",
-        size_in_words(replayed - *recorded));
+        format_bytes(replayed - *recorded));
   }
   if (replayed<*recorded&& * recorded - replayed> * recorded / kOnePercent) {
     return fmt::format(
         "note: {} of what was recorded is cache that \"torch\", a replay of the log's requests, "
         "does not need. Savings are compared with \"torch\", as all rows start without it",
-        size_in_words(*recorded - replayed));
+        format_bytes(*recorded - replayed));
   }
   return "";
 }

@@ -12,6 +12,7 @@
 #include "explain/moment_text.hpp"
 #include "explain/sentences.hpp"
 #include "explain/words.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 namespace millrace::cli {
 namespace {

@@ -6,23 +6,11 @@
 
 #include "cli/text.hpp"
 #include "cli/wording.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/observe/explain_difference.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::cli {
-namespace {
-
-constexpr double kKiB = 1024, kMiB = kKiB * 1024, kGiB = kMiB * 1024;
-
-}  // namespace
-
-std::string size_in_words(std::uint64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (value >= kGiB) return fmt::format("{:.2f} GiB", value / kGiB);
-  if (value >= kMiB) return fmt::format("{:.2f} MiB", value / kMiB);
-  if (value >= kKiB) return fmt::format("{:.2f} KiB", value / kKiB);
-  return fmt::format("{} B", bytes);
-}
-
 SizeUnit::SizeUnit(std::uint64_t largest) {
   const auto value = static_cast<double>(largest);
   divisor_ = value >= kGiB ? kGiB : value >= kMiB ? kMiB : kKiB;
@@ -35,7 +23,7 @@ std::string SizeUnit::plain(std::uint64_t bytes) const {
 
 std::string change_in_words(std::int64_t bytes) {
   const auto magnitude = static_cast<std::uint64_t>(bytes);
-  return (bytes < 0 ? "−" : "+") + size_in_words(bytes < 0 ? 0 - magnitude : magnitude);
+  return (bytes < 0 ? "−" : "+") + format_bytes(bytes < 0 ? 0 - magnitude : magnitude);
 }
 
 std::string signed_number(std::int64_t number) {

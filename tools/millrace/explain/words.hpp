@@ -12,9 +12,6 @@ namespace millrace::cli {
 /// The row of a layout that is found in n log n steps. `replay` searches longer: "packed offline".
 inline constexpr const char* kPackedName = "packed quickly";
 
-/** @brief Bytes with a unit that suits them: "6.74 GiB", "20.00 MiB", "512 B". */
-[[nodiscard]] std::string size_in_words(std::uint64_t bytes);
-
 /** @brief A difference of bytes, each in the unit that suits it: "+1.20 GiB", "−300 B". */
 [[nodiscard]] std::string change_in_words(std::int64_t bytes);
 

@@ -12,6 +12,7 @@
 #include "cli/published.hpp"
 #include "cli/wording.hpp"
 #include "footprint/changes.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -225,14 +226,14 @@ std::string published(const FootprintTable& table) {
       "with in-place: −5.7 GB (TorchRec, pull request 3510).";
   if (side == nullptr || in_place == nullptr) return text;
   const Spread saving = in_place->saving(*side);
-  const double change = -saving.median / 1e9;
+  const double change = -in_gb(saving.median);
   const std::string spread = side->by_seed.size() == 1
                                  ? ""
                                  : fmt::format(" ({:.1f} to {:.1f} GB less over the seeds)",
-                                               saving.least / 1e9, saving.most / 1e9);
+                                               in_gb(saving.least), in_gb(saving.most));
   text +=
       fmt::format(" Here torch has {}{:.1f} GB with {:.1f} GB of input{}.", change < 0 ? "−" : "+",
-                  std::abs(change), bytes(table.workload.mean_batch_bytes()) / 1e9, spread);
+                  std::abs(change), in_gb(bytes(table.workload.mean_batch_bytes())), spread);
   return text;
 }
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/shares.hpp"
 #include "footprint/advice.hpp"
-#include "millrace/observe/report.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -49,14 +49,9 @@ Json seeds_of(const FootprintRow& row, std::uint64_t first) {
 }
 
 Json explained(const FootprintRow& row) {
-  const nlohmann::json all =
-      explain(row.example.ladder, [&](StreamId stream) { return row.stream_name(stream); });
-  Json shares = Json::object();
-  for (const char* const key : {"live_at_peak", "heaviest_conflict", "idle_at_peak"}) {
-    shares[key] = all.at(key);
-  }
-  if (!row.knows_usable()) shares["idle_at_peak"] = nullptr;
-  return shares;
+  return shares_of(
+      row.example.ladder, [&](StreamId stream) { return row.stream_name(stream); },
+      row.knows_usable());
 }
 
 /** How each figure of a run came about. */

@@ -88,6 +88,56 @@ void run_pipelines_command(const PipelinesArguments& arguments) {
   if (std::ranges::none_of(rows, &PipelineRow::ok)) throw Ended{number_of(ExitCode::out_of_memory)};
 }
 
+/** What is compared: a row for each combination. */
+void add_compared_options(Command& command, PipelinesArguments& given) {
+  command.add("--pipeline", given.pipelines, "A,B|all",
+              "Compare these training pipelines (default all)");
+  command.add("--copy", given.copies, "A,B|all",
+              fmt::format("Compare these copy strategies: {} (default: the first three)",
+                          copy_strategy_names()));
+  command.add("--waits", given.waits, "A,B|all",
+              "Compare these wait modes: coarse (default), precise");
+  command.add("--allocator", given.allocators, "A,B|all",
+              "Compare these allocators: torch, millrace, driver (default: the first two)");
+  const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
+  command.add("--lookup-position", given.lookup_positions, "A,B|all",
+              fmt::format("Enqueue {}'s lookups here: after-optimizer (default), "
+                          "before-optimizer, after-data-dist",
+                          fused));
+  command.add(
+      "--lookup-stream", given.lookup_streams, "A,B|all",
+      fmt::format("Run {}'s lookups on this stream: data-dist (default), own, main", fused));
+  command.add("--optimizer-work", given.optimizer_work, "X,Y",
+              "Multiply the time of the dense optimizer by each of these factors (default 1)");
+  command.flag("--forward-only", given.forward_only,
+               fmt::format("Evaluate instead of training; not with {}",
+                           pipelines_with(&PipelineTraits::stale)));
+}
+
+/** What all rows have in common. */
+void add_shared_options(Command& command, PipelinesArguments& given) {
+  command.add("--ranks", given.ranks, "N", "Run N ranks (default: workload's world_size)");
+  command.add("--steps", given.steps, "N",
+              "Run N steps, one batch each (default: workload's num_batches)");
+  command.former("--batches", given.steps);
+  command.add("--batch-size", given.batch_size, "N",
+              "Put N examples into a batch on each rank (default: workload's batch_size)");
+  command.add("--run-ahead", given.run_ahead, "N",
+              "Let the host be at most N operations ahead; with 0 it waits for each step");
+  command.add("--link-gb-per-s", given.link_gb_per_s, "X",
+              "Set the rate at which a rank sends and receives, in 10^9 bytes/s (default: the "
+              "workload's exchange_gb_per_s, otherwise the device's)");
+  command.add("--cache-load-factor", given.cache_load_factor, "F",
+              "Keep tables in host memory and this fraction of their rows in a cache on the "
+              "device");
+  command.add("--cache-policy", given.cache_policy, "NAME",
+              "Use this policy in that cache: lru (default), lfu");
+  command.add("--seed", given.seed, "S",
+              "Draw the sizes of batches with this seed first (default 1)");
+  command.add("--seeds", given.seeds, "N",
+              "Run with N seeds S, S+1, ..., and show medians (default 3)");
+}
+
 }  // namespace
 
 void add_pipelines(CLI::App& program) {
@@ -102,48 +152,8 @@ void add_pipelines(CLI::App& program) {
                             fmt::join(workloads_with_models(), ", ")),
                 Command::unless(workloads_with_models()));
   command.add("--device", given->device, "NAME", device_help("h100", false));
-  command.add("--pipeline", given->pipelines, "A,B|all",
-              "Compare these training pipelines (default all)");
-  command.add("--copy", given->copies, "A,B|all",
-              fmt::format("Compare these copy strategies: {} (default: the first three)",
-                          copy_strategy_names()));
-  command.add("--waits", given->waits, "A,B|all",
-              "Compare these wait modes: coarse (default), precise");
-  command.add("--allocator", given->allocators, "A,B|all",
-              "Compare these allocators: torch, millrace, driver (default: the first two)");
-  const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
-  command.add("--lookup-position", given->lookup_positions, "A,B|all",
-              fmt::format("Enqueue {}'s lookups here: after-optimizer (default), "
-                          "before-optimizer, after-data-dist",
-                          fused));
-  command.add(
-      "--lookup-stream", given->lookup_streams, "A,B|all",
-      fmt::format("Run {}'s lookups on this stream: data-dist (default), own, main", fused));
-  command.add("--optimizer-work", given->optimizer_work, "X,Y",
-              "Multiply the time of the dense optimizer by each of these factors (default 1)");
-  command.flag("--forward-only", given->forward_only,
-               fmt::format("Evaluate instead of training; not with {}",
-                           pipelines_with(&PipelineTraits::stale)));
-  command.add("--ranks", given->ranks, "N", "Run N ranks (default: workload's world_size)");
-  command.add("--steps", given->steps, "N",
-              "Run N steps, one batch each (default: workload's num_batches)");
-  command.former("--batches", given->steps);
-  command.add("--batch-size", given->batch_size, "N",
-              "Put N examples into a batch on each rank (default: workload's batch_size)");
-  command.add("--run-ahead", given->run_ahead, "N",
-              "Let the host be at most N operations ahead; with 0 it waits for each step");
-  command.add("--link-gb-per-s", given->link_gb_per_s, "X",
-              "Set the rate at which a rank sends and receives, in 10^9 bytes/s (default: the "
-              "workload's exchange_gb_per_s, otherwise the device's)");
-  command.add("--cache-load-factor", given->cache_load_factor, "F",
-              "Keep tables in host memory and this fraction of their rows in a cache on the "
-              "device");
-  command.add("--cache-policy", given->cache_policy, "NAME",
-              "Use this policy in that cache: lru (default), lfu");
-  command.add("--seed", given->seed, "S",
-              "Draw the sizes of batches with this seed first (default 1)");
-  command.add("--seeds", given->seeds, "N",
-              "Run with N seeds S, S+1, ..., and show medians (default 3)");
+  add_compared_options(command, *given);
+  add_shared_options(command, *given);
   add_wide_option(command, given->wide);
   command.output("--svg", given->picture, "FILE", "Draw runtime against peak reserved memory",
                  Result::further);

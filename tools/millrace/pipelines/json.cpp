@@ -1,7 +1,7 @@
 #include "pipelines/json.hpp"
 
 #include "cli/figures.hpp"
-#include "millrace/observe/report.hpp"
+#include "cli/shares.hpp"
 #include "millrace/text/units.hpp"
 
 namespace millrace::cli {
@@ -9,19 +9,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/** Whose bytes they were, and what the free ones waited for. */
-Json shares_of(const PipelineRow& row) {
-  const experiment::PipelineRun& run = row.example;
-  const nlohmann::json all = explain(run.ladder, [&](StreamId stream) {
-    const auto known = run.streams.find(stream);
-    return known == run.streams.end() ? std::string{"another stream"} : known->second;
-  });
-  Json shares = Json::object();
-  for (const char* const key : {"live_at_peak", "heaviest_conflict", "idle_at_peak"}) {
-    shares[key] = all.at(key);
-  }
-  if (!row.knows_usable()) shares["idle_at_peak"] = nullptr;
-  return shares;
+Json explained(const PipelineRow& row) {
+  const auto& streams = row.example.streams;
+  const auto name_of = [&](StreamId stream) {
+    const auto known = streams.find(stream);
+    return known == streams.end() ? std::string{"another stream"} : known->second;
+  };
+  return shares_of(row.example.ladder, name_of, row.knows_usable());
 }
 
 Json utilisation_of(const experiment::PipelineRun& run) {
@@ -52,15 +46,16 @@ Json row_of(const PipelineRow& row, const experiment::Workload& workload) {
     return json;
   }
   const experiment::PipelineRun& run = row.example;
-  json["runtime_ms"] = {{"p50", row.runtime_p50 / 1e6}, {"p90", row.runtime_p90 / 1e6}};
-  json["bound_ms"] = row.bound / 1e6;
+  json["runtime_ms"] = {{"p50", in_milliseconds(row.runtime_p50)},
+                        {"p90", in_milliseconds(row.runtime_p90)}};
+  json["bound_ms"] = in_milliseconds(row.bound);
   json["examples_per_second"] = examples_per_second(row, workload);
   json["peak_requested_bytes"] = run.memory.requested.peak;
   json["peak_allocated_bytes"] = run.memory.allocated.peak;
   json["peak_active_bytes"] = run.memory.active.peak;
   json["peak_reserved_bytes"] = run.memory.reserved.peak;
   json["ladder"] = nlohmann::json(run.ladder);
-  json["shares"] = shares_of(row);
+  json["shares"] = explained(row);
   json["stranded_peak_bytes"] = row.knows_usable() ? Json(run.stranded_peak) : Json();
   json["utilisation"] = utilisation_of(run);
   json["exposed_copy_ms"] = in_milliseconds(run.engines.exposed_copies);

@@ -13,6 +13,7 @@
 #include "cli/error.hpp"
 #include "cli/run_options.hpp"
 #include "cli/without_effect.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -119,7 +120,7 @@ std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
 double link_of(const experiment::Workload& workload, const DeviceDescription& device) {
   if (workload.exchange_gb_per_s) return *workload.exchange_gb_per_s;
   const std::string profile = device.name.substr(device.name.find(':') + 1);
-  return DeviceProfile::named(profile).peer_to_peer / 1e9;
+  return in_gb(DeviceProfile::named(profile).peer_to_peer);
 }
 
 }  // namespace

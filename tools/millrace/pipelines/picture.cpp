@@ -65,7 +65,7 @@ std::string mark(double x, double y, std::string_view allocator, std::string_vie
 /** What stands in a mark. */
 std::string_view letter_of(CopyMethod method) { return {&traits_of(method).letter, 1}; }
 
-double runtime_ms(const PipelineRow& row) { return row.runtime_p50 / 1e6; }
+double runtime_ms(const PipelineRow& row) { return in_milliseconds(row.runtime_p50); }
 double reserved_gib(const PipelineRow& row) { return in_gib(row.example.memory.reserved.peak); }
 
 class Picture {

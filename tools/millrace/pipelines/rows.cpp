@@ -10,6 +10,7 @@
 
 #include "cli/figures.hpp"
 #include "cli/progress.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -98,7 +99,7 @@ std::vector<PipelineRow> run_rows(const PipelinesOptions& options, const Pipelin
 double examples_per_second(const PipelineRow& row, const experiment::Workload& workload) {
   const auto examples =
       static_cast<double>(workload.num_batches * workload.batch_size * workload.world_size);
-  return examples / (row.runtime_p50 / 1e9);
+  return examples / in_seconds(row.runtime_p50);
 }
 
 }  // namespace millrace::cli

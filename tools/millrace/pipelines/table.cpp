@@ -11,6 +11,7 @@
 #include "cli/published.hpp"
 #include "cli/wording.hpp"
 #include "millrace/memory/byte_size.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -204,7 +205,7 @@ const PipelineRow* as_published(const std::vector<PipelineRow>& rows, const Publ
 std::string render_published(const std::vector<PipelineRow>& rows, const Painter& paint) {
   const PipelineRow* const base = as_published(rows, kPublished.front());
   if (base == nullptr) return "";
-  const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  const auto gb = [](std::size_t bytes) { return in_gb(static_cast<double>(bytes)); };
   std::string out = '\n' +
                     paint(
                         "Published (TorchRec, pull request 2916), and here with torch, "

@@ -44,7 +44,7 @@ struct ReplayArguments {
 
 /** Only such a trace has the order of the streams. */
 void require_order(const std::string& file, const trace::AllocationLog& log) {
-  if (log.format == trace::TraceFormat::millrace) return;
+  if (knows_order(log.format)) return;
   throw UsageError{"'" + file + "' does not have the order of the program's streams", "--what-if",
                    "a trace of millrace run --record"};
 }

@@ -65,7 +65,7 @@ void share_best_packing(ReplayedDevice& device) {
 /** nullopt if the requests do not fit. */
 std::optional<DriverModel> driver_of(const trace::AllocationLog& log, std::uint32_t number,
                                      std::size_t device_bytes) {
-  if (log.format != trace::TraceFormat::millrace) return std::nullopt;
+  if (!knows_order(log.format)) return std::nullopt;
   try {
     return model_driver(log, number, device_bytes);
   } catch (const DeviceError&) {

@@ -123,8 +123,8 @@ std::vector<Cell> wide_cells(const BenchSize& size, const BenchRow& row) {
           if_captured(in_milliseconds(run.lag_p99), 2),
           if_captured(link_factor(run.counts), 3),
           if_captured(rows_per_second(size, run) / 1e6, 1),
-          if_captured(gather_throughput(size, row) / 1e9, 1),
-          link ? number(*link / 1e9, 1) : Cell{"–"},
+          if_captured(in_gb(gather_throughput(size, row)), 1),
+          link ? number(in_gb(*link), 1) : Cell{"–"},
           {format_bytes(run.device_bytes)},
           {format_bytes(run.pinned_bytes)},
           {format_bytes(run.bytes.reserved.peak)}};
@@ -143,7 +143,7 @@ std::string render(const BenchSize& size, bool wide, const Painter& paint) {
                Look::strong) +
          fmt::format("; copied once on the device {:.1f} us, to the host {:.1f} us ({:.1f} GB/s)\n",
                      in_microseconds(size.reference.on_device),
-                     in_microseconds(size.reference.to_host), link_rate(size) / 1e9) +
+                     in_microseconds(size.reference.to_host), in_gb(link_rate(size))) +
          table.render(paint) + '\n';
 }
 

@@ -34,7 +34,7 @@ struct StatusArguments {
 };
 
 /** What was found out. */
-struct Found {
+struct StatusReport {
   StreamStatus status;
   std::optional<CopyLag> lag;
   std::uint64_t now_ms = 0;
@@ -59,7 +59,7 @@ std::string seconds(const std::optional<std::uint64_t>& ms) {
   return ms ? fmt::format("{:.1f} s", static_cast<double>(*ms) / 1e3) : "unknown";
 }
 
-std::string describe_marks(const Found& found, const Painter& paint) {
+std::string describe_marks(const StatusReport& found, const Painter& paint) {
   const StreamStatus& status = found.status;
   TextTable table{
       {{"", {{""}}}, {"newest commit", {{"epoch"}, {"step"}, {"age"}}}, {"rows", {{"missing"}}}}};
@@ -90,7 +90,8 @@ std::string describe_lag(const CopyLag& lag, const std::string& from) {
                      lag.left.count, lag.left.of, from, seconds(lag.oldest_ms));
 }
 
-std::string describe(const StatusArguments& given, const Found& found, const Painter& paint) {
+std::string describe(const StatusArguments& given, const StatusReport& found,
+                     const Painter& paint) {
   const StreamStatus& status = found.status;
   if (status.empty)
     return fmt::format("{} is empty: no stream was written to it\n", redacted(given.sink));
@@ -116,7 +117,7 @@ Json document_of_age(const StreamStatus& status) {
   return {{"age_ms", *status.age_ms}, {"bound", status.missing == 0 ? "at_most" : "at_least"}};
 }
 
-Json document_of_commits(const Found& found) {
+Json document_of_commits(const StatusReport& found) {
   Json commits = Json::array();
   for (const auto& [rank, commit] : found.status.sink.commits) {
     commits.push_back({{"rank", rank},
@@ -129,7 +130,7 @@ Json document_of_commits(const Found& found) {
   return commits;
 }
 
-Json to_document(const StatusArguments& given, const Found& found) {
+Json to_document(const StatusArguments& given, const StatusReport& found) {
   const StreamStatus& status = found.status;
   const auto counts = status.sink.counts();
   Json document{{"schema", "millrace.stream.status/1"},
@@ -164,8 +165,8 @@ std::unique_ptr<RecordSource> source_of(const StatusArguments& given) {
   }
 }
 
-Found look(const StatusArguments& given, Sink& sink, RecordSource* source) {
-  Found found{.now_ms = milliseconds_now()};
+StatusReport look(const StatusArguments& given, Sink& sink, RecordSource* source) {
+  StatusReport found{.now_ms = milliseconds_now()};
   try {
     found.status = status_of(sink, found.now_ms);
   } catch (const SinkError& error) {
@@ -192,7 +193,7 @@ void run(const StatusArguments& given) {
   const std::unique_ptr<RecordSource> source = source_of(given);
   std::optional<Output> document;
   if (given.json) document.emplace(given.json, "--json");
-  const Found found = look(given, *sink, source.get());
+  const StatusReport found = look(given, *sink, source.get());
   if (!document || !document->to_stdout()) {
     print(fitted(describe(given, found, Painter{colours_on_stdout()})));
   }

@@ -126,6 +126,132 @@ void add_stream_options(Command& command, StreamArguments& given) {
               "Deliver remaining rows for at most this long at the end of the run (default 30)");
 }
 
+/** What the model learns from. */
+void add_data_options(Command& command, TrainArguments& given) {
+  command.input("--data", given.data, "WHAT",
+                "Train on this data: synthetic, adult, adult:FOLDER, or a file in the format of "
+                "Criteo or UCI Adult, plain or gzip",
+                data_files);
+  command.input("--test", given.test, "FILE",
+                "Test on this data, in the same format (default: the training data)");
+  command.former("--format", given.format);
+  command.add(
+      "--data-format", given.format, "KIND",
+      "Read the file in this format: criteo, adult (default: detected from the first lines)");
+  command.add("--malformed", given.malformed, "N", "Skip at most N malformed lines (default 100)");
+  command.add("--examples", given.examples, "N",
+              "Make N synthetic examples per epoch (default 32768)");
+}
+
+/** The model, and for how long it is trained. */
+void add_model_options(Command& command, TrainArguments& given) {
+  command.input(
+      "--model", given.model, "NAME|FILE",
+      "Train this model: adult, criteo, synthetic, or a JSON file (default: the model of the "
+      "data)",
+      Command::unless(ModelDescription::names()));
+  command.flag("--freeze-tables", given.freeze_tables, "Do not train the embedding tables");
+  command.add("--epochs", given.epochs, "N",
+              "Train N epochs in total, including those of a loaded checkpoint (default 3)");
+  command.add("--steps", given.steps, "N", "Stop after N steps in total");
+  command.add("--batch-size", given.batch_size, "N",
+              "Put N examples into a batch (default 256; Criteo 2048)");
+  command.add("--seed", given.seed, "S",
+              "Draw weights, the order of examples and synthetic data with this seed (default 1)");
+}
+
+/** The order of a step, and what applies to some orders only. */
+void add_pipeline_options(Command& command, TrainArguments& given) {
+  command.add("--pipeline", given.pipeline, "NAME",
+              "Use this training pipeline. " + pipeline_help(PipelineKind::base));
+  command.add("--cache-load-factor", given.cache_load_factor, "F",
+              fmt::format("Keep tables in host memory and this fraction of their rows in a cache "
+                          "on the device (default: tables on the device; {} 0.2)",
+                          pipelines_with(&PipelineTraits::for_cached_tables)));
+  command.add("--cache-policy", given.cache_policy, "NAME",
+              "Use this policy in that cache: lru (default), lfu");
+  const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
+  command.add("--lookup-position", given.lookup_position, "WHERE",
+              fmt::format("Enqueue {}'s lookups here: after-optimizer (default), "
+                          "before-optimizer, after-data-dist",
+                          fused));
+  command.add(
+      "--lookup-stream", given.lookup_stream, "NAME",
+      fmt::format("Run {}'s lookups on this stream: data-dist (default), own, main", fused));
+  command.flag("--order-lookup-after-dense", given.order_lookup_after_dense,
+               fmt::format("Order {}'s lookups after the dense optimizer, for models with position "
+                           "weights",
+                           fused));
+  const std::string stale = pipelines_with(&PipelineTraits::stale);
+  command.add("--start-batch", given.start_batch, "N",
+              fmt::format("Run the first N steps of {} without staleness (default 900)", stale));
+  command.flag("--stash-gradients", given.stash_gradients,
+               fmt::format("Let {} use dense gradients that are one step stale too", stale));
+  command.flag("--free-batch-early", given.free_batch_early,
+               "Free each batch after forward instead of at the end of the step");
+  command.flag("--clear-exchanged", given.clear_exchanged,
+               "Free the exchange's send buffers once data has been received");
+  command.flag("--free-features-early", given.free_features_early,
+               "Free a batch's sparse features once their exchange has been received");
+}
+
+/** How batches get to the device, and from whom its memory comes. */
+void add_memory_options(Command& command, TrainArguments& given) {
+  command.add(
+      "--copy", given.copy, "STRATEGY",
+      fmt::format("Copy batches to the device with this strategy: {} (default: side-stream)",
+                  copy_strategy_names()));
+  command.add("--copies-ahead", given.copies_ahead, "N",
+              "Copy N more batches to the device ahead of those that the pipeline needs there "
+              "(default 0)");
+  command.add("--waits", given.waits, "KIND",
+              "Make streams wait for all work enqueued on the other stream (coarse, default), or "
+              "only for the work that is needed (precise)");
+  command.add("--allocator", given.allocator, "NAME",
+              "Use this allocator for device memory: millrace (default), torch, driver");
+}
+
+/** Where a run takes place. */
+void add_rank_options(Command& command, TrainArguments& given) {
+  command.add("--device", given.device, "NAME", device_help("h200", true) + ", cuda:local");
+  command.add("--ranks", given.ranks, "N", "Train with N ranks, as threads with virtual devices");
+  command.add("--group", given.group, "KIND",
+              "Run the ranks as threads (default), or as processes that use mpi (under mpirun) or "
+              "nccl (torchrun's environment)");
+  command.input(
+      "--sharding", given.sharding, "HOW",
+      "Shard tables in this way: auto (default), table-wise, row-wise, data-parallel, or a JSON "
+      "file",
+      Command::unless(sharding_names()));
+  command.output(
+      "--rendezvous", given.rendezvous, "FILE",
+      "Let nccl ranks meet at this new file, which all of them see, instead of MASTER_ADDR and "
+      "MASTER_PORT",
+      Result::further);
+}
+
+/** Checkpoints, and files with results. */
+void add_output_options(Command& command, TrainArguments& given) {
+  command.output("--save", given.save, "FILE", "Write a checkpoint at the end and when interrupted",
+                 Result::resumed);
+  command.add("--save-every", given.save_every, "N", "Write a checkpoint every N steps too");
+  command.input("--load", given.load, "FILE", "Continue from a checkpoint");
+  command.flag("--eval", given.evaluate_only, "Test only, without training");
+  command.flag("--check-races", given.check_races,
+               "Check every access on virtual devices; end with exit code 4 if there is a race");
+  command.output("--json", given.json, "FILE", "Write the results; - for standard output",
+                 Result::in_place);
+  command.output("--timeline", given.timeline, "FILE",
+                 "Write a timeline of the run's beginning, for Perfetto and chrome://tracing",
+                 Result::further);
+  command.output("--record", given.record, "FILE",
+                 "Write a trace of the first rank's newest 20,000 allocations, for millrace replay "
+                 "and millrace explain, also if the run ends out of memory",
+                 Result::further);
+  command.output("--snapshot", given.snapshot, "FILE",
+                 "Write the same as a PyTorch snapshot, for its viewer", Result::further);
+}
+
 }  // namespace
 
 void add_train(CLI::App& program) {
@@ -134,109 +260,13 @@ void add_train(CLI::App& program) {
       "Trains a recommender model on a virtual device or on a GPU, and prints how well it "
       "predicts, how fast training was, and where its memory went"};
   const auto given = std::make_shared<TrainArguments>();
-  command.input("--data", given->data, "WHAT",
-                "Train on this data: synthetic, adult, adult:FOLDER, or a file in the format of "
-                "Criteo or UCI Adult, plain or gzip",
-                data_files);
-  command.input("--test", given->test, "FILE",
-                "Test on this data, in the same format (default: the training data)");
-  command.former("--format", given->format);
-  command.add(
-      "--data-format", given->format, "KIND",
-      "Read the file in this format: criteo, adult (default: detected from the first lines)");
-  command.add("--malformed", given->malformed, "N", "Skip at most N malformed lines (default 100)");
-  command.add("--examples", given->examples, "N",
-              "Make N synthetic examples per epoch (default 32768)");
-  command.input(
-      "--model", given->model, "NAME|FILE",
-      "Train this model: adult, criteo, synthetic, or a JSON file (default: the model of the "
-      "data)",
-      Command::unless(ModelDescription::names()));
-  command.flag("--freeze-tables", given->freeze_tables, "Do not train the embedding tables");
-  command.add("--epochs", given->epochs, "N",
-              "Train N epochs in total, including those of a loaded checkpoint (default 3)");
-  command.add("--steps", given->steps, "N", "Stop after N steps in total");
-  command.add("--batch-size", given->batch_size, "N",
-              "Put N examples into a batch (default 256; Criteo 2048)");
-  command.add("--seed", given->seed, "S",
-              "Draw weights, the order of examples and synthetic data with this seed (default 1)");
-  command.add("--pipeline", given->pipeline, "NAME",
-              "Use this training pipeline. " + pipeline_help(PipelineKind::base));
-  command.add("--cache-load-factor", given->cache_load_factor, "F",
-              fmt::format("Keep tables in host memory and this fraction of their rows in a cache "
-                          "on the device (default: tables on the device; {} 0.2)",
-                          pipelines_with(&PipelineTraits::for_cached_tables)));
-  command.add("--cache-policy", given->cache_policy, "NAME",
-              "Use this policy in that cache: lru (default), lfu");
-  const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
-  command.add("--lookup-position", given->lookup_position, "WHERE",
-              fmt::format("Enqueue {}'s lookups here: after-optimizer (default), "
-                          "before-optimizer, after-data-dist",
-                          fused));
-  command.add(
-      "--lookup-stream", given->lookup_stream, "NAME",
-      fmt::format("Run {}'s lookups on this stream: data-dist (default), own, main", fused));
-  command.flag("--order-lookup-after-dense", given->order_lookup_after_dense,
-               fmt::format("Order {}'s lookups after the dense optimizer, for models with position "
-                           "weights",
-                           fused));
-  const std::string stale = pipelines_with(&PipelineTraits::stale);
-  command.add("--start-batch", given->start_batch, "N",
-              fmt::format("Run the first N steps of {} without staleness (default 900)", stale));
-  command.flag("--stash-gradients", given->stash_gradients,
-               fmt::format("Let {} use dense gradients that are one step stale too", stale));
-  command.flag("--free-batch-early", given->free_batch_early,
-               "Free each batch after forward instead of at the end of the step");
-  command.flag("--clear-exchanged", given->clear_exchanged,
-               "Free the exchange's send buffers once data has been received");
-  command.flag("--free-features-early", given->free_features_early,
-               "Free a batch's sparse features once their exchange has been received");
-  command.add(
-      "--copy", given->copy, "STRATEGY",
-      fmt::format("Copy batches to the device with this strategy: {} (default: side-stream)",
-                  copy_strategy_names()));
-  command.add("--copies-ahead", given->copies_ahead, "N",
-              "Copy N more batches to the device ahead of those that the pipeline needs there "
-              "(default 0)");
-  command.add("--waits", given->waits, "KIND",
-              "Make streams wait for all work enqueued on the other stream (coarse, default), or "
-              "only for the work that is needed (precise)");
-  command.add("--allocator", given->allocator, "NAME",
-              "Use this allocator for device memory: millrace (default), torch, driver");
-  command.add("--device", given->device, "NAME", device_help("h200", true) + ", cuda:local");
-  command.add("--ranks", given->ranks, "N", "Train with N ranks, as threads with virtual devices");
-  command.add("--group", given->group, "KIND",
-              "Run the ranks as threads (default), or as processes that use mpi (under mpirun) or "
-              "nccl (torchrun's environment)");
-  command.input(
-      "--sharding", given->sharding, "HOW",
-      "Shard tables in this way: auto (default), table-wise, row-wise, data-parallel, or a JSON "
-      "file",
-      Command::unless(sharding_names()));
-  command.output(
-      "--rendezvous", given->rendezvous, "FILE",
-      "Let nccl ranks meet at this new file, which all of them see, instead of MASTER_ADDR and "
-      "MASTER_PORT",
-      Result::further);
+  add_data_options(command, *given);
+  add_model_options(command, *given);
+  add_pipeline_options(command, *given);
+  add_memory_options(command, *given);
+  add_rank_options(command, *given);
   add_stream_options(command, given->stream);
-  command.output("--save", given->save, "FILE",
-                 "Write a checkpoint at the end and when interrupted", Result::resumed);
-  command.add("--save-every", given->save_every, "N", "Write a checkpoint every N steps too");
-  command.input("--load", given->load, "FILE", "Continue from a checkpoint");
-  command.flag("--eval", given->evaluate_only, "Test only, without training");
-  command.flag("--check-races", given->check_races,
-               "Check every access on virtual devices; end with exit code 4 if there is a race");
-  command.output("--json", given->json, "FILE", "Write the results; - for standard output",
-                 Result::in_place);
-  command.output("--timeline", given->timeline, "FILE",
-                 "Write a timeline of the run's beginning, for Perfetto and chrome://tracing",
-                 Result::further);
-  command.output("--record", given->record, "FILE",
-                 "Write a trace of the first rank's newest 20,000 allocations, for millrace replay "
-                 "and millrace explain, also if the run ends out of memory",
-                 Result::further);
-  command.output("--snapshot", given->snapshot, "FILE",
-                 "Write the same as a PyTorch snapshot, for its viewer", Result::further);
+  add_output_options(command, *given);
   command.examples({{"millrace train --data adult --epochs 3 --save model.mlr",
                      "Trains on UCI Adult, on a virtual device, and keeps a checkpoint."},
                     {"millrace train --data synthetic --steps 200 --stream file:rows",

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "millrace/pipeline/model/table_cache.hpp"
 #include "millrace/pipeline/schedule/training_device.hpp"
@@ -41,6 +43,9 @@ struct DataOptions {
 };
 
 enum class GroupKind { none, threads, mpi, nccl };
+/** @brief Those that can be asked for. */
+inline constexpr std::array kGroupKinds{GroupKind::threads, GroupKind::mpi, GroupKind::nccl};
+[[nodiscard]] std::string_view to_string(GroupKind group) noexcept;
 
 /** @brief The ranks that train together. */
 struct RankOptions {

@@ -57,12 +57,11 @@ void check_same_run(const TrainOptions& options, const ModelDescription& model,
   compare("--batch-size", options.batch_size, saved.batch_size);
 }
 
-/** Whether the dense optimizer changes a table as the tables' own does. Adam does not: the dense
- * one also moves rows whose gradient is 0. */
+/** Whether the dense optimizer changes a table as the tables' own does. */
 bool one_optimizer(const SparseNNConfig& config) {
   const Optimizer &tables = config.table_optimizer, &dense = config.dense_optimizer;
   if (tables.kind == OptimizerKind::none) return true;
-  return tables.kind == dense.kind && tables.kind != OptimizerKind::adam &&
+  return tables.kind == dense.kind && !traits_of(tables.kind).moves_without_gradient &&
          tables.learning_rate == dense.learning_rate && tables.epsilon == dense.epsilon;
 }
 

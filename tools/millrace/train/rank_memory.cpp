@@ -4,6 +4,7 @@
 #include <span>
 
 #include "millrace/pipeline/collective/gather.hpp"
+#include "millrace/text/json_document.hpp"
 
 namespace millrace::cli {
 
@@ -29,8 +30,8 @@ std::vector<RankMemory> memory_of_ranks(ProcessGroup& group, TrainingDevice& dev
   std::vector<RankMemory> all;
   for (const auto& bytes :
        gather(group, std::as_bytes(std::span{own}), device.memory(), device.streams().main)) {
-    const std::string text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    all.push_back(nlohmann::json::parse(text).get<RankMemory>());
+    const std::string_view sent{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    all.push_back(text::parse_document(sent, "the memory of a rank").get<RankMemory>());
   }
   return all;
 }

@@ -2,29 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <exception>
 #include <string>
 
 #include "cli/error.hpp"
 #include "millrace/pipeline/collective/mpi_group.hpp"
 #include "millrace/pipeline/collective/nccl_group.hpp"
 #include "millrace/pipeline/collective/rendezvous.hpp"
+#include "millrace/pipeline/fail_group_on_error.hpp"
 #include "millrace/pipeline/schedule/training_ranks.hpp"
 
 namespace millrace::cli {
 namespace {
-
-/** Runs `body`. If it throws, the other ranks fail with its message instead of waiting. */
-void run_in_group(ProcessGroup& group, const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const CollectiveError&) {
-    throw;
-  } catch (const std::exception& error) {
-    group.fail(error.what());
-    throw;
-  }
-}
 
 std::unique_ptr<Rendezvous> meet(const RankOptions& options) {
   if (!options.rendezvous) return Rendezvous::from_environment({});
@@ -80,7 +68,7 @@ void RankJob::run(const TrainingOptions& training, const Body& body) {
   if (options_.group == GroupKind::threads) {
     run_training_ranks(training, options_.ranks.value_or(1),
                        [&](TrainingDevice& device, ProcessGroup& group) {
-                         run_in_group(group, [&] { body(device, &group); });
+                         fail_group_on_error(group, [&] { body(device, &group); });
                        });
     return;
   }
@@ -95,7 +83,7 @@ void RankJob::run(const TrainingOptions& training, const Body& body) {
     TrainingDevice device{training};
     const std::unique_ptr<ProcessGroup> group = processes_->group(device.ordered());
     has_group = true;
-    run_in_group(*group, [&] { body(device, group.get()); });
+    fail_group_on_error(*group, [&] { body(device, group.get()); });
     group->barrier();
   } catch (const UsageError& error) {
     if (!has_group) processes_->give_up();

@@ -1,40 +1,31 @@
 #include "train/read_ranks.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <vector>
 
+#include "cli/choices.hpp"
 #include "cli/error.hpp"
 #include "cli/suggestions.hpp"
 #include "cli/values.hpp"
 #include "millrace/pipeline/collective/mpi_group.hpp"
 #include "millrace/pipeline/collective/nccl_group.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::cli {
 namespace {
 
 constexpr unsigned kMostRanks = 1024;
-constexpr std::array kShardings{"auto", "table-wise", "row-wise", "data-parallel"};
 
 std::optional<unsigned> from_environment(const char* name) {
-  const char* const text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  unsigned number = 0;
-  const std::string_view digits{text};
-  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
-  if (error != std::errc{} || end != digits.end()) return std::nullopt;
-  return number;
-}
-
-GroupKind parse_group(const std::string& text) {
-  const std::string name = read_name("--group", "process group", text, {"threads", "mpi", "nccl"});
-  return name == "threads" ? GroupKind::threads : name == "mpi" ? GroupKind::mpi : GroupKind::nccl;
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::nullopt : text::parse_number<unsigned>(value);
 }
 
 /** Without a group, each of several processes would train alone and write the same files. */
@@ -88,22 +79,40 @@ void read_sharding(const TrainArguments& given, RankOptions& options) {
   } else if (std::filesystem::is_regular_file(*given.sharding)) {
     options.plan = *given.sharding;
   } else {
-    throw UsageError{fmt::format("'{}' is neither a sharding nor a file", *given.sharding),
-                     "--sharding",
-                     did_you_mean(*given.sharding, names,
-                                  "auto, table-wise, row-wise, data-parallel, or a JSON file as "
-                                  "docs/sharding.md says")};
+    throw UsageError{
+        fmt::format("'{}' is neither a sharding nor a file", *given.sharding), "--sharding",
+        did_you_mean(
+            *given.sharding, names,
+            fmt::format("{}, or a JSON file as docs/sharding.md says", fmt::join(names, ", ")))};
   }
 }
 
 }  // namespace
 
-std::vector<std::string> sharding_names() { return {kShardings.begin(), kShardings.end()}; }
+std::vector<std::string> sharding_names() {
+  std::vector<std::string> names = text::names_of(millrace::kShardings);
+  names.insert(names.begin(), "auto");
+  return names;
+}
+
+std::string_view to_string(GroupKind group) noexcept {
+  switch (group) {
+    case GroupKind::none:
+      return "none";
+    case GroupKind::threads:
+      return "threads";
+    case GroupKind::mpi:
+      return "mpi";
+    case GroupKind::nccl:
+      return "nccl";
+  }
+  return "?";
+}
 
 RankOptions read_ranks(const TrainArguments& given) {
   RankOptions options;
   if (given.group) {
-    options.group = parse_group(*given.group);
+    options.group = read_choice("--group", "process group", *given.group, kGroupKinds);
   } else if (given.ranks || given.sharding) {
     options.group = GroupKind::threads;
   }

@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <optional>
 
 #include "cli/error.hpp"
 #include "cli/status_line.hpp"
 #include "millrace/pipeline/data/loading_thread.hpp"
+#include "millrace/pipeline/fail_group_on_error.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
-#include "train/data.hpp"
+#include "train/preparation.hpp"
 #include "train/stop_vote.hpp"
 #include "train/stream.hpp"
 #include "train/text.hpp"
@@ -74,12 +74,13 @@ BatchShare share_of(const ProcessGroup* group) {
 /** One run, from its checkpoint or its beginning. */
 class Session {
  public:
-  Session(const TrainOptions& options, const SessionPlace& place, const TrainListener& listener)
+  Session(const TrainOptions& options, const SessionEnvironment& environment,
+          const TrainListener& listener)
       : options_(options),
         listener_(listener),
-        interrupt_(place.interrupt),
-        group_(place.group),
-        device_(place.device),
+        interrupt_(environment.interrupt),
+        group_(environment.group),
+        device_(environment.device),
         checkpoint_(open_checkpoint(options)),
         plan_(plan_of(options, checkpoint_.get())),
         data_(open_data(options.data, {plan_.batch_size, plan_.seed, share_of(group_)}, plan_.model,
@@ -90,29 +91,23 @@ class Session {
     SparseNNConfig config = config_of(plan_, loader_.schema());
     config.table_cache = options_.cache;
     plan_ranks(config);
-    if (group_ != nullptr) agree();
+    if (group_ != nullptr) check_agreement(*group_, options_, plan_, data_text_);
     trainer_ = make_trainer(device_, plan_, config, loader_, group_);
-    restore();
-    if (!place.sinks.empty()) {
-      stream_.emplace(options_.stream.streaming, place.sinks,
+    if (checkpoint_) plan_.begins_anew = restore(*trainer_, *checkpoint_, options_, data_text_);
+    if (!environment.sinks.empty()) {
+      stream_.emplace(options_.stream.streaming, environment.sinks,
                       StreamedTrainer{device_, *trainer_, config, plan_, group_},
                       checkpoint_ ? checkpoint_->header().stream : "");
       plan_.stream_epoch = stream_->epoch();
     }
     if (options_.steps) trainer_->stop_at(*options_.steps);
-    complete_plan(config);
+    complete_plan(plan_, data_, config, *trainer_);
   }
 
   /** Trains; tells the other ranks of an error first, before the stack is unwound. */
   TrainResult run() {
-    try {
-      return train_all();
-    } catch (const CollectiveError&) {
-      throw;
-    } catch (const std::exception& error) {
-      if (group_ != nullptr) group_->fail(error.what());
-      throw;
-    }
+    if (group_ == nullptr) return train_all();
+    return fail_group_on_error(*group_, [&] { return train_all(); });
   }
 
  private:
@@ -126,7 +121,7 @@ class Session {
     if (options_.save) save();
     end_stream();
     result_.final = last_evaluation();
-    result_.cache = cache_counts();
+    if (options_.cache) result_.cache = cache_counts_of(*trainer_);
     const auto whole = trainer_->whole_state();
     if (first()) {
       result_.digest = state_digest(*whole);
@@ -159,23 +154,9 @@ class Session {
 
   [[nodiscard]] bool all_ranks(bool here) const {
     if (group_ == nullptr) return here;
-    const ExchangedSizes told = group_->exchange_sizes(
+    const ExchangedSizes received = group_->exchange_sizes(
         RankState::ok, std::vector<std::int64_t>(group_->size(), here ? 1 : 0));
-    return std::ranges::all_of(told.values, [](std::int64_t value) { return value != 0; });
-  }
-
-  void restore() {
-    if (!checkpoint_) return;
-    if (checkpoint_->header().data != data_text_) {
-      throw UsageError{
-          "the checkpoint was trained on data with other features", options_.load->string(),
-          fmt::format("the same data; its features are: {}", checkpoint_->header().data)};
-    }
-    try {
-      plan_.begins_anew = trainer_->restore(*checkpoint_);
-    } catch (const CheckpointError& error) {
-      throw UsageError{error.what(), error.where(), error.right()};
-    }
+    return std::ranges::all_of(received.values, [](std::int64_t value) { return value != 0; });
   }
 
   void plan_ranks(const SparseNNConfig& config) {
@@ -186,52 +167,6 @@ class Session {
     vote_.emplace(*group_);
   }
 
-  /** Compares the options of all ranks, as processes may have been started with different ones. */
-  void agree() const {
-    const std::string all =
-        fmt::format("{} {} {} {} {} {} {} {} {} {} {}", plan_.model.to_json(), data_text_,
-                    plan_.sharding_json, plan_.seed, plan_.batch_size, plan_.steps, options_.epochs,
-                    options_.steps.value_or(0), options_.save_every.value_or(0),
-                    fmt::format("{} {} {}", options_.save.has_value(), options_.evaluate_only,
-                                static_cast<int>(options_.training.pipeline)),
-                    to_string(options_.stream));
-    const auto own = static_cast<std::int64_t>(std::hash<std::string>{}(all));
-    const ExchangedSizes told =
-        group_->exchange_sizes(RankState::ok, std::vector<std::int64_t>(group_->size(), own));
-    for (std::size_t rank = 1; rank < told.values.size(); ++rank) {
-      if (told.values[rank] == told.values[0]) continue;
-      throw UsageError{
-          fmt::format("rank {} was given other options or data than rank 0", rank), "",
-          "the same model, data, seed, batches, sharding, steps and streams for every rank"};
-    }
-  }
-
-  void complete_plan(const SparseNNConfig& config) {
-    plan_.tested_on = data_.tested_on;
-    plan_.examples = data_.examples;
-    plan_.test_examples = data_.test_examples;
-    for (const auto* tables : {&config.tables, &config.weighted_tables}) {
-      plan_.tables += tables->size();
-      for (const TableConfig& table : *tables) {
-        plan_.table_rows += table.rows;
-        plan_.parameters += table.rows * table.width;
-      }
-    }
-    plan_.parameters += trainer_->dense_parameters();
-  }
-
-  [[nodiscard]] std::optional<CacheCounts> cache_counts() {
-    if (!options_.cache) return std::nullopt;
-    CacheCounts all;
-    for (EmbeddingBags* bags : {&trainer_->model().bags(), &trainer_->model().weighted_bags()}) {
-      const CacheCounts counts = bags->cache_counts(trainer_->context().main());
-      all.hits += counts.hits;
-      all.loads += counts.loads;
-      all.write_backs += counts.write_backs;
-      all.unplaced += counts.unplaced;
-    }
-    return all;
-  }
   /** Whether this is rank 0, or the only one. */
   [[nodiscard]] bool first() const { return group_ == nullptr || group_->rank() == 0; }
   /** Whether to stop: the same answer on all ranks. */
@@ -428,9 +363,9 @@ std::optional<std::uint64_t> stale_steps(const TrainOptions& options, const Trai
   return result.steps - std::min(first, result.steps);
 }
 
-TrainResult run_training(const TrainOptions& options, const SessionPlace& place,
+TrainResult run_training(const TrainOptions& options, const SessionEnvironment& environment,
                          const TrainListener& listener) {
-  return Session{options, place, listener}.run();
+  return Session{options, environment, listener}.run();
 }
 
 }  // namespace millrace::cli

@@ -63,7 +63,7 @@ struct TrainListener {
 };
 
 /** @brief The resources of one rank. All of them have to outlive the run. */
-struct SessionPlace {
+struct SessionEnvironment {
   TrainingDevice& device;
   ProcessGroup* group = nullptr;  ///< nullptr: there is one rank
   const Interrupt& interrupt;
@@ -78,7 +78,8 @@ struct SessionPlace {
  * @throws UsageError  for options that do not fit the data or the checkpoint
  * @throws what the data, the model, the device and the group throw
  */
-[[nodiscard]] TrainResult run_training(const TrainOptions& options, const SessionPlace& place,
+[[nodiscard]] TrainResult run_training(const TrainOptions& options,
+                                       const SessionEnvironment& environment,
                                        const TrainListener& listener);
 
 }  // namespace millrace::cli

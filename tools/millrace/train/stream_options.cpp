@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "cli/choices.hpp"
 #include "cli/error.hpp"
 #include "cli/values.hpp"
 #include "cli/without_effect.hpp"
@@ -19,22 +20,12 @@ constexpr std::uint64_t kMostSlots = 64;
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;
 constexpr double kLongestDeadline = 86400;
 
-/** Reads a name by the library's own parser, which lists what there is. */
-template <typename Parse>
-auto parsed(std::string_view option, const std::string& text, Parse&& parse) {
-  try {
-    return parse(text);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), std::string{option}};
-  }
-}
-
 void read_capture(const StreamArguments& given, CaptureOptions& capture) {
   if (given.capture) {
-    capture.mode = parsed("--stream-capture", *given.capture, parse_capture_mode);
+    capture.mode = read_choice("--stream-capture", "capture mode", *given.capture, kCaptureModes);
   }
   if (given.content) {
-    capture.content = parsed("--stream-content", *given.content, parse_row_content);
+    capture.content = read_choice("--stream-content", "row content", *given.content, kRowContents);
   }
   refuse_without_effect("--stream-slots", given.slots && capture.mode == CaptureMode::mapped,
                         "mapped has one slot", "another --stream-capture");
@@ -43,12 +34,12 @@ void read_capture(const StreamArguments& given, CaptureOptions& capture) {
     capture.slot_bytes = read_bytes("--stream-slot-bytes", *given.slot_bytes, kMostBytes);
   }
   if (given.when_full) {
-    capture.when_full = parsed("--stream-when-full", *given.when_full, parse_when_full);
+    capture.when_full =
+        read_choice("--stream-when-full", "policy for full slots", *given.when_full, kWhenFull);
   }
   if (given.gather) {
-    const std::string name =
-        read_name("--stream-gather", "place of the gather", *given.gather, {"update", "own"});
-    capture.gather_on = name == "own" ? GatherOn::own_stream : GatherOn::update_stream;
+    capture.gather_on =
+        read_choice("--stream-gather", "place of the gather", *given.gather, kGatherOn);
   }
   capture.skipped_tables = given.skipped_tables;
 }
@@ -81,7 +72,8 @@ StreamOptions read_stream(const StreamArguments& given) {
     shipping.queue_bytes = read_bytes("--stream-queue-bytes", *given.queue_bytes, kMostBytes);
   }
   if (given.queue_policy) {
-    shipping.when_full = parsed("--stream-queue-policy", *given.queue_policy, parse_queue_policy);
+    shipping.when_full =
+        read_choice("--stream-queue-policy", "queue policy", *given.queue_policy, kQueuePolicies);
   }
   if (given.deadline) {
     const double seconds = read_number("--stream-deadline", *given.deadline, 0, kLongestDeadline);

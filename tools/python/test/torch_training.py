@@ -14,15 +14,11 @@ import sys
 
 import torch
 from torch.cuda import _memory_viz as viz
+from checks import capture_two_graphs, check, check_replays
 from trainings import train_dlrm, train_transformer
 
 STEPS = 20
 MIB = 1 << 20
-
-
-def check(condition, what):
-    if not condition:
-        raise SystemExit(f"failed: {what}")
 
 
 def check_statistics_are_the_snapshot():
@@ -86,24 +82,10 @@ def check_pools_and_graphs():
     check(sum(segment["total_size"] for segment in pool.snapshot()) >= held.nbytes, "the pool has its memory")
     check(torch._C._cuda_checkPoolLiveAllocations(0, pool.id, {held.data_ptr()}), "the pool's live allocations")
     del held
-    source = torch.arange(1 << 12, dtype=torch.int32).to("cuda")
-    torch.cuda.synchronize()
-    graphs, results = [], []
-    for _ in range(2):
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=graphs[0].pool() if graphs else None):
-            passing = torch.empty_like(source).copy_(source)
-            results.append(torch.empty_like(source).copy_(passing))
-            del passing
-        graphs.append(graph)
+    source, graphs, results = capture_two_graphs()
     live = {result.data_ptr() for result in results}
     check(torch._C._cuda_checkPoolLiveAllocations(0, graphs[0].pool(), live), "what is live of the graphs' pool")
-    for value in (1, 2):
-        source.copy_(torch.full((1 << 12,), value, dtype=torch.int32))
-        for graph in graphs:
-            graph.replay()
-        torch.cuda.synchronize()
-        check(all(bool((result.cpu() == value).all()) for result in results), "a graph is replayed")
+    check_replays(source, graphs, results)
 
 
 def check_out_of_memory():

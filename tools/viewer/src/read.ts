@@ -6,7 +6,8 @@ export const UNKNOWN = 0xffffffff;
 
 type Columns<Names extends string> = Record<Names, ColumnRef>;
 
-interface RunHeader {
+/** What is the same in the page's data and in a run that was read from it. */
+interface RunFacts {
   name: string;
   meta: [string, string][];
   summary: string[];
@@ -15,6 +16,11 @@ interface RunHeader {
   streams: { device: number; name: string }[];
   tags: string[];
   names: string[];
+  marks: Mark[];
+  tables: Table[];
+}
+
+interface RunHeader extends RunFacts {
   times: ColumnRef | null;
   blocks: Columns<
     | 'address' | 'bytes' | 'requested' | 'device' | 'stream' | 'allocated' | 'freed' | 'ready'
@@ -24,11 +30,9 @@ interface RunHeader {
   operations: Columns<'stream' | 'kind' | 'name' | 'begin' | 'end'>;
   arrows: Columns<'from_stream' | 'to_stream' | 'from' | 'to' | 'by_allocator'>;
   stacks: Columns<'frames' | 'ends' | 'indices'>;
-  marks: Mark[];
   counters: {
     kind: string; name: string; device: number; stream: number | null; at: ColumnRef; bytes: ColumnRef;
   }[];
-  tables: Table[];
 }
 
 export interface Mark {
@@ -100,15 +104,7 @@ export interface Counter {
   bytes: Float64Array;
 }
 
-export interface Run {
-  name: string;
-  meta: [string, string][];
-  summary: string[];
-  devices: number;
-  events: number;
-  streams: { device: number; name: string }[];
-  tags: string[];
-  names: string[];
+export interface Run extends RunFacts {
   /** Nanoseconds of each event from the first; null: the run has no times. */
   times: Float64Array | null;
   blocks: Blocks;
@@ -116,9 +112,7 @@ export interface Run {
   operations: Operations;
   arrows: Arrows;
   stackRefs: RunHeader['stacks'];
-  marks: Mark[];
   counters: Counter[];
-  tables: Table[];
 }
 
 async function readBlocks(h: RunHeader['blocks']): Promise<Blocks> {

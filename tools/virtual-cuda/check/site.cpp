@@ -4,7 +4,6 @@
 #include <unwind.h>
 
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -12,6 +11,7 @@
 #include <system_error>
 
 #include "check/rules.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
@@ -61,10 +61,9 @@ std::size_t stack_number(std::string_view text, std::size_t bracket) {
          std::string_view{"0123456789abcdef"}.find(text[digits - 1]) != std::string_view::npos)
     --digits;
   if (digits == bracket || !text.substr(0, digits).ends_with("+0x")) return 0;
-  std::size_t number = 0;
-  const char* const begin = text.data() + bracket + 2;
-  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
-  return error == std::errc{} && end != text.data() + text.size() && *end == ']' ? number : 0;
+  std::string_view rest = text.substr(bracket + 2);
+  const auto number = text::take_number<std::size_t>(rest);
+  return number && rest.starts_with(']') ? *number : 0;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "observe/stacks/symbols.hpp"
+#include "millrace/observe/symbols.hpp"
 
 namespace millrace::virtual_cuda {
 

@@ -11,15 +11,8 @@
 #include "abi/cuda_runtime_api.h"
 #include "abi/functions.h"
 #include "cublas/handle.hpp"
+#include "cublas/registration.hpp"
 #include "millrace/virtual_cuda.h"
-
-extern "C" {
-void** __cudaRegisterFatBinary(void* binary);
-void __cudaRegisterFatBinaryEnd(void** module);
-void __cudaRegisterFunction(void** module, const char* host_function, char* device_function,
-                            const char* name, int thread_limit, void* thread, void* block,
-                            void* block_size, void* grid_size, int* warp);
-}
 
 using namespace millrace::virtual_cublas;
 

@@ -4,7 +4,6 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +23,7 @@
 #include "engine/runtime.hpp"
 #include "engine/thread.hpp"
 #include "millrace/round_up.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
@@ -88,12 +88,11 @@ void tell_cost(const Registry& all, Kernel& kernel) {
 
 /** The time of a line; nothing unless it is a number and ns, us, ms or s. */
 std::optional<Nanoseconds> parse_time(const std::string& word) {
-  double number = 0;
-  const auto [unit, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  const std::string_view rest{unit, static_cast<std::size_t>(word.data() + word.size() - unit)};
+  std::string_view rest{word};
+  const double number = text::take_number<double>(rest).value_or(-1);
   constexpr std::pair<std::string_view, double> kUnits[] = {
       {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-  if (error != std::errc{} || !(number >= 0)) return std::nullopt;
+  if (!(number >= 0)) return std::nullopt;
   for (const auto& [name, nanoseconds] : kUnits)
     if (rest == name && number * nanoseconds < 1e15)
       return Nanoseconds{static_cast<std::int64_t>(std::ceil(number * nanoseconds))};

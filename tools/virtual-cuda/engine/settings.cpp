@@ -1,13 +1,13 @@
 #include "engine/settings.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <stdexcept>
 #include <vector>
 
 #include "millrace/device/profile.hpp"
 #include "millrace/memory/byte_size.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
@@ -30,10 +30,9 @@ std::string schedules() {
 }
 
 std::uint64_t number(std::string_view word, std::string_view text, const std::string& right) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) refuse(word, right);
-  return value;
+  const auto value = text::parse_number<std::uint64_t>(text);
+  if (!value) refuse(word, right);
+  return *value;
 }
 
 std::size_t size(std::string_view word, std::string_view text) {

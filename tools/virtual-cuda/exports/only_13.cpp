@@ -45,20 +45,17 @@ MILLRACE_CALL(cudaMemAdvise,
               (const void* address, std::size_t bytes, cudaMemoryAdvise advice,
                cudaMemLocation location),
               return advise(address, bytes, advice, location);)
-MILLRACE_TWINS(cudaMemPrefetchBatchAsync, ptsz,
-               (void** addresses, std::size_t* bytes, std::size_t count, cudaMemLocation* locations,
-                std::size_t* firsts, std::size_t location_count, unsigned long long flags,
-                cudaStream_t stream),
-               return prefetch_batch(find_stream(stream, meaning),
-                                     {addresses, bytes, count, locations, firsts, location_count},
-                                     flags);)
-MILLRACE_TWINS(cudaMemDiscardAndPrefetchBatchAsync, ptsz,
-               (void** addresses, std::size_t* bytes, std::size_t count, cudaMemLocation* locations,
-                std::size_t* firsts, std::size_t location_count, unsigned long long flags,
-                cudaStream_t stream),
-               return prefetch_batch(find_stream(stream, meaning),
-                                     {addresses, bytes, count, locations, firsts, location_count},
-                                     flags);)
+#define MILLRACE_PREFETCH_BATCH(name)                                                       \
+  MILLRACE_TWINS(                                                                           \
+      name, ptsz,                                                                           \
+      (void** addresses, std::size_t* bytes, std::size_t count, cudaMemLocation* locations, \
+       std::size_t* firsts, std::size_t location_count, unsigned long long flags,           \
+       cudaStream_t stream),                                                                \
+      return prefetch_batch(find_stream(stream, meaning),                                   \
+                            {addresses, bytes, count, locations, firsts, location_count}, flags);)
+MILLRACE_PREFETCH_BATCH(cudaMemPrefetchBatchAsync)
+MILLRACE_PREFETCH_BATCH(cudaMemDiscardAndPrefetchBatchAsync)
+#undef MILLRACE_PREFETCH_BATCH
 MILLRACE_TWINS(cudaMemDiscardBatchAsync, ptsz,
                (void** addresses, std::size_t* bytes, std::size_t count, unsigned long long flags,
                 cudaStream_t stream),

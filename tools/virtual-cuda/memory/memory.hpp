@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "abi/cuda_runtime_api.h"
-#include "device/virtual/address_space.hpp"
 #include "memory/advice.hpp"
+#include "millrace/device/address_space.hpp"
 
 struct CUmemPoolHandle_st;
 

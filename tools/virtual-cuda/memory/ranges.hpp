@@ -5,9 +5,9 @@
 #include <map>
 #include <optional>
 
-#include "device/virtual/address_space.hpp"
 #include "memory/memory.hpp"
 #include "memory/shared_files.hpp"
+#include "millrace/device/address_space.hpp"
 
 namespace millrace::virtual_cuda {
 

@@ -11,12 +11,8 @@ import sys
 
 import torch
 
+from checks import capture_two_graphs, check, check_replays
 from trainings import train_dlrm, train_transformer
-
-
-def check(condition, what):
-    if not condition:
-        raise SystemExit(f"failed: {what}")
 
 
 def devices():
@@ -65,21 +61,9 @@ def pools_and_graphs():
     with torch.cuda.use_mem_pool(pool):
         held = torch.empty(1 << 22, device="cuda")
     check(sum(segment["total_size"] for segment in pool.snapshot()) >= held.nbytes, "a memory pool")
-    source = torch.arange(1 << 12, dtype=torch.int32).to("cuda")
-    torch.cuda.synchronize()
-    graphs, results = [], []
-    for _ in range(2):
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=graphs[0].pool() if graphs else None):
-            results.append(torch.empty_like(source).copy_(source))
-        graphs.append(graph)
+    source, graphs, results = capture_two_graphs()
     check(not results[1].is_cpu and graphs[0].pool() == graphs[1].pool(), "graphs share a pool")
-    for value in (1, 2):
-        source.copy_(torch.full((1 << 12,), value, dtype=torch.int32))
-        for graph in graphs:
-            graph.replay()
-        torch.cuda.synchronize()
-        check(all(bool((result.cpu() == value).all()) for result in results), "a graph is replayed")
+    check_replays(source, graphs, results)
     return "MemPool, two graphs in one pool"
 
 

@@ -69,7 +69,7 @@ struct TracedMove {
  *
  *   AllocationTrace trace;
  *   allocator.observe(&trace);
- *   ... warm up ...; trace.mark("steady"); ... steps ...; trace.mark("end");
+ *   ... warm up ...; trace.begin_window("steady"); ... steps ...; trace.begin_window("end");
  *   Ladder ladder = attribute(trace, {.window = trace.window("steady")});
  *
  * Recording and `mark` are thread-safe. Call the other functions while nothing is recorded. The
@@ -112,7 +112,7 @@ class AllocationTrace final : public AllocationObserver {
   void pages_moved(void* to, void* from, std::size_t bytes) override;
 
   /** @brief Begins the window `name`, which lasts until the next mark. */
-  TracePosition mark(std::string name);
+  TracePosition begin_window(std::string name);
 
   /**
    * @brief The latest window with this name.

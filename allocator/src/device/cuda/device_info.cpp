@@ -2,9 +2,9 @@
 
 #include "device/cuda/context.hpp"
 #include "device/cuda/error.hpp"
-#include "device/cuda/occupy.hpp"
 #include "device/cuda/vmm.hpp"
 #include "millrace/device/cuda_device.hpp"
+#include "millrace/device/occupy.hpp"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "device/cuda/error.hpp"
 #include "device/cuda/occupation.hpp"
-#include "device/cuda/occupy.hpp"
+#include "millrace/device/occupy.hpp"
 
 namespace millrace::cuda {
 namespace {

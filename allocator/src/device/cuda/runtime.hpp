@@ -10,9 +10,9 @@
 #include "device/cuda/context.hpp"
 #include "device/cuda/event_clock.hpp"
 #include "device/cuda/handles.hpp"
-#include "device/cuda/occupy.hpp"
 #include "device/cuda/vmm.hpp"
 #include "millrace/device/cuda_device.hpp"
+#include "millrace/device/occupy.hpp"
 
 /// @file
 /// The device of the CUDA runtime. Its functions are in cuda_device.cpp, memory.cpp,

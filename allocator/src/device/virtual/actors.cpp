@@ -275,7 +275,7 @@ void Actors::join(Actor& actor) {
 }
 
 void Actors::join_quietly(Actor& actor) noexcept {
-  std::exception_ptr told;
+  std::exception_ptr error;
   while (actor.state != Actor::State::finished) {
     Actor& me = current();
     actor.joiners.emplace_back(&me, me.wait);
@@ -284,11 +284,11 @@ void Actors::join_quietly(Actor& actor) noexcept {
     } catch (const Deadlock&) {
       cancel(actor);
     } catch (...) {
-      told = std::current_exception();
+      error = std::current_exception();
       cancel(actor);
     }
   }
-  if (told) current().pending = told;
+  if (error) current().pending = error;
   if (actor.thread.joinable()) actor.thread.join();
 }
 

@@ -1,4 +1,4 @@
-#include "device/virtual/address_space.hpp"
+#include "millrace/device/address_space.hpp"
 
 #include <iterator>
 

@@ -22,18 +22,18 @@ std::uintptr_t number(const void* handle) { return reinterpret_cast<std::uintptr
 }  // namespace
 
 void BusyTimes::begin(Engine engine, Nanoseconds when) {
-  One& one = engines_[static_cast<std::size_t>(engine)];
-  if (one.running++ == 0) one.since = when;
+  EngineTime& time = engines_[static_cast<std::size_t>(engine)];
+  if (time.running++ == 0) time.since = when;
 }
 
 void BusyTimes::end(Engine engine, Nanoseconds when) {
-  One& one = engines_[static_cast<std::size_t>(engine)];
-  if (--one.running == 0) one.total += when - one.since;
+  EngineTime& time = engines_[static_cast<std::size_t>(engine)];
+  if (--time.running == 0) time.total += when - time.since;
 }
 
 Nanoseconds BusyTimes::total(Engine engine, Nanoseconds now) const {
-  const One& one = engines_[static_cast<std::size_t>(engine)];
-  return one.total + (one.running > 0 ? now - one.since : Nanoseconds{0});
+  const EngineTime& time = engines_[static_cast<std::size_t>(engine)];
+  return time.total + (time.running > 0 ? now - time.since : Nanoseconds{0});
 }
 
 DeviceModel::DeviceModel(Machine& of, unsigned number_of_device,

@@ -28,12 +28,12 @@ class BusyTimes {
   [[nodiscard]] Nanoseconds total(Engine engine, Nanoseconds now) const;
 
  private:
-  struct One {
+  struct EngineTime {
     unsigned running = 0;
     Nanoseconds since{0};
     Nanoseconds total{0};
   };
-  std::array<One, static_cast<std::size_t>(Engine::count_)> engines_;
+  std::array<EngineTime, static_cast<std::size_t>(Engine::count_)> engines_;
 };
 
 /** @brief Where a range of memory is, as a copy or a kernel finds it. */

@@ -7,8 +7,8 @@
 #include <span>
 #include <unordered_map>
 
-#include "device/virtual/address_space.hpp"
 #include "device/virtual/physical_pages.hpp"
+#include "millrace/device/address_space.hpp"
 #include "millrace/device/operation.hpp"
 
 namespace millrace::simulation {

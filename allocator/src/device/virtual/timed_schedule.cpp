@@ -76,11 +76,11 @@ class TimedSchedule final : public Schedule {
 
  private:
   struct Event {
-    enum class What : unsigned char { stream_ready, item_ends, kernels_change, meeting_ends };
+    enum class Kind : unsigned char { stream_ready, item_ends, kernels_change, meeting_ends };
 
     Nanoseconds when{0};
     std::uint64_t order = 0;
-    What what = What::stream_ready;
+    Kind kind = Kind::stream_ready;
     StreamState* stream = nullptr;
     std::shared_ptr<WorkItem> item = nullptr;
     DeviceModel* device = nullptr;
@@ -120,19 +120,19 @@ class TimedSchedule final : public Schedule {
   }
 
   void happen(const Event& event) {
-    switch (event.what) {
-      case Event::What::stream_ready:
+    switch (event.kind) {
+      case Event::Kind::stream_ready:
         event.stream->queue.front()->phase = WorkItem::Phase::queued;
         examine(*event.stream);
         break;
-      case Event::What::item_ends:
+      case Event::Kind::item_ends:
         if (is_copy_engine(event.item->engine)) copy_engine(*event.item).finished();
         end(*event.item);
         break;
-      case Event::What::kernels_change:
+      case Event::Kind::kernels_change:
         kernels_change(*event.device, event.version);
         break;
-      case Event::What::meeting_ends:
+      case Event::Kind::meeting_ends:
         end_meeting(event.item->meeting);
         break;
     }
@@ -185,7 +185,7 @@ class TimedSchedule final : public Schedule {
     }
     if (ready > now_) {
       item->phase = WorkItem::Phase::scheduled;
-      plan(ready, {.what = Event::What::stream_ready, .stream = &stream});
+      plan(ready, {.kind = Event::Kind::stream_ready, .stream = &stream});
       return;
     }
     start(item);
@@ -257,14 +257,14 @@ class TimedSchedule final : public Schedule {
       }
       machine_.begin(*meeting, now_);
       plan(now_ + meeting->duration(),
-           {.what = Event::What::meeting_ends, .item = meeting->parts.front().item});
+           {.kind = Event::Kind::meeting_ends, .item = meeting->parts.front().item});
     }
     met_.insert(met_.end(), wait.begin(), wait.end());
   }
 
   void end_after(const std::shared_ptr<WorkItem>& item, Nanoseconds duration) {
     if (duration.count() == 0) return end(*item);
-    plan(now_ + duration, {.what = Event::What::item_ends, .item = item});
+    plan(now_ + duration, {.kind = Event::Kind::item_ends, .item = item});
   }
 
   /** After all that happens at one time: engines take what has become ready. */
@@ -281,7 +281,7 @@ class TimedSchedule final : public Schedule {
       const auto item = engine.start();
       if (item == nullptr) continue;
       machine_.begin(*item, now_);
-      plan(now_ + item->demand.alone(), {.what = Event::What::item_ends, .item = item});
+      plan(now_ + item->demand.alone(), {.kind = Event::Kind::item_ends, .item = item});
     }
   }
 
@@ -291,7 +291,7 @@ class TimedSchedule final : public Schedule {
     for (WorkItem* item : engines.compute.start(now_)) machine_.begin(*item, now_);
     ++engines.compute_version;
     if (engines.compute.idle()) return;
-    plan(engines.compute.next_change(now_), {.what = Event::What::kernels_change,
+    plan(engines.compute.next_change(now_), {.kind = Event::Kind::kernels_change,
                                              .device = &device,
                                              .version = engines.compute_version});
   }

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstdlib>
 #include <stdexcept>
 
 #include "millrace/interop/device_memory.hpp"
 #include "millrace/interop/torch_settings.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace {
 namespace {
@@ -28,12 +28,11 @@ string_view trimmed(string_view text) {
 }
 
 std::size_t whole_number(string_view key, string_view value, std::size_t most) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc{} || end != value.data() + value.size() || number > most) {
+  const auto number = text::parse_number<std::size_t>(value);
+  if (!number || *number > most) {
     refuse(key, value, "wanted a whole number from 0 to " + std::to_string(most));
   }
-  return number;
+  return *number;
 }
 
 /// Below 1 TiB.
@@ -44,13 +43,11 @@ std::size_t mebibytes(string_view key, string_view value) {
 }
 
 double fraction(string_view key, string_view value) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  const bool read = error == std::errc{} && end == value.data() + value.size();
-  if (!read || !(number > 0 && number <= 1)) {
+  const auto number = text::parse_number<double>(value);
+  if (!number || !(*number > 0 && *number <= 1)) {
     refuse(key, value, "wanted a number above 0 and at most 1");
   }
-  return number;
+  return *number;
 }
 
 bool yes(string_view key, string_view value) {

@@ -25,19 +25,19 @@ bool Freeing::free_plainly(Block* block, StreamRef stream) {
 void Freeing::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
   if (free_plainly(block, stream)) return;  // what graphs use has company
   PointSet points;
-  try {
+  const bool kept = live_again_on_error({&block, 1}, [&] {
     Few<StreamRef> used;
     points = points_of_free(*block, stream, given, used);
     if (!used.empty()) mark(used, lock);
-    if (graphs_.any() && graphs_.keep(block->address, points)) {
-      block->state = BlockState::live;
-      return;
-    }
-  } catch (...) {
-    block->state = BlockState::live;
-    throw;
-  }
-  take_back(block, std::move(points));
+    return kept_for_graphs(block, points);
+  });
+  if (!kept) take_back(block, std::move(points));
+}
+
+bool Freeing::kept_for_graphs(Block* block, PointSet& points) {
+  if (!graphs_.any() || !graphs_.keep(block->address, points)) return false;
+  block->state = BlockState::live;
+  return true;
 }
 
 PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool given,

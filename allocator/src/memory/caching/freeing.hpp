@@ -32,6 +32,11 @@ class Freeing {
    * exist.
    */
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
+  /**
+   * @brief Lets graphs that use a claimed block keep it, as a live one. False: none uses it.
+   * @param points  what comes before its next use
+   */
+  [[nodiscard]] bool kept_for_graphs(Block* block, PointSet& points);
   /** @brief Frees a claimed block that only its lane's stream has used. False: not this one. */
   bool free_plainly(Block* block, StreamRef stream);
   /** @brief Frees a claimed block that was live. */

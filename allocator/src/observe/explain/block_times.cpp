@@ -73,7 +73,7 @@ BlockTimes::BlockTimes(const AllocationLog& log)
       freed_(log.blocks.size(), kNever),
       completed_(log.blocks.size(), kNever) {
   const bool completes = has_completions(log);
-  const bool of_all_work = log.format == trace::TraceFormat::millrace;
+  const bool of_all_work = knows_order(log.format);
   const std::vector<bool> elsewhere = of_all_work ? used_elsewhere(log) : std::vector<bool>{};
   WaitingBlocks waiting;
   std::unordered_map<std::uint32_t, std::uint64_t> reserved;  // by device
@@ -115,7 +115,7 @@ BlockTimes::BlockTimes(const AllocationLog& log)
 }
 
 bool has_completions(const trace::AllocationLog& log) {
-  return log.snapshot.has_value() || log.format == trace::TraceFormat::millrace;
+  return log.snapshot.has_value() || knows_order(log.format);
 }
 
 }  // namespace millrace

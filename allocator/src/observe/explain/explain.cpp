@@ -9,16 +9,16 @@ namespace millrace {
 
 namespace {
 
-DeviceExplanation explain_device(const ExplainContext& context, const DeviceLog& device) {
-  const Moments moments =
-      find_moments(context.log, device, context.times, context.streams, context.ends);
+DeviceExplanation explain_device(const ExplainEnvironment& environment, const DeviceLog& device) {
+  const Moments moments = find_moments(environment.log, device, environment.times,
+                                       environment.streams, environment.ends);
   DeviceExplanation result{.device = device.device,
                            .most_live = moments.most_live,
                            .shares_streams = moments.shares_streams,
                            .failures = moments.failures.size()};
-  result.peak = MomentView{context, device, moments.peak}.explain(moments.asker, moments);
+  result.peak = MomentView{environment, device, moments.peak}.explain(moments.asker, moments);
   if (!moments.failures.empty()) {
-    result.failure = explain_failure(context, device, moments.failures.back(), moments);
+    result.failure = explain_failure(environment, device, moments.failures.back(), moments);
   }
   return result;
 }
@@ -80,10 +80,10 @@ Explanation explain(const trace::AllocationLog& log) {
   ExplainedStreams streams{log};
   Sites sites{log};
   std::vector<std::uint64_t> ends;
-  const ExplainContext context{log, times, streams, sites, ends};
+  const ExplainEnvironment environment{log, times, streams, sites, ends};
   Explanation explanation;
   for (const DeviceLog& device : devices_of(log)) {
-    explanation.devices.push_back(explain_device(context, device));
+    explanation.devices.push_back(explain_device(environment, device));
   }
   for (std::uint32_t i = 0; i < log.blocks.size(); ++i)
     explanation.completed.push_back(BlockTimes::known(times.completed(i)));

@@ -9,10 +9,10 @@ namespace {
 
 using trace::LogEvent;
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kSmallRequest = kMiB;  // at most; PyTorch has a pool of its own for them
-constexpr std::uint64_t kMediumRequest = 10 * kMiB;
-constexpr std::uint64_t kSegmentUnit = 2 * kMiB;
+constexpr std::uint64_t kSmallRequest = 1U
+                                        << 20;  // at most; PyTorch has a pool of its own for them
+constexpr std::uint64_t kMediumRequest = 10U << 20;
+constexpr std::uint64_t kSegmentUnit = 2U << 20;
 
 using Which = std::function<bool(const Stretch&)>;
 
@@ -42,7 +42,8 @@ std::optional<FreeRange> largest_free(const MomentView& view, const Which& which
                    view.freed(best_begin, best_end)};
 }
 
-std::optional<FreeRange> largest_waiting(const MomentView& view, const ExplainContext& context,
+std::optional<FreeRange> largest_waiting(const MomentView& view,
+                                         const ExplainEnvironment& environment,
                                          const Which& which) {
   const Stretch* best = nullptr;
   for (const Stretch& stretch : view.stretches()) {
@@ -51,7 +52,7 @@ std::optional<FreeRange> largest_waiting(const MomentView& view, const ExplainCo
   }
   if (best == nullptr) return std::nullopt;
   return FreeRange{best->bytes(), best->segment->stream, best->segment->pool,
-                   BlockTimes::known(context.times.freed(best->block))};
+                   BlockTimes::known(environment.times.freed(best->block))};
 }
 
 /** The largest request that new memory from the device can serve; 0: none. */
@@ -63,20 +64,20 @@ std::uint64_t by_new_memory(std::uint64_t device_free, const trace::TorchSetting
 
 class Failure {
  public:
-  Failure(const ExplainContext& context, MomentView& view, const LogEvent& event,
+  Failure(const ExplainEnvironment& environment, MomentView& view, const LogEvent& event,
           FailedRequest& failed, bool shares_streams)
-      : context_(context),
+      : environment_(environment),
         view_(view),
         asker_(failed.memory.asker),
         failed_(failed),
         shares_streams_(shares_streams) {
-    if (context.log.snapshot) {
+    if (environment.log.snapshot) {
       const trace::TorchEvent& recorded =
-          context.log.snapshot->traces.at(event.device).at(event.position);
+          environment.log.snapshot->traces.at(event.device).at(event.position);
       failed.device_free = recorded.address;
-    } else if (event.device < context.log.device_memory.size() &&
-               context.log.device_memory[event.device] != 0) {
-      const std::uint64_t all = context.log.device_memory[event.device];
+    } else if (event.device < environment.log.device_memory.size() &&
+               environment.log.device_memory[event.device] != 0) {
+      const std::uint64_t all = environment.log.device_memory[event.device];
       failed.device_free = all - std::min(all, held());
       failed.device_is_whole = true;
     }
@@ -84,7 +85,8 @@ class Failure {
 
   void find_ranges() {
     const auto fits_class = [this](const Stretch& stretch) {
-      return !context_.log.snapshot || stretch.segment->large == (failed_.bytes > kSmallRequest);
+      return !environment_.log.snapshot ||
+             stretch.segment->large == (failed_.bytes > kSmallRequest);
     };
     const auto same_pool = [this](const Stretch& s) { return s.segment->pool == asker_.pool; };
     const auto same_stream = [this](const Stretch& s) {
@@ -95,7 +97,7 @@ class Failure {
     failed_.other =
         largest_free(view_, [&](const Stretch& s) { return same_pool(s) && !same_stream(s); });
     failed_.pool = largest_free(view_, [&](const Stretch& s) { return !same_pool(s); });
-    failed_.waiting = largest_waiting(view_, context_, [&](const Stretch& s) {
+    failed_.waiting = largest_waiting(view_, environment_, [&](const Stretch& s) {
       return fits_class(s) && same_pool(s) && same_stream(s);
     });
   }
@@ -105,9 +107,9 @@ class Failure {
     if (failed_.memory.reserved && failed_.reason == FailureReason::unknown)
       failed_.reason = among_free();
     const std::uint64_t own = failed_.own ? failed_.own->bytes : 0;
-    if (context_.log.snapshot && failed_.memory.reserved && failed_.device_free) {
+    if (environment_.log.snapshot && failed_.memory.reserved && failed_.device_free) {
       failed_.would_fit =
-          std::max(by_new_memory(*failed_.device_free, context_.log.snapshot->settings), own);
+          std::max(by_new_memory(*failed_.device_free, environment_.log.snapshot->settings), own);
     } else if (own != 0) {
       failed_.would_fit = own;
     }
@@ -148,7 +150,7 @@ class Failure {
     return failed_.device_is_whole ? FailureReason::unknown : FailureReason::outside;
   }
 
-  const ExplainContext& context_;
+  const ExplainEnvironment& environment_;
   const MomentView& view_;
   const MemoryAsker& asker_;
   FailedRequest& failed_;
@@ -157,19 +159,19 @@ class Failure {
 
 }  // namespace
 
-FailedRequest explain_failure(const ExplainContext& context, const DeviceLog& device,
+FailedRequest explain_failure(const ExplainEnvironment& environment, const DeviceLog& device,
                               std::size_t number, const Moments& of_log) {
-  const LogEvent& event = context.log.events[device.events[number]];
+  const LogEvent& event = environment.log.events[device.events[number]];
   MemoryAsker asker{
       .stream = event.stream, .requests = true, .bytes = event.bytes, .stack = event.stack};
-  if (context.log.snapshot) {
-    const auto& recorded = context.log.snapshot->traces.at(event.device).at(event.position);
+  if (environment.log.snapshot) {
+    const auto& recorded = environment.log.snapshot->traces.at(event.device).at(event.position);
     asker.pool = recorded.pool.value_or(trace::TorchPool{0, 0});
   }
-  MomentView view{context, device, number};
+  MomentView view{environment, device, number};
   FailedRequest failed{.event = device.events[number], .bytes = event.bytes};
   failed.memory = view.explain(asker, of_log);
-  Failure failure{context, view, event, failed, of_log.shares_streams};
+  Failure failure{environment, view, event, failed, of_log.shares_streams};
   failure.find_ranges();
   failure.find_reason();
   return failed;

@@ -89,16 +89,17 @@ std::uint64_t overlap(std::uint64_t bytes, std::uint64_t from, std::uint64_t to)
 class MomentDivider {
  public:
   /** @param shares_streams  whether free memory is not bound to the streams of segments */
-  MomentDivider(const ExplainContext& context, const MemoryAsker& asker, bool shares_streams)
-      : context_(context), asker_(asker), shares_streams_(shares_streams) {}
+  MomentDivider(const ExplainEnvironment& environment, const MemoryAsker& asker,
+                bool shares_streams)
+      : environment_(environment), asker_(asker), shares_streams_(shares_streams) {}
 
   void add_block(const Stretch& stretch) {
-    const LoggedBlock& block = context_.log.blocks[stretch.block];
+    const LoggedBlock& block = environment_.log.blocks[stretch.block];
     const std::uint64_t from = stretch.begin - block.address, to = stretch.end - block.address;
     const std::uint64_t first = from == 0 ? 1 : 0;
     ShareSum::Key key{MemoryPart::live, block.stream, stretch.segment->pool,
-                      context_.sites.of_block(stretch.block), false};
-    const BlockTimes& times = context_.times;
+                      environment_.sites.of_block(stretch.block), false};
+    const BlockTimes& times = environment_.times;
     if (stretch.waits) {
       key.part = MemoryPart::waiting;
       return sum_.add(key, to - from, first, times.freed(stretch.block),
@@ -106,9 +107,9 @@ class MomentDivider {
     }
     const std::uint32_t since = times.allocated(stretch.block), until = times.freed(stretch.block);
     const std::uint64_t rounded =
-        context_.log.snapshot
+        environment_.log.snapshot
             ? std::max(block.bytes,
-                       trace::torch_rounded(block.bytes, context_.log.snapshot->settings))
+                       trace::torch_rounded(block.bytes, environment_.log.snapshot->settings))
             : to;
     const std::uint64_t live = overlap(block.bytes, from, to);
     const std::uint64_t rounding = overlap(rounded, from, to) - live;
@@ -123,26 +124,27 @@ class MomentDivider {
   void add_free(const Stretch& stretch, const FreePiece& piece) {
     const MemoryMap::Segment& segment = *stretch.segment;
     const bool by_user = shares_streams_ && piece.user != Stretch::kNoBlock;
-    const std::uint32_t stream = by_user ? context_.log.blocks[piece.user].stream : segment.stream;
+    const std::uint32_t stream =
+        by_user ? environment_.log.blocks[piece.user].stream : segment.stream;
     ShareSum::Key key{part_of(stretch, stream), stream, segment.pool, 0, stretch.whole};
     const bool kept = key.part == MemoryPart::hard;
     if (kept) {
-      key.site = context_.sites.of_block(stretch.block);
+      key.site = environment_.sites.of_block(stretch.block);
     } else if (piece.user != Stretch::kNoBlock) {
-      key.site = context_.sites.of_block(piece.user);
+      key.site = environment_.sites.of_block(piece.user);
     } else {
-      key.site = context_.sites.of_kind(piece.freed ? SiteKind::unused : SiteKind::unknown);
+      key.site = environment_.sites.of_kind(piece.freed ? SiteKind::unused : SiteKind::unknown);
     }
     sum_.add(key, piece.end - piece.begin, 1, piece.freed.value_or(BlockTimes::kNever),
-             kept ? context_.times.completed(stretch.block) : 0);
+             kept ? environment_.times.completed(stretch.block) : 0);
   }
 
   /** The first bytes of a block whose segment is not in the log. */
   void add_unplaced(const MemoryMap::Held& held, std::uint64_t bytes) {
-    const LoggedBlock& block = context_.log.blocks[held.block];
-    const BlockTimes& times = context_.times;
+    const LoggedBlock& block = environment_.log.blocks[held.block];
+    const BlockTimes& times = environment_.times;
     ShareSum::Key key{MemoryPart::live, block.stream, block.pool,
-                      context_.sites.of_block(held.block), false};
+                      environment_.sites.of_block(held.block), false};
     if (held.waits) {
       key.part = MemoryPart::waiting;
       return sum_.add(key, bytes, 1, times.freed(held.block), times.completed(held.block));
@@ -154,7 +156,7 @@ class MomentDivider {
   /** What no block has of the driver's pool. */
   void add_driver(std::uint64_t bytes) {
     sum_.add({MemoryPart::driver, MemoryShare::kNoStream, trace::TorchPool{0, 0},
-              context_.sites.of_kind(SiteKind::driver), false},
+              environment_.sites.of_kind(SiteKind::driver), false},
              bytes, 1, BlockTimes::kNever, 0);
   }
 
@@ -168,7 +170,7 @@ class MomentDivider {
     return stretch.whole ? MemoryPart::soft : MemoryPart::hard;
   }
 
-  const ExplainContext& context_;
+  const ExplainEnvironment& environment_;
   const MemoryAsker& asker_;
   const bool shares_streams_;
   ShareSum sum_;
@@ -177,29 +179,29 @@ class MomentDivider {
 
 namespace {
 
-MemoryMap map_at(const ExplainContext& context, const DeviceLog& device,
+MemoryMap map_at(const ExplainEnvironment& environment, const DeviceLog& device,
                  std::optional<std::size_t> event) {
-  MemoryMap map{context.log, device, context.times, context.streams, context.ends};
+  MemoryMap map{environment.log, device, environment.times, environment.streams, environment.ends};
   for (std::size_t i = 0; event && i <= *event; ++i)
-    map.apply(context.log.events[device.events[i]]);
+    map.apply(environment.log.events[device.events[i]]);
   return map;
 }
 
 }  // namespace
 
-MomentView::MomentView(const ExplainContext& context, const DeviceLog& device,
+MomentView::MomentView(const ExplainEnvironment& environment, const DeviceLog& device,
                        std::optional<std::size_t> event)
-    : context_(context),
+    : environment_(environment),
       device_(device),
       event_(event),
-      map_(map_at(context, device, event)),
-      stretches_(stretches_of(map_, context.times)),
-      pieces_(last_users(context.log, device, context.times, event ? *event + 1 : 0, stretches_,
-                         context.ends)) {}
+      map_(map_at(environment, device, event)),
+      stretches_(stretches_of(map_, environment.times)),
+      pieces_(last_users(environment.log, device, environment.times, event ? *event + 1 : 0,
+                         stretches_, environment.ends)) {}
 
 MemoryMoment MomentView::explain(MemoryAsker asker, const Moments& of_log) {
   if (!asker.requests) asker = busiest();
-  MomentDivider divider{context_, asker, of_log.shares_streams};
+  MomentDivider divider{environment_, asker, of_log.shares_streams};
   for (const Stretch& stretch : stretches_) {
     if (!stretch.is_free) divider.add_block(stretch);
   }
@@ -216,9 +218,9 @@ MemoryMoment MomentView::explain(MemoryAsker asker, const Moments& of_log) {
   moment.asker = asker;
   if (of_log.knows_segments) moment.reserved = map_.reserved();
   moment.unplaced = map_.unplaced();
-  moment.knows_rounding =
-      context_.log.snapshot.has_value() ||
-      std::ranges::any_of(context_.log.blocks, [](const LoggedBlock& b) { return b.held != 0; });
+  moment.knows_rounding = environment_.log.snapshot.has_value() ||
+                          std::ranges::any_of(environment_.log.blocks,
+                                              [](const LoggedBlock& b) { return b.held != 0; });
   moment.shares = divider.shares();
   moment.elsewhere = map_.live() - divider.placed_live();
   return moment;
@@ -252,7 +254,7 @@ MemoryAsker MomentView::busiest() const {
   using Place = std::pair<std::uint32_t, trace::TorchPool>;
   std::map<Place, std::uint64_t> live;
   for (const auto& [address, held] : map_.blocks()) {
-    const LoggedBlock& block = context_.log.blocks[held.block];
+    const LoggedBlock& block = environment_.log.blocks[held.block];
     if (!held.waits) live[{block.stream, block.pool}] += block.bytes;
   }
   const auto most =

@@ -14,7 +14,7 @@
 namespace millrace {
 
 /** @brief What the explanation of every moment of a log shares. */
-struct ExplainContext {
+struct ExplainEnvironment {
   const trace::AllocationLog& log;
   const BlockTimes& times;
   ExplainedStreams& streams;
@@ -26,7 +26,7 @@ struct ExplainContext {
 class MomentView {
  public:
   /** @param event  number among the device's events; std::nullopt: the start */
-  MomentView(const ExplainContext& context, const DeviceLog& device,
+  MomentView(const ExplainEnvironment& environment, const DeviceLog& device,
              std::optional<std::size_t> event);
   MomentView(const MomentView&) = delete;
   MomentView& operator=(const MomentView&) = delete;
@@ -44,7 +44,7 @@ class MomentView {
   [[nodiscard]] MemoryAsker busiest() const;
   void add_unplaced(class MomentDivider& divider) const;
 
-  const ExplainContext& context_;
+  const ExplainEnvironment& environment_;
   const DeviceLog& device_;
   std::optional<std::size_t> event_;
   MemoryMap map_;
@@ -54,7 +54,8 @@ class MomentView {
 
 /** @brief Why the request of an out_of_memory event failed. @param event  number among the device's
  *         events */
-[[nodiscard]] FailedRequest explain_failure(const ExplainContext& context, const DeviceLog& device,
-                                            std::size_t event, const Moments& of_log);
+[[nodiscard]] FailedRequest explain_failure(const ExplainEnvironment& environment,
+                                            const DeviceLog& device, std::size_t event,
+                                            const Moments& of_log);
 
 }  // namespace millrace

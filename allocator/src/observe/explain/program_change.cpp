@@ -135,8 +135,8 @@ AllocationLog changed(const AllocationLog& log, std::uint32_t device, ProgramCha
   std::vector<std::uint32_t> renamed(log.blocks.size(), LogEvent::kNoBlock);
   // A trace of Millrace's has the order of streams, in which frees are usable without uses, too.
   const bool without_uses = change == ProgramChange::no_recorded_uses;
-  const bool at_once = change == ProgramChange::one_stream ||
-                       (without_uses && log.format != trace::TraceFormat::millrace);
+  const bool at_once =
+      change == ProgramChange::one_stream || (without_uses && !knows_order(log.format));
   for (std::uint32_t i = 0; i < log.blocks.size(); ++i) {
     const LoggedBlock& block = log.blocks[i];
     const bool left_out = block.device != device ||

@@ -310,7 +310,7 @@ void SectionSearch::find_holders(Index block, std::uint64_t top) {
     }
   }
   for (Index at = next_to_hold(0); at < length; at = next_to_hold(at + 1)) {
-    mark(life.first + at);
+    mark_dirty(life.first + at);
   }
 }
 
@@ -318,7 +318,7 @@ bool SectionSearch::raise(Index section) {
   const std::uint64_t offset = next_offset(section);
   if (offset == kNever || offset + remaining_[section] > height_) return false;
   set_floor(section, offset);
-  mark(section);
+  mark_dirty(section);
   bool possible = true;
   for (const Index block : problem_.members[section]) {
     ++work_;
@@ -353,7 +353,7 @@ bool SectionSearch::lift(Index block, std::uint64_t offset) {
   undo_.push_back({Undo::offset, block, std::exchange(offset_[block], offset)});
   for (Index section = first_held_[block]; section != kNone; section = next_held_[section]) {
     ++work_;
-    mark(section);
+    mark_dirty(section);
   }
   return offset + problem_.blocks[block].bytes <= height_;
 }
@@ -399,7 +399,7 @@ void SectionSearch::set_floor(Index section, std::uint64_t floor) {
   undo_.push_back({Undo::floor, section, std::exchange(floor_[section], floor)});
 }
 
-void SectionSearch::mark(Index section) {
+void SectionSearch::mark_dirty(Index section) {
   if (is_dirty_[section]) return;
   is_dirty_[section] = true;
   dirty_.push_back(section);

@@ -97,7 +97,7 @@ class SectionSearch {
   void set_floor(Index section, std::uint64_t floor);
   void set_holder(Index section, Index block);
   void move_holder(Index section, Index block);
-  void mark(Index section);
+  void mark_dirty(Index section);
   void undo(std::size_t mark);
   void account(Index block, bool placed);
 

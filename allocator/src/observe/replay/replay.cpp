@@ -111,7 +111,7 @@ class Replayer {
       }
       report_.recorded_peak = recorded_;
     }
-    if (log_.format == trace::TraceFormat::millrace) {
+    if (knows_order(log_.format)) {
       for (const LogEvent& event : log_.events) {
         if (event.kind == EventKind::free_completed) completes_.insert(event.block);
       }
@@ -233,8 +233,7 @@ class Replayer {
   void allocate(const LogEvent& event) {
     const trace::LoggedBlock& block = log_.blocks[event.block];
     observer_.taken.clear();
-    const bool has_first_user =
-        log_.format == trace::TraceFormat::millrace && block.stream != event.stream;
+    const bool has_first_user = knows_order(log_.format) && block.stream != event.stream;
     const StreamRef user = lanes_.of(block, event.stream);
     const StreamRef owner = has_first_user ? lanes_.of_stream(block.stream) : user;
     void* address = allocator_.allocate(block.bytes, owner, user, site_of(event.stack));
@@ -276,7 +275,7 @@ class Replayer {
     void* address = it->second;
     live_.erase(it);
     ++report_.frees;
-    if (log_.format == trace::TraceFormat::millrace) {
+    if (knows_order(log_.format)) {
       free_in_order(event, address);
     } else if (deferred(event)) {
       free_later(event.block, address);

@@ -13,7 +13,7 @@ StreamRef ReplayLanes::of(const trace::TorchSegment& segment) {
 
 StreamRef ReplayLanes::of(const trace::LoggedBlock& block, std::uint32_t index) {
   const trace::LoggedStream& logged = log_.streams.at(index);
-  if (log_.format == trace::TraceFormat::millrace) return of_stream(index);
+  if (knows_order(log_.format)) return of_stream(index);
   const std::uint64_t handle =
       logged.thread == 0 ? logged.handle : logged.thread << 16 | logged.handle;
   if (!by_pool_) return lane({handle, {}, false});

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "observe/stacks/symbols.hpp"
+#include "millrace/observe/symbols.hpp"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "observe/stacks/symbols.hpp"
+#include "millrace/observe/symbols.hpp"
 
 #include <cxxabi.h>
 #include <dlfcn.h>

@@ -31,7 +31,7 @@ struct Timeline::State {
   using Clock = std::chrono::steady_clock;
 
   /** The calling thread and the time. */
-  struct Here {
+  struct ThreadMoment {
     std::uint64_t thread = 0;
     Nanoseconds now{0};
   };
@@ -46,13 +46,14 @@ struct Timeline::State {
   explicit State(const Options& options) : events(options.most_events) {}
 
   /** Nothing for a thread that is no actor of the machine. */
-  std::optional<Here> here() {
+  std::optional<ThreadMoment> here() {
     if (machine == nullptr) {
-      return Here{this_thread(), std::chrono::duration_cast<Nanoseconds>(Clock::now() - *epoch)};
+      return ThreadMoment{this_thread(),
+                          std::chrono::duration_cast<Nanoseconds>(Clock::now() - *epoch)};
     }
     const auto actor = machine->calling_actor();
     if (!actor) return {};
-    return Here{actor->id, actor->clock};
+    return ThreadMoment{actor->id, actor->clock};
   }
 
   std::uint32_t thread_track(std::uint64_t thread) {

@@ -1,5 +1,6 @@
 #include "observe/trace/formats.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "millrace/observe/trace/read_trace.hpp"
@@ -23,7 +24,8 @@ std::span<const FormatRow> format_rows() noexcept {
                 .read_csv = read_lifetimes},
       FormatRow{.format = TraceFormat::millrace,
                 .name = "Millrace trace",
-                .description = "a trace of Millrace (run --record)"},
+                .description = "a trace of Millrace (run --record)",
+                .knows_order = true},
   };
   return kRows;
 }
@@ -33,6 +35,12 @@ const char* to_string(TraceFormat format) noexcept {
     if (row.format == format) return row.name;
   }
   return "?";
+}
+
+bool knows_order(TraceFormat format) noexcept {
+  const auto rows = format_rows();
+  const auto row = std::ranges::find(rows, format, &FormatRow::format);
+  return row != rows.end() && row->knows_order;
 }
 
 std::string trace_formats() {

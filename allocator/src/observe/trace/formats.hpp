@@ -37,6 +37,7 @@ struct FormatRow {
   TraceFormat format;
   const char* name;                      ///< "RMM log", as reports show it
   std::string_view description;          ///< "an RMM log (CSV: ...)", as messages and help list it
+  bool knows_order = false;              ///< has records and waits, and who uses a block
   bool (*is_csv)(const Csv&) = nullptr;  ///< nullptr: the format is not CSV
   AllocationLog (*read_csv)(Csv&, const std::string& source, std::uint64_t most_memory) = nullptr;
 };

@@ -222,15 +222,7 @@ MpiTransport::MpiTransport(MPI_Comm world, std::chrono::milliseconds time_out)
 // Communicators are not freed: that is collective, and the others may not be there any more.
 MpiTransport::~MpiTransport() {
   if (std::uncaught_exceptions() > exceptions_) fail("an exception ended it");
-  std::vector<MPI_Request> told(size_, MPI_REQUEST_NULL);
-  for (unsigned peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    MPI_Isend(&started_, 1, MPI_UINT64_T, static_cast<int>(peer), kLeftTag, control_, &told[peer]);
-  }
-  int complete = 0;
-  for (const auto until = Clock::now() + kPatienceToTell; Clock::now() < until && complete == 0;) {
-    MPI_Testall(static_cast<int>(size_), told.data(), &complete, MPI_STATUSES_IGNORE);
-  }
+  notify_all(&started_, 1, MPI_UINT64_T, kLeftTag);
 }
 
 std::unique_ptr<PendingBlocks> MpiTransport::start(const char* what, const Blocks& blocks) {
@@ -274,21 +266,22 @@ void MpiTransport::listen() {
 void MpiTransport::record_failure(unsigned rank, std::string message, bool tell) {
   if (failure_) return;
   failure_ = Failure{rank, std::move(message)};
-  if (tell) tell_all(fmt::format("{} {}", rank, failure_->message));
+  if (!tell) return;
+  const std::string sent = fmt::format("{} {}", rank, failure_->message);
+  const auto bytes = static_cast<int>(std::min<std::size_t>(sent.size(), 1000));
+  notify_all(sent.data(), bytes, MPI_CHAR, kFailedTag);
 }
 
 // Small enough for MPI to take it at once; a rank that is gone does not hold this one up.
-void MpiTransport::tell_all(const std::string& message) noexcept {
-  std::vector<MPI_Request> told(size_, MPI_REQUEST_NULL);
-  const auto bytes = static_cast<int>(std::min<std::size_t>(message.size(), 1000));
+void MpiTransport::notify_all(const void* data, int count, MPI_Datatype type, int tag) noexcept {
+  std::vector<MPI_Request> sends(size_, MPI_REQUEST_NULL);
   for (unsigned peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    MPI_Isend(message.data(), bytes, MPI_CHAR, static_cast<int>(peer), kFailedTag, control_,
-              &told[peer]);
+    MPI_Isend(data, count, type, static_cast<int>(peer), tag, control_, &sends[peer]);
   }
   int complete = 0;
   for (const auto until = Clock::now() + kPatienceToTell; Clock::now() < until && complete == 0;) {
-    MPI_Testall(static_cast<int>(size_), told.data(), &complete, MPI_STATUSES_IGNORE);
+    MPI_Testall(static_cast<int>(size_), sends.data(), &complete, MPI_STATUSES_IGNORE);
   }
 }
 

@@ -37,7 +37,7 @@ class MpiTransport final : public Transport {
   };
 
   void listen();
-  void tell_all(const std::string& message) noexcept;
+  void notify_all(const void* data, int count, MPI_Datatype type, int tag) noexcept;
   void record_failure(unsigned rank, std::string message, bool tell);
   void throw_failure() const;
 

@@ -12,7 +12,7 @@
 namespace millrace::collective {
 namespace {
 
-struct Found {
+struct LoadedApi {
   NcclApi api{};
   std::string problem;
 };
@@ -33,8 +33,8 @@ bool order_launches(int version) {
   return std::string_view{std::getenv(name)} == "1";
 }
 
-Found load() {
-  Found found;
+LoadedApi load() {
+  LoadedApi found;
   const char* const given = std::getenv("MILLRACE_NCCL");
   const char* const name = given != nullptr ? given : "libnccl.so.2";
   void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -75,7 +75,7 @@ Found load() {
 }  // namespace
 
 const NcclApi* NcclApi::find(std::string* problem) {
-  static const Found found = load();
+  static const LoadedApi found = load();
   if (problem != nullptr) *problem = found.problem;
   return found.problem.empty() ? &found.api : nullptr;
 }

@@ -11,9 +11,10 @@ namespace {
  */
 class BasePipeline final : public PipelineCore {
  public:
-  BasePipeline(const PipelineSetting& setting, const PipelineOptions& options, bool keeps_batch)
-      : PipelineCore(setting, options, {.between_steps = 1, .most = keeps_batch ? 2U : 1U},
-                     setting.streams.main),
+  BasePipeline(const PipelineEnvironment& environment, const PipelineOptions& options,
+               bool keeps_batch)
+      : PipelineCore(environment, options, {.between_steps = 1, .most = keeps_batch ? 2U : 1U},
+                     environment.streams.main),
         keeps_batch_(keeps_batch) {}
 
  private:
@@ -41,12 +42,13 @@ class BasePipeline final : public PipelineCore {
 
 }  // namespace
 
-MadePipeline make_base(const PipelineSetting& setting, const PipelineOptions& options) {
-  return std::make_unique<BasePipeline>(setting, options, false);
+MadePipeline make_base(const PipelineEnvironment& environment, const PipelineOptions& options) {
+  return std::make_unique<BasePipeline>(environment, options, false);
 }
 
-MadePipeline make_sparse_dist_lite(const PipelineSetting& setting, const PipelineOptions& options) {
-  return std::make_unique<BasePipeline>(setting, options, true);
+MadePipeline make_sparse_dist_lite(const PipelineEnvironment& environment,
+                                   const PipelineOptions& options) {
+  return std::make_unique<BasePipeline>(environment, options, true);
 }
 
 }  // namespace millrace

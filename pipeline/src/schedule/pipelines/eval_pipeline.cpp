@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-std::unique_ptr<TrainPipeline> make(PipelineKind kind, const PipelineSetting& setting,
+std::unique_ptr<TrainPipeline> make(PipelineKind kind, const PipelineEnvironment& environment,
                                     TrainModel& model, const PipelineOptions& options) {
   if (traits_of(kind).evaluated_by) {
     throw std::invalid_argument{fmt::format(
@@ -15,18 +15,18 @@ std::unique_ptr<TrainPipeline> make(PipelineKind kind, const PipelineSetting& se
         to_string(kind), to_string(*traits_of(kind).evaluated_by))};
   }
   return TrainPipeline::make(kind,
-                             {.streams = setting.streams,
-                              .batches = setting.batches,
+                             {.streams = environment.streams,
+                              .batches = environment.batches,
                               .model = model,
-                              .exchange = setting.exchange,
-                              .observer = setting.observer},
+                              .exchange = environment.exchange,
+                              .observer = environment.observer},
                              options);
 }
 
 }  // namespace
 
-EvalPipeline::EvalPipeline(PipelineKind kind, const PipelineSetting& setting,
+EvalPipeline::EvalPipeline(PipelineKind kind, const PipelineEnvironment& environment,
                            const PipelineOptions& options)
-    : model_(setting.model), pipeline_(make(kind, setting, model_, options)) {}
+    : model_(environment.model), pipeline_(make(kind, environment, model_, options)) {}
 
 }  // namespace millrace

@@ -8,16 +8,16 @@
 namespace millrace {
 namespace {
 
-Stream& lookup_stream(const PipelineSetting& setting, const LookupOptions& options) {
+Stream& lookup_stream(const PipelineEnvironment& environment, const LookupOptions& options) {
   switch (options.stream) {
     case LookupStream::main:
-      return setting.streams.main;
+      return environment.streams.main;
     case LookupStream::data_dist:
-      return setting.streams.data_dist;
+      return environment.streams.data_dist;
     case LookupStream::own:
       break;
   }
-  return setting.streams.named("lookup");
+  return environment.streams.named("lookup");
 }
 
 /**
@@ -27,16 +27,17 @@ Stream& lookup_stream(const PipelineSetting& setting, const LookupOptions& optio
  */
 class FusedSparseDistPipeline final : public PipelineCore {
  public:
-  FusedSparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, {.between_steps = 2, .most = 3}, setting.streams.data_dist),
+  FusedSparseDistPipeline(const PipelineEnvironment& environment, const PipelineOptions& options)
+      : PipelineCore(environment, options, {.between_steps = 2, .most = 3},
+                     environment.streams.data_dist),
         lookup_(options.lookup),
-        look_up_on_(lookup_stream(setting, lookup_)) {
+        look_up_on_(lookup_stream(environment, lookup_)) {
     if (lookup_.order_after_dense && lookup_.position == LookupPosition::before_optimizer) {
       throw std::invalid_argument{
           "a lookup that is enqueued before the optimizer cannot be ordered after it: use the "
           "position after-optimizer or after-data-dist"};
     }
-    check(setting.model);
+    check(environment.model);
   }
 
  private:
@@ -50,12 +51,7 @@ class FusedSparseDistPipeline final : public PipelineCore {
         dense)};
   }
 
-  void fill() override {
-    if (oldest() == nullptr) copy_next();
-    if (oldest() == nullptr) return;
-    finish_exchange(*oldest());
-    if (second() == nullptr) defer_errors([&] { copy_next(); });
-  }
+  void fill() override { fill_two(); }
 
   void step(BatchInFlight& current) override {
     if (lookup_.position != LookupPosition::after_data_dist) look_up_ahead(current);
@@ -112,9 +108,9 @@ class FusedSparseDistPipeline final : public PipelineCore {
 
 }  // namespace
 
-std::unique_ptr<TrainPipeline> make_fused_sparse_dist(const PipelineSetting& setting,
+std::unique_ptr<TrainPipeline> make_fused_sparse_dist(const PipelineEnvironment& environment,
                                                       const PipelineOptions& options) {
-  return std::make_unique<FusedSparseDistPipeline>(setting, options);
+  return std::make_unique<FusedSparseDistPipeline>(environment, options);
 }
 
 }  // namespace millrace

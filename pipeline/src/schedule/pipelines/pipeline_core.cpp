@@ -8,22 +8,22 @@
 
 namespace millrace {
 
-PipelineCore::PipelineCore(const PipelineSetting& setting, const PipelineOptions& options,
+PipelineCore::PipelineCore(const PipelineEnvironment& environment, const PipelineOptions& options,
                            Depth depth, Stream& exchange_on)
-    : setting_(setting),
+    : environment_(environment),
       options_(options),
       depth_{depth.between_steps + options.copies_ahead, depth.most + options.copies_ahead},
       exchange_on_(exchange_on),
-      model_(&setting.model),
-      last_model_(&setting.model),
-      tables_on_(&setting.streams.main),
-      strategy_(CopyStrategy::make(options.copy, {.allocator = setting.batches,
-                                                  .main = setting.streams.main,
-                                                  .copy = setting.streams.copy,
+      model_(&environment.model),
+      last_model_(&environment.model),
+      tables_on_(&environment.streams.main),
+      strategy_(CopyStrategy::make(options.copy, {.allocator = environment.batches,
+                                                  .main = environment.streams.main,
+                                                  .copy = environment.streams.copy,
                                                   .depth = depth_.most,
                                                   .waits = options.waits,
-                                                  .observer = setting.observer,
-                                                  .tag = setting.batches.tag("batch")})) {}
+                                                  .observer = environment.observer,
+                                                  .tag = environment.batches.tag("batch")})) {}
 
 bool PipelineCore::advance(BatchSource* source) {
   if (model_ == nullptr) throw std::logic_error{"no model is attached to this pipeline"};
@@ -60,7 +60,7 @@ bool PipelineCore::step_once() {
   fill();
   if (options_.copies_ahead > 0) copy_ahead();
   if (held_.empty()) {
-    if (source_ != nullptr) setting_.exchange.exhausted();
+    if (source_ != nullptr) environment_.exchange.exhausted();
     return false;
   }
   if (source_ != nullptr && !options_.execute_all_batches) {
@@ -128,7 +128,7 @@ std::size_t PipelineCore::on_device() const {
 void PipelineCore::start(BatchInFlight& flight) {
   if (flight.exchange || flight.features) return;
   flight.input.hand_to(exchange_on_);
-  flight.exchange = setting_.exchange.start(flight.input.tensors(), exchange_on_);
+  flight.exchange = environment_.exchange.start(flight.input.tensors(), exchange_on_);
 }
 
 void PipelineCore::receive(BatchInFlight& flight) {
@@ -154,6 +154,18 @@ void PipelineCore::finish_exchange(BatchInFlight& flight) {
   start(flight);
   receive(flight);
   if (!coarse()) arrange(flight);
+}
+
+bool PipelineCore::finish_oldest_exchange() {
+  if (oldest() == nullptr) copy_next();
+  if (oldest() == nullptr) return false;
+  finish_exchange(*oldest());
+  return true;
+}
+
+void PipelineCore::fill_two() {
+  if (!finish_oldest_exchange()) return;
+  if (second() == nullptr) defer_errors([&] { copy_next(); });
 }
 
 void PipelineCore::hand_features_to(BatchInFlight& flight, Stream& user) {

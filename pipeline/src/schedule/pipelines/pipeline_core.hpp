@@ -54,7 +54,7 @@ class PipelineCore : public TrainPipeline {
   /**
    * @param exchange_on  the stream of the exchange
    */
-  PipelineCore(const PipelineSetting& setting, const PipelineOptions& options, Depth depth,
+  PipelineCore(const PipelineEnvironment& environment, const PipelineOptions& options, Depth depth,
                Stream& exchange_on);
 
   /** @brief Brings the pipeline to where it is between steps, as far as there are batches. */
@@ -66,7 +66,7 @@ class PipelineCore : public TrainPipeline {
   virtual void model_changed() {}
 
   [[nodiscard]] bool coarse() const noexcept { return options_.waits == Waits::coarse; }
-  [[nodiscard]] Stream& main() const noexcept { return setting_.streams.main; }
+  [[nodiscard]] Stream& main() const noexcept { return environment_.streams.main; }
   [[nodiscard]] TrainModel& model() const noexcept { return *model_; }
   [[nodiscard]] BatchInFlight* oldest() { return held_.empty() ? nullptr : &held_.front(); }
   [[nodiscard]] BatchInFlight* second() { return in_flight(1); }
@@ -83,6 +83,11 @@ class PipelineCore : public TrainPipeline {
   /** @brief Starts, receives, and with precise waits arranges at once, so that the marker
    * after that is not after the exchange of the next batch. */
   void finish_exchange(BatchInFlight& flight);
+  /** @brief Copies a batch if there is none, and finishes the oldest one's exchange. False: the
+   *         source has no batch. */
+  bool finish_oldest_exchange();
+  /** @brief What is between steps: the oldest batch's exchange is finished, one more is copied. */
+  void fill_two();
   /** @brief Arranges; `user` waits for the features, and its use is recorded. */
   void hand_features_to(BatchInFlight& flight, Stream& user);
   /** @brief Main may use the input: with coarse waits it waits for the exchange's stream already.
@@ -113,7 +118,7 @@ class PipelineCore : public TrainPipeline {
     try {
       work();
     } catch (const std::exception& error) {
-      setting_.exchange.left_out(error);
+      environment_.exchange.left_out(error);
       throw;
     }
   }
@@ -153,7 +158,7 @@ class PipelineCore : public TrainPipeline {
   void copy_ahead();
   [[nodiscard]] std::size_t on_device() const;
 
-  const PipelineSetting setting_;
+  const PipelineEnvironment environment_;
   const PipelineOptions options_;
   const Depth depth_;  ///< with `copies_ahead`
   Stream& exchange_on_;

@@ -56,13 +56,22 @@ constexpr bool in_order() {
   }
   return true;
 }
-static_assert(kRows.size() == kPipelineKinds.size() && in_order());
+static_assert(in_order());
+
+constexpr std::array kKinds = [] {
+  std::array<PipelineKind, kRows.size()> kinds{};
+  std::ranges::transform(kRows, kinds.begin(), &PipelineRow::kind);
+  return kinds;
+}();
 
 StreamOptions side_stream(PipelineKind kind, std::string name) {
   return {.blocking = false, .priority = pipeline_row(kind).side_priority, .name = std::move(name)};
 }
 
 }  // namespace
+
+// NOLINTNEXTLINE(readability-identifier-naming): a constant, though not constexpr here
+constinit const std::span<const PipelineKind> kPipelineKinds{kKinds};
 
 const PipelineRow& pipeline_row(PipelineKind kind) noexcept {
   return kRows[static_cast<std::size_t>(kind)];
@@ -101,9 +110,9 @@ void TrainPipeline::stash_gradients(Buffer) {
 }
 
 std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
-                                                   const PipelineSetting& setting,
+                                                   const PipelineEnvironment& environment,
                                                    const PipelineOptions& options) {
-  return pipeline_row(kind).make(setting, options);
+  return pipeline_row(kind).make(environment, options);
 }
 
 }  // namespace millrace

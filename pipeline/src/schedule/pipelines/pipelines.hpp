@@ -14,7 +14,7 @@ namespace millrace {
 struct PipelineRow {
   PipelineKind kind;
   PipelineTraits traits;
-  std::unique_ptr<TrainPipeline> (*make)(const PipelineSetting&, const PipelineOptions&);
+  std::unique_ptr<TrainPipeline> (*make)(const PipelineEnvironment&, const PipelineOptions&);
   std::string_view own_stream = "";  ///< name of a stream that only this kind has; "": none
   int side_priority = -1;            ///< of the streams copy and data-dist; that of main is 0
 };
@@ -25,12 +25,14 @@ struct PipelineRow {
 /// base.cpp), called through its row
 /// @{
 using MadePipeline = std::unique_ptr<TrainPipeline>;
-[[nodiscard]] MadePipeline make_base(const PipelineSetting&, const PipelineOptions&);
-[[nodiscard]] MadePipeline make_sparse_dist_lite(const PipelineSetting&, const PipelineOptions&);
-[[nodiscard]] MadePipeline make_sparse_dist(const PipelineSetting&, const PipelineOptions&);
-[[nodiscard]] MadePipeline make_fused_sparse_dist(const PipelineSetting&, const PipelineOptions&);
-[[nodiscard]] MadePipeline make_semi_sync(const PipelineSetting&, const PipelineOptions&);
-[[nodiscard]] MadePipeline make_prefetch_sparse_dist(const PipelineSetting&,
+[[nodiscard]] MadePipeline make_base(const PipelineEnvironment&, const PipelineOptions&);
+[[nodiscard]] MadePipeline make_sparse_dist_lite(const PipelineEnvironment&,
+                                                 const PipelineOptions&);
+[[nodiscard]] MadePipeline make_sparse_dist(const PipelineEnvironment&, const PipelineOptions&);
+[[nodiscard]] MadePipeline make_fused_sparse_dist(const PipelineEnvironment&,
+                                                  const PipelineOptions&);
+[[nodiscard]] MadePipeline make_semi_sync(const PipelineEnvironment&, const PipelineOptions&);
+[[nodiscard]] MadePipeline make_prefetch_sparse_dist(const PipelineEnvironment&,
                                                      const PipelineOptions&);
 /// @}
 

@@ -15,15 +15,14 @@ namespace {
  */
 class PrefetchSparseDistPipeline final : public PipelineCore {
  public:
-  PrefetchSparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, {.between_steps = 2, .most = 3}, setting.streams.data_dist),
-        prefetch_(setting.streams.named("prefetch")) {}
+  PrefetchSparseDistPipeline(const PipelineEnvironment& environment, const PipelineOptions& options)
+      : PipelineCore(environment, options, {.between_steps = 2, .most = 3},
+                     environment.streams.data_dist),
+        prefetch_(environment.streams.named("prefetch")) {}
 
  private:
   void fill() override {
-    if (oldest() == nullptr) copy_next();
-    if (oldest() == nullptr) return;
-    finish_exchange(*oldest());
+    if (!finish_oldest_exchange()) return;
     prefetch_rows(*oldest());
     defer_errors([&] {
       if (second() == nullptr) copy_next();
@@ -79,9 +78,9 @@ class PrefetchSparseDistPipeline final : public PipelineCore {
 
 }  // namespace
 
-std::unique_ptr<TrainPipeline> make_prefetch_sparse_dist(const PipelineSetting& setting,
+std::unique_ptr<TrainPipeline> make_prefetch_sparse_dist(const PipelineEnvironment& environment,
                                                          const PipelineOptions& options) {
-  return std::make_unique<PrefetchSparseDistPipeline>(setting, options);
+  return std::make_unique<PrefetchSparseDistPipeline>(environment, options);
 }
 
 }  // namespace millrace

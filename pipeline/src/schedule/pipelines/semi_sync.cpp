@@ -16,15 +16,14 @@ namespace {
  */
 class SemiSyncPipeline final : public PipelineCore {
  public:
-  SemiSyncPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, {.between_steps = 3, .most = 3}, setting.streams.data_dist),
+  SemiSyncPipeline(const PipelineEnvironment& environment, const PipelineOptions& options)
+      : PipelineCore(environment, options, {.between_steps = 3, .most = 3},
+                     environment.streams.data_dist),
         stale_(options.stale) {}
 
  private:
   void fill() override {
-    if (oldest() == nullptr) copy_next();
-    if (oldest() == nullptr) return;
-    finish_exchange(*oldest());
+    if (!finish_oldest_exchange()) return;
     defer_errors([&] {
       if (second() == nullptr) copy_next();
       if (second() != nullptr) finish_exchange(*second());
@@ -97,9 +96,9 @@ class SemiSyncPipeline final : public PipelineCore {
 
 }  // namespace
 
-std::unique_ptr<TrainPipeline> make_semi_sync(const PipelineSetting& setting,
+std::unique_ptr<TrainPipeline> make_semi_sync(const PipelineEnvironment& environment,
                                               const PipelineOptions& options) {
-  return std::make_unique<SemiSyncPipeline>(setting, options);
+  return std::make_unique<SemiSyncPipeline>(environment, options);
 }
 
 }  // namespace millrace

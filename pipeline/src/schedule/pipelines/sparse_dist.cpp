@@ -6,17 +6,13 @@ namespace {
 
 class SparseDistPipeline final : public PipelineCore {
  public:
-  SparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, {.between_steps = 2, .most = 3}, setting.streams.data_dist),
-        data_dist_(setting.streams.data_dist) {}
+  SparseDistPipeline(const PipelineEnvironment& environment, const PipelineOptions& options)
+      : PipelineCore(environment, options, {.between_steps = 2, .most = 3},
+                     environment.streams.data_dist),
+        data_dist_(environment.streams.data_dist) {}
 
  private:
-  void fill() override {
-    if (oldest() == nullptr) copy_next();
-    if (oldest() == nullptr) return;
-    finish_exchange(*oldest());
-    if (second() == nullptr) defer_errors([&] { copy_next(); });
-  }
+  void fill() override { fill_two(); }
 
   void step(BatchInFlight& current) override {
     model().zero_gradients();
@@ -42,9 +38,9 @@ class SparseDistPipeline final : public PipelineCore {
 
 }  // namespace
 
-std::unique_ptr<TrainPipeline> make_sparse_dist(const PipelineSetting& setting,
+std::unique_ptr<TrainPipeline> make_sparse_dist(const PipelineEnvironment& environment,
                                                 const PipelineOptions& options) {
-  return std::make_unique<SparseDistPipeline>(setting, options);
+  return std::make_unique<SparseDistPipeline>(environment, options);
 }
 
 }  // namespace millrace

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <stdexcept>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "millrace/device/profile.hpp"
 #include "millrace/device/thread_executor.hpp"
 #include "millrace/text/parse_enum.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace {
 namespace {
@@ -35,10 +35,8 @@ DeviceProfile profile(std::string_view name) {
 }
 
 int ordinal(std::string_view name) {
-  const std::string_view digits = name.substr(kCuda.size());
-  int number = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{} || end != digits.data() + digits.size() || number < 0) refuse(name);
+  const int number = text::parse_number<int>(name.substr(kCuda.size())).value_or(-1);
+  if (number < 0) refuse(name);
   const CudaDeviceCount gpus = cuda_device_count();
   if (gpus.count == 0) {
     throw std::invalid_argument{fmt::format("{} does not exist here: {}", name, gpus.reason)};

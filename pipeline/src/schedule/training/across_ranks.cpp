@@ -32,23 +32,23 @@ std::vector<float> gathered(ProcessGroup& group, const std::vector<float>& numbe
   return all;
 }
 
-Evaluation told_by_first(ProcessGroup& group, const Evaluation& known) {
-  const auto told = shared(
+Evaluation received_from_first(ProcessGroup& group, const Evaluation& known) {
+  const auto received = shared(
       group, {static_cast<std::int64_t>(known.examples), std::bit_cast<std::int64_t>(known.loss),
               std::bit_cast<std::int64_t>(known.auc)});
-  return {.examples = static_cast<std::uint64_t>(told[0]),
-          .loss = std::bit_cast<double>(told[1]),
-          .auc = std::bit_cast<double>(told[2])};
+  return {.examples = static_cast<std::uint64_t>(received[0]),
+          .loss = std::bit_cast<double>(received[1]),
+          .auc = std::bit_cast<double>(received[2])};
 }
 
 void add_up(ProcessGroup& group, double& sum, std::uint64_t& examples) {
-  const auto told =
+  const auto received =
       shared(group, {std::bit_cast<std::int64_t>(sum), static_cast<std::int64_t>(examples)});
   sum = 0;
   examples = 0;
   for (std::size_t rank = 0; rank < group.size(); ++rank) {
-    sum += std::bit_cast<double>(told[2 * rank]);
-    examples += static_cast<std::uint64_t>(told[2 * rank + 1]);
+    sum += std::bit_cast<double>(received[2 * rank]);
+    examples += static_cast<std::uint64_t>(received[2 * rank + 1]);
   }
 }
 

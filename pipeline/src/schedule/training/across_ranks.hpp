@@ -17,7 +17,7 @@ namespace millrace {
 [[nodiscard]] std::vector<float> gathered(ProcessGroup& group, const std::vector<float>& numbers,
                                           Allocator& memory, Stream& stream);
 /** @brief Sends numbers of rank 0 to every rank. */
-[[nodiscard]] Evaluation told_by_first(ProcessGroup& group, const Evaluation& known);
+[[nodiscard]] Evaluation received_from_first(ProcessGroup& group, const Evaluation& known);
 /** @brief Replaces both by their sums over the ranks, in order of ranks. */
 void add_up(ProcessGroup& group, double& sum, std::uint64_t& examples);
 

@@ -31,9 +31,9 @@ void CarriedState::give_back() {
 std::vector<std::size_t> CarriedState::of_all(std::size_t number) const {
   if (group_ == nullptr) return {number};
   const auto mine = static_cast<std::int64_t>(number);
-  const ExchangedSizes told =
+  const ExchangedSizes received =
       group_->exchange_sizes(RankState::ok, std::vector<std::int64_t>(ranks(), mine));
-  return {told.values.begin(), told.values.end()};
+  return {received.values.begin(), received.values.end()};
 }
 
 std::vector<TensorOfRanks> CarriedState::tensors() const {

@@ -276,7 +276,7 @@ Evaluation Trainer::evaluate(EpochSource& source) {
   logits = gathered(*parts_->group, logits, parts_->device.memory(), main);
   const std::vector<float> labels =
       gathered(*parts_->group, batches.labels(), parts_->device.memory(), main);
-  return told_by_first(*parts_->group, evaluation_of(logits, labels));
+  return received_from_first(*parts_->group, evaluation_of(logits, labels));
 }
 
 std::unique_ptr<WholeState> Trainer::whole_state() {

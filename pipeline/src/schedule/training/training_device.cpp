@@ -25,16 +25,17 @@ struct OwnDevice {
 }  // namespace
 
 struct TrainingDevice::Parts {
-  Parts(const TrainingOptions& given, std::unique_ptr<OwnDevice> mine, const TrainingPlace& place)
+  Parts(const TrainingOptions& given, std::unique_ptr<OwnDevice> mine,
+        const TrainingEnvironment& environment)
       : options(given),
         own(std::move(mine)),
-        executor(place.executor),
-        ordered(place.device),
+        executor(environment.executor),
+        ordered(environment.device),
         memory(ordered, {.allocator = given.allocator,
                          .method = given.copy,
                          .executor = &executor,
-                         .check = given.check_races && place.device.modelled(),
-                         .checking = place.checking,
+                         .check = given.check_races && environment.device.modelled(),
+                         .checking = environment.checking,
                          .keep = kTracedAllocations}),
         streams(ordered, given.pipeline),
         meter(memory.memory(), memory.batches()),
@@ -52,12 +53,13 @@ struct TrainingDevice::Parts {
 
 TrainingDevice::TrainingDevice(const TrainingOptions& options) {
   auto own = std::make_unique<OwnDevice>(options);
-  const TrainingPlace place{own->device->device(), own->device->executor()};
-  parts_ = std::make_unique<Parts>(options, std::move(own), place);
+  const TrainingEnvironment environment{own->device->device(), own->device->executor()};
+  parts_ = std::make_unique<Parts>(options, std::move(own), environment);
 }
 
-TrainingDevice::TrainingDevice(const TrainingOptions& options, const TrainingPlace& place)
-    : parts_(std::make_unique<Parts>(options, nullptr, place)) {}
+TrainingDevice::TrainingDevice(const TrainingOptions& options,
+                               const TrainingEnvironment& environment)
+    : parts_(std::make_unique<Parts>(options, nullptr, environment)) {}
 
 TrainingDevice::~TrainingDevice() = default;
 

@@ -62,6 +62,7 @@ enum class WhenFull {
   block,       ///< The training thread waits up to `patience`; after that, as `mark_dirty`.
   mark_dirty,  ///< The rows become dirty and are delivered with a later step.
 };
+inline constexpr std::array kWhenFull{WhenFull::block, WhenFull::mark_dirty};
 /** @return "block" or "mark-dirty" */
 [[nodiscard]] std::string_view to_string(WhenFull policy) noexcept;
 /** @throws std::invalid_argument for an unknown name; the message lists the known ones */
@@ -72,6 +73,9 @@ enum class GatherOn {
   update_stream,  ///< The stream of the update, after it: one launch, and no other stream waits.
   own_stream,  ///< A stream of the capture. What changes or moves rows next waits for the gather.
 };
+inline constexpr std::array kGatherOn{GatherOn::update_stream, GatherOn::own_stream};
+/** @return "update" or "own" */
+[[nodiscard]] std::string_view to_string(GatherOn stream) noexcept;
 
 struct CaptureOptions {
   CaptureMode mode = CaptureMode::ring;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@ enum class RowContent {
   weights,            ///< the weights
   weights_and_state,  ///< the weights and the optimizer state: first moment, then second moment
 };
+inline constexpr std::array kRowContents{RowContent::ids, RowContent::weights,
+                                         RowContent::weights_and_state};
 /** @return "ids", "weights" or "weights-and-state" */
 [[nodiscard]] std::string_view to_string(RowContent content) noexcept;
 /** @throws std::invalid_argument for an unknown name; the message lists the known ones */

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,8 @@ enum class QueuePolicy {
   recapture,  ///< All rows of the step are recaptured.
   block,      ///< `Shipper::offer` blocks. Then slots fill up, and WhenFull applies.
 };
+inline constexpr std::array kQueuePolicies{QueuePolicy::coalesce, QueuePolicy::recapture,
+                                           QueuePolicy::block};
 /** @return "coalesce", "recapture" or "block" */
 [[nodiscard]] std::string_view to_string(QueuePolicy policy) noexcept;
 /** @throws std::invalid_argument for an unknown name; the message lists the known ones */

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <stdexcept>
 
+#include "millrace/text/parse_number.hpp"
 #include "sink/file/folder.hpp"
 
 namespace millrace::sink {
@@ -24,11 +24,9 @@ void set(FileOptions& options, std::string_view setting, std::string_view spec) 
   } else if (setting == "keep=newest") {
     options.keep = Keep::newest;
   } else if (setting.starts_with(kBytes)) {
-    const char* const end = setting.data() + setting.size();
-    const auto read = std::from_chars(setting.data() + kBytes.size(), end, options.segment_bytes);
-    if (read.ec != std::errc{} || read.ptr != end || options.segment_bytes == 0) {
-      refuse(spec, setting);
-    }
+    using Bytes = decltype(options.segment_bytes);
+    options.segment_bytes = text::parse_number<Bytes>(setting.substr(kBytes.size())).value_or(0);
+    if (options.segment_bytes == 0) refuse(spec, setting);
   } else {
     refuse(spec, setting);
   }

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <thread>
 
+#include "millrace/text/parse_number.hpp"
 #include "sink/chain.hpp"
 #include "sink/file/address.hpp"
 #include "sink/file/folder.hpp"
@@ -23,9 +23,9 @@ constexpr std::chrono::nanoseconds kLongestPause = 50ms;
 /** Reads the number that the text begins with, and removes it and the separator after it. */
 template <typename T>
 bool take_number(std::string_view& text, char separator, T& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{}) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  const auto read = text::take_number<T>(text);
+  if (!read) return false;
+  number = *read;
   if (text.empty()) return separator == ',';
   if (text.front() != separator) return false;
   text.remove_prefix(1);

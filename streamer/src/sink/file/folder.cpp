@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <stdexcept>
@@ -16,6 +15,7 @@
 
 #include "millrace/streamer/record.hpp"
 #include "millrace/streamer/sink.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::sink {
 namespace {
@@ -140,15 +140,15 @@ std::uint64_t snapshot_request_in(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kRequest;
   const File file = open_to_read(path);
   if (!file) return 0;
-  char text[24];
-  const std::size_t bytes = read_at(file, 0, std::as_writable_bytes(std::span{text}), path);
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text, text + bytes, number);
-  if (error != std::errc{} || (end != text + bytes && *end != '\n')) {
+  char found[24];
+  const std::size_t bytes = read_at(file, 0, std::as_writable_bytes(std::span{found}), path);
+  std::string_view rest{found, bytes};
+  const auto number = text::take_number<std::uint64_t>(rest);
+  if (!number || !(rest.empty() || rest.starts_with('\n'))) {
     throw SinkError{SinkError::Kind::wrong,
                     fmt::format("{}: there is no number in it", path.string())};
   }
-  return number;
+  return *number;
 }
 
 void request_snapshot(const std::filesystem::path& folder) {

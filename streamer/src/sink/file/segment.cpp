@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <system_error>
 #include <utility>
+
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::sink {
 namespace {
@@ -18,10 +19,9 @@ template <typename T>
 bool take_number(std::string_view& text, std::string_view before, T& number) {
   if (!text.starts_with(before)) return false;
   text.remove_prefix(before.size());
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{}) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return true;
+  const auto read = text::take_number<T>(text);
+  if (read) number = *read;
+  return read.has_value();
 }
 
 [[noreturn]] void refuse_at(const std::filesystem::path& path, std::uint64_t offset,

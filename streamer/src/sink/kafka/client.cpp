@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <system_error>
 #include <thread>
+
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::sink {
 namespace {
@@ -33,9 +34,8 @@ int number(const rd_kafka_conf_t* settings, const char* key) {
   std::array<char, 32> value{};
   std::size_t size = value.size();
   rd_kafka_conf_get(settings, key, value.data(), &size);
-  int number = 0;
-  std::from_chars(value.data(), value.data() + value.size(), number);
-  return number;
+  std::string_view understood{value.data(), value.size()};
+  return text::take_number<int>(understood).value_or(0);
 }
 
 }  // namespace
@@ -137,14 +137,14 @@ std::int32_t KafkaClient::partitions(const std::string& topic) const {
       found.topic = rd_kafka_last_error();
       return found;
     }
-    const rd_kafka_metadata_t* told = nullptr;
-    found.asking = rd_kafka_metadata(client, 0, one.get(), &told, patience);
+    const rd_kafka_metadata_t* metadata = nullptr;
+    found.asking = rd_kafka_metadata(client, 0, one.get(), &metadata, patience);
     if (found.asking != RD_KAFKA_RESP_ERR_NO_ERROR) return found;
-    if (told->topic_cnt == 1) {
-      found.topic = told->topics[0].err;
-      found.partitions = told->topics[0].partition_cnt;
+    if (metadata->topic_cnt == 1) {
+      found.topic = metadata->topics[0].err;
+      found.partitions = metadata->topics[0].partition_cnt;
     }
-    rd_kafka_metadata_destroy(told);
+    rd_kafka_metadata_destroy(metadata);
     return found;
   });
   if (found.asking != RD_KAFKA_RESP_ERR_NO_ERROR) {

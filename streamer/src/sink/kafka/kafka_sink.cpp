@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "millrace/text/parse_number.hpp"
 #include "sink/chain.hpp"
 #include "sink/kafka/snapshot_requester.hpp"
 #include "sink/kafka/topic/keys.hpp"
@@ -246,10 +246,10 @@ void KafkaSink::look_for_requests() {
   const auto from = going_on({requests_offset_}, extents);
   TopicReading reading{consumer(), topic, from ? *from : *going_on({}, extents)};
   reading.read_to(extents, [&](const TopicMessage& message) {
-    const auto* const text = reinterpret_cast<const char*>(message.record.data());
-    std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(text, text + message.record.size(), number);
-    if (error == std::errc{} && number != 0) request_ = number;
+    std::string_view record{reinterpret_cast<const char*>(message.record.data()),
+                            message.record.size()};
+    const auto number = text::take_number<std::uint64_t>(record).value_or(0);
+    if (number != 0) request_ = number;
   });
   requests_offset_ = reading.offsets().front();
 }

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::sink {
 namespace {
@@ -25,10 +26,8 @@ std::string_view header_of(const rd_kafka_message_t& message, const char* name) 
 }
 
 std::uint32_t rank_of(const rd_kafka_message_t& message) {
-  const std::string_view text = header_of(message, kRankHeader);
-  std::uint32_t rank = 0;
-  std::from_chars(text.data(), text.data() + text.size(), rank);
-  return rank;
+  std::string_view header = header_of(message, kRankHeader);
+  return text::take_number<std::uint32_t>(header).value_or(0);
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <stdexcept>
 
 #include "millrace/streamer/sink.hpp"
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::sink {
 namespace {
@@ -28,8 +28,9 @@ bool of_prefix(char c) {
 
 template <typename Number>
 bool read_number(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size();
+  const auto read = text::parse_number<Number>(text);
+  if (read) number = *read;
+  return read.has_value();
 }
 
 void set_prefix(std::string_view spec, std::string_view prefix, RedisAddress& address) {

@@ -18,7 +18,7 @@ constexpr std::size_t kDigest = 40;  ///< characters of a script's name
 constexpr std::size_t kMostUnread = kLargestRecord + (std::size_t{1} << 20);
 
 /** The value of "key:value" in the reply of INFO. */
-std::string_view told(std::string_view info, std::string_view key) {
+std::string_view value_of(std::string_view info, std::string_view key) {
   for (std::size_t begin = 0; begin < info.size();) {
     const std::size_t end = std::min(info.find("\r\n", begin), info.size());
     const std::string_view line = info.substr(begin, end - begin);
@@ -97,8 +97,8 @@ void RedisConnection::choose_database(unsigned database) {
 
 void RedisConnection::refuse_eviction() {
   const Reply reply = command(std::array<std::string_view, 2>{"INFO", "memory"});
-  const std::string_view info = reply->text(), policy = told(info, "maxmemory_policy");
-  if (told(info, "maxmemory") == "0" || !policy.starts_with("allkeys")) return;
+  const std::string_view info = reply->text(), policy = value_of(info, "maxmemory_policy");
+  if (value_of(info, "maxmemory") == "0" || !policy.starts_with("allkeys")) return;
   throw SinkError{SinkError::Kind::wrong,
                   fmt::format("{}: rows would be lost silently: it drops keys when memory is short "
                               "(maxmemory-policy {}); with noeviction it does not",

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -11,6 +10,8 @@
 #include <unordered_set>
 #include <utility>
 #include <vector>
+
+#include "millrace/text/parse_number.hpp"
 
 namespace millrace::sink {
 namespace {
@@ -24,13 +25,6 @@ struct StoredRow {
   std::uint32_t table = 0;
   std::int64_t row = 0;
 };
-
-std::optional<std::int64_t> number_in(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 class Reading {
  public:
@@ -78,7 +72,7 @@ class Reading {
     const std::size_t colon = key.rfind(':');
     if (!key.starts_with(prefix_) || colon == std::string_view::npos || colon < prefix_.size())
       return std::nullopt;
-    const auto row = number_in(key.substr(colon + 1));
+    const auto row = text::parse_number<std::int64_t>(key.substr(colon + 1));
     const auto table =
         tables_.find(std::string{key.substr(prefix_.size(), colon - prefix_.size())});
     if (!row || table == tables_.end()) return std::nullopt;

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <vector>
 
+#include "millrace/text/parse_number.hpp"
 #include "sink/chain.hpp"
 #include "sink/kinds.hpp"
 #include "sink/redis/read_rows.hpp"
@@ -153,12 +153,9 @@ std::uint64_t RedisSink::snapshot_request() {
   return talk([&](RedisConnection& connection) -> std::uint64_t {
     const Reply reply = connection.command(Words{"GET", key("snapshot")});
     if (reply->is_nil()) return 0;
-    const std::string_view text = reply->text();
-    std::uint64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc{} && end == text.data() + text.size()) return number;
+    if (const auto number = text::parse_number<std::uint64_t>(reply->text())) return *number;
     throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {} has '{}' (expected a number)",
-                                                        name_, key("snapshot"), text)};
+                                                        name_, key("snapshot"), reply->text())};
   });
 }
 

@@ -56,8 +56,8 @@ bool is_as_new(const rocksdb::Slice& value, std::span<const std::byte> record) {
     return false;
   }
   try {
-    const Aligned kept{value}, told{slice(record)};
-    const Record old = kept.parsed(), row = told.parsed();
+    const Aligned kept{value}, given{slice(record)};
+    const Record old = kept.parsed(), row = given.parsed();
     return old.kind == RecordKind::row && old.row.table == row.row.table &&
            old.row.row == row.row.row;
   } catch (const RecordError&) {

@@ -21,6 +21,8 @@ enum class TraceFormat : std::uint8_t {
 };
 
 [[nodiscard]] const char* to_string(TraceFormat format) noexcept;
+/** @brief Whether a trace of this format has the order of streams: records, waits, uses. */
+[[nodiscard]] bool knows_order(TraceFormat format) noexcept;
 
 /** @brief The kinds of events in a log. */
 enum class EventKind : std::uint8_t {

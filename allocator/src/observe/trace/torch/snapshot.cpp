@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "millrace/observe/trace/parse_error.hpp"
 #include "millrace/observe/trace/torch_snapshot.hpp"
 #include "millrace/round_up.hpp"
+#include "millrace/text/parse_number.hpp"
 #include "observe/trace/torch/rebase.hpp"
 #include "observe/trace/torch/stack_reader.hpp"
 #include "observe/trace/value/field.hpp"
@@ -349,11 +349,10 @@ class SnapshotReader {
     constexpr std::uint64_t most = std::uint64_t{1} << 20;
     const auto at = configuration.find(key);
     if (at == std::string_view::npos) return std::nullopt;
-    const std::string_view digits = configuration.substr(at + key.size());
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc{} || value > most) return std::nullopt;
-    return value << 20;
+    std::string_view rest = configuration.substr(at + key.size());
+    const auto value = text::take_number<std::uint64_t>(rest);
+    if (!value || *value > most) return std::nullopt;
+    return *value << 20;
   }
 
   Warnings& warnings_;

@@ -6,6 +6,7 @@
 
 #include "millrace/observe/trace/parse_error.hpp"
 #include "millrace/observe/trace/value_tree.hpp"
+#include "millrace/text/parse_number.hpp"
 #include "observe/trace/value/tree_builder.hpp"
 #include "text/json_number.hpp"
 #include "text/json_parser.hpp"
@@ -26,7 +27,7 @@ class JsonTree : public text::JsonHandler {
   void boolean(bool value) override { push(ValueNode::of(Tag::boolean, value ? 1 : 0)); }
   void number(std::string_view digits, bool whole) override {
     if (!whole) return push(builder_.real(text::parse_real(digits)));
-    const auto value = text::parse_whole<std::int64_t>(digits);
+    const auto value = text::parse_number<std::int64_t>(digits);
     push(value ? builder_.integer(*value) : ValueNode::of(Tag::big_integer));
   }
   void string(std::string_view value) override { push(stretch(value)); }

@@ -129,7 +129,7 @@ class Work {
   explicit Work(const DeviceProfile& profile) : profile_(&profile) {}
 
   void add(const LoggedOperation& operation) {
-    OfDevice& of = devices_[operation.device];
+    DeviceLoad& of = devices_[operation.device];
     if (operation.engine == Engine::compute) {
       of.seconds[kFlops] += operation.cost.flops / profile_->flops;
       of.seconds[kBytes] += operation.cost.bytes / profile_->memory_bandwidth;
@@ -152,12 +152,12 @@ class Work {
   // of these counts as an engine.
   static constexpr std::size_t kFlops = kEngines, kBytes = kEngines + 1, kHostRead = kEngines + 2,
                                kHostWritten = kEngines + 3;
-  struct OfDevice {
+  struct DeviceLoad {
     std::array<double, kEngines + 4> seconds{};
   };
 
   const DeviceProfile* profile_;
-  std::map<unsigned, OfDevice> devices_;
+  std::map<unsigned, DeviceLoad> devices_;
   double most_ = 0;
 };
 

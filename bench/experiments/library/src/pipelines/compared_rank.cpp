@@ -28,7 +28,7 @@ class Sampler final : public CopyObserver {
 /** The cell's pipeline, for training or for evaluation. */
 class Pipeline {
  public:
-  Pipeline(const PipelineCell& cell, const PipelineSetting& setting, std::size_t copies_ahead) {
+  Pipeline(const PipelineCell& cell, const PipelineEnvironment& setting, std::size_t copies_ahead) {
     PipelineOptions options = cell.options;
     options.copies_ahead = copies_ahead;
     if (cell.forward_only) {

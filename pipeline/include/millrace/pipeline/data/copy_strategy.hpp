@@ -109,7 +109,7 @@ class CopyObserver {
 };
 
 /** @brief What a strategy works with. Everything that it refers to outlives the strategy. */
-struct CopySetting {
+struct CopyEnvironment {
   Allocator& allocator;  ///< of device memory; for `driver_async` it must use the driver's pool
   Stream& main;
   Stream& copy;
@@ -196,7 +196,7 @@ class CopyStrategy {
  public:
   /** @brief Makes a strategy. @throws std::invalid_argument if the depth is 0 */
   [[nodiscard]] static std::unique_ptr<CopyStrategy> make(CopyMethod method,
-                                                          const CopySetting& setting);
+                                                          const CopyEnvironment& environment);
   virtual ~CopyStrategy() = default;
   CopyStrategy(const CopyStrategy&) = delete;
   CopyStrategy& operator=(const CopyStrategy&) = delete;
@@ -210,7 +210,7 @@ class CopyStrategy {
   [[nodiscard]] DeviceBatch copy(std::span<const HostTensor> tensors);
 
  protected:
-  explicit CopyStrategy(const CopySetting& setting) : setting_(setting) {}
+  explicit CopyStrategy(const CopyEnvironment& environment) : environment_(environment) {}
 
   /** @brief The parts of a DeviceBatch, as the strategies see them. */
   struct Parts {
@@ -230,7 +230,7 @@ class CopyStrategy {
   /** @brief Frees `count` tensors from `first` on, if each tensor has its own memory. */
   virtual void give_back(const Parts&, std::size_t /*first*/, std::size_t /*count*/) {}
 
-  const CopySetting setting_;
+  const CopyEnvironment environment_;
 
  private:
   friend class DeviceBatch;

@@ -29,6 +29,8 @@ struct OptimizerTraits {
   std::string_view name;
   std::size_t state_of_parameter;  ///< state for each parameter, in scalars: 0, 1 (m), 2 (m and v)
   std::size_t state_of_row;        ///< state for each row of a table, in scalars: 0 or 1 (m)
+  /// A dense update also moves parameters whose gradient is 0. The lazy one of a table does not.
+  bool moves_without_gradient = false;
 };
 
 /**
@@ -42,7 +44,7 @@ inline constexpr std::array kOptimizers{
     OptimizerTraits{OptimizerKind::sgd, "sgd", 0, 0},
     OptimizerTraits{OptimizerKind::rowwise_adagrad, "rowwise-adagrad", 0, 1},
     OptimizerTraits{OptimizerKind::adagrad, "adagrad", 1, 0},
-    OptimizerTraits{OptimizerKind::adam, "adam", 2, 0},
+    OptimizerTraits{OptimizerKind::adam, "adam", 2, 0, true},
 };
 
 [[nodiscard]] constexpr const OptimizerTraits& traits_of(OptimizerKind kind) noexcept {

@@ -45,7 +45,7 @@ class EvalPipeline {
    * @throws std::invalid_argument for semi_sync (without updates no lookup can be stale), and as
    *         TrainPipeline::make
    */
-  EvalPipeline(PipelineKind kind, const PipelineSetting& setting,
+  EvalPipeline(PipelineKind kind, const PipelineEnvironment& environment,
                const PipelineOptions& options = {});
   EvalPipeline(const EvalPipeline&) = delete;
   EvalPipeline& operator=(const EvalPipeline&) = delete;

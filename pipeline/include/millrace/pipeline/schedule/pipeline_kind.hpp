@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace millrace {
@@ -22,9 +22,9 @@ enum class PipelineKind {
   prefetch_sparse_dist
 };
 
-inline constexpr std::array kPipelineKinds{
-    PipelineKind::sparse_dist,       PipelineKind::base,      PipelineKind::sparse_dist_lite,
-    PipelineKind::fused_sparse_dist, PipelineKind::semi_sync, PipelineKind::prefetch_sparse_dist};
+/** @brief All kinds, in the order of PipelineKind: those of the rows. */
+// NOLINTNEXTLINE(readability-identifier-naming): a constant, though not constexpr here
+extern const std::span<const PipelineKind> kPipelineKinds;
 
 /** @brief What is known of a kind of pipeline. */
 struct PipelineTraits {

@@ -41,7 +41,7 @@ struct PipelineStreams {
 };
 
 /** @brief What a pipeline works with. Everything that it refers to outlives the pipeline. */
-struct PipelineSetting {
+struct PipelineEnvironment {
   PipelineStreams& streams;
   Allocator& batches;  ///< of device memory; for `driver_async` it must use the driver's pool
   TrainModel& model;
@@ -93,15 +93,15 @@ class TrainPipeline {
  public:
   /**
    * @brief Makes a pipeline.
-   * @param kind     must be the kind that `setting.streams` was made for
-   * @param setting  what the pipeline works with; all of it outlives the pipeline
+   * @param kind     must be the kind that `environment.streams` was made for
+   * @param environment  what the pipeline works with; all of it outlives the pipeline
    * @throws std::invalid_argument if fused_sparse_dist cannot be exact: the model's lookups read
    *         dense parameters and `order_after_dense` is not set
    * @throws std::invalid_argument if `order_after_dense` is combined with
    *         LookupPosition::before_optimizer, or a stream that the pipeline needs is missing
    */
   [[nodiscard]] static std::unique_ptr<TrainPipeline> make(PipelineKind kind,
-                                                           const PipelineSetting& setting,
+                                                           const PipelineEnvironment& environment,
                                                            const PipelineOptions& options = {});
   virtual ~TrainPipeline() = default;  ///< as `reset`
   TrainPipeline(const TrainPipeline&) = delete;

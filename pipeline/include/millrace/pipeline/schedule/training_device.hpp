@@ -47,7 +47,7 @@ struct TrainingAccounting {
 };
 
 /** @brief An existing device, one of several that train together. */
-struct TrainingPlace {
+struct TrainingEnvironment {
   Device& device;
   Executor& executor;
   CheckingObserver* checking = nullptr;  ///< attached to `device`; replaces `check_races`
@@ -67,7 +67,7 @@ class TrainingDevice {
    */
   explicit TrainingDevice(const TrainingOptions& options);
   /** @brief Uses an existing device; the caller attaches timelines to it. */
-  TrainingDevice(const TrainingOptions& options, const TrainingPlace& place);
+  TrainingDevice(const TrainingOptions& options, const TrainingEnvironment& environment);
   ~TrainingDevice();
 
   [[nodiscard]] const TrainingOptions& options() const noexcept;

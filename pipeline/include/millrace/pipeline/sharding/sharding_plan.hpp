@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -17,6 +18,8 @@ enum class Sharding {
   data_parallel,  ///< each rank has the whole table; dense gradients are summed over the ranks
 };
 
+inline constexpr std::array kShardings{Sharding::table_wise, Sharding::row_wise,
+                                       Sharding::data_parallel};
 /** @brief "table-wise", "row-wise", "data-parallel" */
 [[nodiscard]] std::string_view to_string(Sharding sharding) noexcept;
 /** @throws std::invalid_argument that lists the names there are */
