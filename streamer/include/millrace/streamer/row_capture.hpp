@@ -73,6 +73,7 @@ enum class GatherOn {
   own_stream,  ///< A stream of the capture. What changes or moves rows next waits for the gather.
 };
 
+/** @brief How a capture gathers rows, and how much memory it uses. */
 struct CaptureOptions {
   CaptureMode mode = CaptureMode::ring;
   RowContent content = RowContent::weights;
@@ -123,7 +124,7 @@ struct TableRow {
 /** @brief What a capture works with. All members outlive the capture. */
 struct CaptureEnvironment {
   ModelContext& context;
-  Allocator& pinned;          ///< of pinned host memory
+  Allocator& pinned;          ///< allocates pinned host memory
   Executor& executor;         ///< runs the copier; its clock measures waits
   CaptureReceiver& receiver;  ///< is given the rows, on the copier's thread
 };
@@ -191,8 +192,8 @@ class RowCapture final : public RowUpdateObserver {
   void capture_dirty(std::uint64_t step, StreamRef stream);
 
   /**
-   * @brief Delivers all dirty rows and waits until the receiver has them: before a checkpoint, or
-   * at the end.
+   * @brief Delivers all dirty rows and waits until the receiver has them. Call it before a
+   *        checkpoint and at the end.
    * @param stream    as in `capture_dirty`
    * @param patience  longest wait on the executor's clock; Nanoseconds::max(): no limit
    * @return false if rows are still dirty
