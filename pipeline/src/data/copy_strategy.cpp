@@ -170,7 +170,7 @@ std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method, const CopySe
     (make_if.template operator()<row>(), ...);
   }
   (std::make_index_sequence<kCopyStrategies.size()>{});
-  if (!strategy) throw std::invalid_argument{"unknown copy method"};
+  if (!strategy) throw std::invalid_argument{"unknown copy strategy"};
   return strategy;
 }
 
