@@ -53,7 +53,7 @@ std::optional<int> read_device(const std::string& text) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ordinal);
   if (error != std::errc{} || end != digits.data() + digits.size() || ordinal < 0) {
     throw std::invalid_argument{
-        fmt::format("--device {}: no such device; right: null, cuda:0", text)};
+        fmt::format("--device {}: unknown device; right: null, cuda:0", text)};
   }
   return ordinal;
 }

@@ -52,7 +52,8 @@ Policy Policy::named(std::string_view name) {
     if (policy.name == name) return policy;
     names += (names.empty() ? "" : ", ") + policy.name;
   }
-  throw std::invalid_argument{"'" + std::string{name} + "' is no policy; there are " + names};
+  throw std::invalid_argument{"unknown policy '" + std::string{name} + "' (expected " + names +
+                              ")"};
 }
 
 std::size_t Policy::round(std::size_t bytes) const noexcept {
