@@ -2,7 +2,7 @@
 """Makes one page of what tools/gpu-check.sh found:  gpu-report.py RESULTS PROFILES
 
 Prints Markdown: the steps, measured figures beside the device profile, the footprint table measured and
-modelled, and the peers. A part whose step did not run is left out with one line.
+modeled, and the peers. A part whose step did not run is left out with one line.
 """
 
 import json
@@ -91,7 +91,7 @@ def beside_the_profile(results, profile):
         rows.append((f"`{section}.{key}`", f"{value:g}", f"{measured:.4g}", ratio, f"{fact}: {part}"))
     yield "GB/s, microseconds, counts. *measured* / *profile* of 1 is a model that is right."
     yield ""
-    yield from table(("profile", "modelled", "measured", "ratio", "fact"), rows)
+    yield from table(("profile", "modeled", "measured", "ratio", "fact"), rows)
 
 
 def answers(results):
@@ -116,7 +116,7 @@ def footprint(results):
         hidden = [100 * r["h2d_hidden"] for r in (run, model)]
         rows.append((run["allocator"], run["strategy"], f"{gib[0]:.2f}", f"{gib[1]:.2f}", f"{p50[0]:.2f}",
                      f"{p50[1]:.2f}", f"{hidden[0]:.0f}%, {hidden[1]:.0f}%"))
-    yield from table(("allocator", "strategy", "reserved GiB", "modelled", "step ms", "modelled", "hidden, both"), rows)
+    yield from table(("allocator", "strategy", "reserved GiB", "modeled", "step ms", "modeled", "hidden, both"), rows)
 
 
 def peers(results):
@@ -153,7 +153,7 @@ def main():
         ("What ran", steps(results)),
         (f"Measured beside the profile {name}", beside_the_profile(results, profile)),
         ("Facts", answers(results)),
-        ("Footprint, measured beside modelled", footprint(results)),
+        ("Footprint, measured beside modeled", footprint(results)),
         ("PyTorch's own allocator", peers(results)),
         ("Logs", logs(results, "bench_allocator", "bench_kernels_gpu", "stream_bench", "train")),
     ]

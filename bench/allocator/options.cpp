@@ -52,7 +52,7 @@ std::optional<int> read_device(const std::string& text) {
   const int ordinal = text::parse_number<int>(digits).value_or(-1);
   if (ordinal < 0) {
     throw std::invalid_argument{
-        fmt::format("--device {}: no such device; right: null, cuda:0", text)};
+        fmt::format("--device {}: unknown device; right: null, cuda:0", text)};
   }
   return ordinal;
 }

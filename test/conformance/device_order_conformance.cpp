@@ -151,7 +151,7 @@ TEST_CASE("an event that is destroyed keeps its order for those who wait already
   });
 }
 
-TEST_CASE("synchronising one stream does not wait for another") {
+TEST_CASE("synchronizing one stream does not wait for another") {
   over_every_device([](DeviceUnderTest& under_test, Device& device) {
     const StreamHandle held = device.create_stream();
     const StreamHandle stream = device.create_stream();
@@ -168,7 +168,7 @@ TEST_CASE("synchronising one stream does not wait for another") {
   });
 }
 
-TEST_CASE("synchronising the device waits for every stream") {
+TEST_CASE("synchronizing the device waits for every stream") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     std::vector<std::unique_ptr<Cells>> cells;
     for (int i = 0; i < 8; ++i) {
@@ -290,7 +290,7 @@ TEST_CASE("timed events tell how far apart they were") {
   });
 }
 
-TEST_CASE("a stream says whether it synchronises with the legacy stream") {
+TEST_CASE("a stream says whether it synchronizes with the legacy stream") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     CHECK(device.blocking(blocking_stream(device)));
     CHECK_FALSE(device.blocking(device.create_stream()));

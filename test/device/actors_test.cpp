@@ -190,7 +190,7 @@ TEST_CASE("queued work is dropped when the machine ends by an exception") {
   CHECK_FALSE(ran);
 }
 
-TEST_CASE("a thread that is no actor is refused") {
+TEST_CASE("a thread that is not an actor is refused") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   std::string error;
@@ -201,7 +201,7 @@ TEST_CASE("a thread that is no actor is refused") {
       error = caught.what();
     }
   }}.join();
-  CHECK_THAT(error, ContainsSubstring("no actor of this virtual machine"));
+  CHECK_THAT(error, ContainsSubstring("not an actor of this virtual machine"));
 }
 
 TEST_CASE("a lock that is held across device calls lets other actors run") {

@@ -75,7 +75,7 @@ TEST_CASE("nothing waits at the tail of a captured stream, and it is made to wai
   CHECK(rig.ordered.wait_for(rig.copy, later));
 }
 
-TEST_CASE("recording on a captured stream, and synchronising the device, are refused uncalled") {
+TEST_CASE("recording on a captured stream, and synchronizing the device, are refused uncalled") {
   Rig rig;
   const StreamRef captured = rig.ordered.begin_capture(rig.main);
   const std::uint64_t calls = rig.device.calls();

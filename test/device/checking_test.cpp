@@ -126,7 +126,7 @@ TEST_CASE("a host that refills pinned memory has to know that the copy from it i
     REQUIRE(bench.checking.races().size() == 1);
     CHECK(bench.checking.races()[0].kind == RaceChecker::RaceKind::write_after_read);
   }
-  SECTION("it synchronised with the event") {
+  SECTION("it synchronized with the event") {
     bench.device.synchronize(event);
     bench.checking.host_writes(bench.pinned, 100, "refill");
     CHECK(bench.checking.races().empty());
@@ -214,17 +214,17 @@ TEST_CASE("the legacy stream and synchronization are reported as well") {
   bench.device.launch(bench.reads("legacy"), bench.device.legacy_stream());
   bench.device.fill(bench.memory, 2, 100, one);
   CHECK(bench.checking.races().empty());
-  SECTION("the device was synchronised") {
+  SECTION("the device was synchronized") {
     bench.device.synchronize();
     bench.device.fill(bench.memory, 3, 100, two);
     CHECK(bench.checking.races().empty());
   }
-  SECTION("a stream was synchronised") {
+  SECTION("a stream was synchronized") {
     bench.device.synchronize(one);
     bench.device.fill(bench.memory, 3, 100, two);
     CHECK(bench.checking.races().empty());
   }
-  SECTION("nothing was synchronised") {
+  SECTION("nothing was synchronized") {
     bench.device.fill(bench.memory, 3, 100, two);
     CHECK_FALSE(bench.checking.races().empty());
   }

@@ -124,7 +124,7 @@ TEST_CASE("a full device makes the pool add the dependency, if it may") {
   device.free(rest);
 }
 
-TEST_CASE("the pool gives back what is above its threshold when a call synchronises") {
+TEST_CASE("the pool gives back what is above its threshold when a call synchronizes") {
   DriverPoolPolicy policy;
   policy.release_threshold = GENERATE(std::size_t{0}, 16 * MiB);
   VirtualMachine machine;
@@ -162,7 +162,7 @@ TEST_CASE("memory in use is not trimmed, and the pool counts used and reserved w
   CHECK(device.pool_info().reserved == 0);
 }
 
-TEST_CASE("neighbours that were freed serve a larger request together") {
+TEST_CASE("neighbors that were freed serve a larger request together") {
   DriverPoolPolicy policy = no_reuse_across_streams();
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(with_policy(policy));

@@ -177,7 +177,7 @@ TEST_CASE("a marker that an announced capture forbids is made after it") {
   bench.device.destroy_stream(handle);
 }
 
-TEST_CASE("synchronising a stream says nothing of what the legacy stream was given since") {
+TEST_CASE("synchronizing a stream says nothing of what the legacy stream was given since") {
   Bench bench;
   const StreamRef legacy = bench.ordered.attach(bench.device.legacy_stream(), {.name = "legacy"});
   Stream blocking{bench.ordered, {.blocking = true, .name = "blocking"}};
@@ -252,7 +252,7 @@ TEST_CASE("nothing waits for a stream that was only seen as a raw handle") {
   bench.device.destroy_stream(raw);
 }
 
-TEST_CASE("synchronising and polling tell what has completed") {
+TEST_CASE("synchronizing and polling tell what has completed") {
   Bench bench;
   const Point used = next(bench, bench.copy);
   bench.copy.mark();

@@ -118,7 +118,7 @@ TEST_CASE("a profile that is not JSON, or has a key twice, is refused") {
   CHECK_THROWS_WITH(DeviceProfile::parse("{\"name\": ", "x"),
                     "x:1:10: this is not JSON: found the end of the text where a value must stand");
   CHECK_THROWS_WITH(DeviceProfile::parse("{\"name\": \"a\", \"name\": \"b\"}", "x"),
-                    "x:1:15: the key 'name' is there twice");
+                    "x:1:15: the key 'name' occurs twice");
   CHECK_THROWS_WITH(DeviceProfile::parse("{\"version\": 1e999}", "x"),
                     "x:1:13: a number is greater than any that a double can hold");
 }

@@ -88,9 +88,10 @@ TEST_CASE("what the device does not know is refused, with a text that names it")
   const StreamHandle gone = device.create_stream();
   device.destroy_stream(gone);
 
-  CHECK_THROWS_WITH(device.synchronize(gone), ContainsSubstring("is no stream (destroyed?)"));
-  CHECK_THROWS_WITH(device.synchronize(StreamHandle{&variable}), ContainsSubstring("is no stream"));
-  CHECK_THROWS_WITH(device.query(EventHandle{&variable}), ContainsSubstring("is no event"));
+  CHECK_THROWS_WITH(device.synchronize(gone), ContainsSubstring("is not a stream (destroyed?)"));
+  CHECK_THROWS_WITH(device.synchronize(StreamHandle{&variable}),
+                    ContainsSubstring("is not a stream"));
+  CHECK_THROWS_WITH(device.query(EventHandle{&variable}), ContainsSubstring("is not an event"));
   CHECK_THROWS_WITH(other.synchronize(stream),
                     ContainsSubstring("belongs to device 0, not to device 1"));
   CHECK_THROWS_WITH(other.record(event, other.create_stream()),
@@ -134,7 +135,7 @@ TEST_CASE("freeing nothing is fine") {
   SUCCEED("nothing was refused");
 }
 
-TEST_CASE("a stream that is being captured takes no work, records, waits or synchronisation") {
+TEST_CASE("a stream that is being captured takes no work, records, waits or synchronization") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   const StreamHandle captured = device.create_stream();

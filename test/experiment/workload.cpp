@@ -139,7 +139,7 @@ TEST_CASE("text that is not JSON is refused with line and column") {
   CHECK_THAT(message(""), ContainsSubstring("this is not JSON"));
   CHECK_THAT(message("[]"), ContainsSubstring("the document is []"));
   CHECK_THAT(message("{\"a\":1,\"a\":2}"),
-             ContainsSubstring("mine.json:1:8: the key 'a' is there twice"));
+             ContainsSubstring("mine.json:1:8: the key 'a' occurs twice"));
   CHECK(message("{\"batch_size\": 1e999}") ==
         "mine.json:1:16: a number is greater than any that a double can hold");
 }

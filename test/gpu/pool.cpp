@@ -47,7 +47,7 @@ TEST_CASE("the pool says what is used and what it holds, and trimming gives back
   CHECK(gpu->pool_info().reserved == 0);
 }
 
-TEST_CASE("a pool with a threshold keeps its memory over a synchronisation", "[gpu]") {
+TEST_CASE("a pool with a threshold keeps its memory over a synchronization", "[gpu]") {
   static_cast<void>(require_pool());
   CudaDevice::Options options;
   options.pool.release_threshold = ~std::size_t{0};

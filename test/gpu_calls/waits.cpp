@@ -80,7 +80,7 @@ TEST_CASE(
   CHECK(fake::calls("cudaStreamSynchronize").size() == 1);
 }
 
-TEST_CASE("the default streams synchronise with the legacy stream, whatever their flags say") {
+TEST_CASE("the default streams synchronize with the legacy stream, whatever their flags say") {
   const auto gpu = stand_in();
   CHECK(gpu->blocking(gpu->per_thread_stream()));
   CHECK(gpu->blocking(gpu->legacy_stream()));

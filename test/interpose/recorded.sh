@@ -35,11 +35,11 @@ PROGRAM
 "$millrace" explain --replay none --format json run.pickle | grep "counted_by_hand"
 echo "not a snapshot" >note.txt
 if "$millrace" run --snapshot note.txt --virtual instant -- "$program" counted_by_hand 2>refused.txt; then exit 1; fi
-grep "exists, and is not a snapshot" refused.txt
+grep "exists, and is not a Millrace snapshot" refused.txt
 python3 -c 'import pickle; pickle.dump({"weights": [1, 2]}, open("model.pt", "wb"), protocol=2)'
 cp model.pt model.before
 if "$millrace" run --snapshot model.pt --virtual instant -- "$program" counted_by_hand 2>refused.txt; then exit 1; fi
-grep "exists, and is not a snapshot" refused.txt
+grep "exists, and is not a Millrace snapshot" refused.txt
 cmp model.pt model.before
 
 # The report as JSON, in a file of its own.

@@ -88,7 +88,7 @@ TEST_CASE("a copy into memory that was used long ago still overlaps the step bef
   CHECK(bench.machine.now() < std::chrono::milliseconds{5 * (kSteps + 2)});
 }
 
-TEST_CASE("free neighbours that were used long ago serve together rather than let a stream grow") {
+TEST_CASE("free neighbors that were used long ago serve together rather than let a stream grow") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   for (int i = 0; i < 2; ++i) {  // two segments, one for each of two batches in turn
@@ -102,7 +102,7 @@ TEST_CASE("free neighbours that were used long ago serve together rather than le
   allocator.check_invariants();
 }
 
-TEST_CASE("of neighbours that are waited for together no more are taken than it takes") {
+TEST_CASE("of neighbors that are waited for together no more are taken than it takes") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   for (int i = 0; i < 2; ++i) (void)step(bench, allocator, {10 * MiB});
@@ -114,7 +114,7 @@ TEST_CASE("of neighbours that are waited for together no more are taken than it 
   allocator.check_invariants();
 }
 
-TEST_CASE("of several runs of neighbours that are waited for the least is taken") {
+TEST_CASE("of several runs of neighbors that are waited for the least is taken") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   const void* const large = step(bench, allocator, {12 * MiB}).front();

@@ -160,7 +160,7 @@ TEST_CASE("that nothing fits is found at once however many fragments are free", 
   });
 }
 
-TEST_CASE("that no run of neighbours is large enough is found at once", "[cliffs]") {
+TEST_CASE("that no run of neighbors is large enough is found at once", "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     std::vector<void*> freed;
     for (std::size_t i = 0; i < n; ++i) {  // two of different streams, then one that stays

@@ -248,7 +248,7 @@ TEST_CASE("no wait is inserted for a stream that is declared independent") {
   CHECK(allocator.statistics().counts.waits_inserted == 0);
 }
 
-TEST_CASE("free neighbours that are ready serve together what none of them could alone") {
+TEST_CASE("free neighbors that are ready serve together what none of them could alone") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, exact(Sharing::ordered)};
   void* whole = allocator.allocate(12 * MiB, bench.main);

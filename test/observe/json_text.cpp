@@ -126,7 +126,7 @@ TEST_CASE("a refusal says what stands there, what must, and in which line and co
   CHECK(refusal("[\"a\nb\"]") ==
         "x:1:4: this is not JSON: found the byte 0x0a where a string goes on or ends with a quote");
   CHECK(refusal("[1, 1e1111]") == "x:1:5: a number is greater than any that a double can hold");
-  CHECK(refusal("{\"a\":1,\n\"a\":2}") == "x:2:1: the key 'a' is there twice");
+  CHECK(refusal("{\"a\":1,\n\"a\":2}") == "x:2:1: the key 'a' occurs twice");
 }
 
 TEST_CASE("the nearest name is the one with the fewest letters changed, if few are") {

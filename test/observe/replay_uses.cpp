@@ -83,7 +83,7 @@ TEST_CASE("a block whose uses are not known to be complete is not given away in 
   CHECK(reserved(program.log(), Policy::torch()) == 5 * RecordedUses::kBytes);
 }
 
-TEST_CASE("the modelled pool of the driver gets a block after the uses of other streams") {
+TEST_CASE("the modeled pool of the driver gets a block after the uses of other streams") {
   RecordedUses program;
   program.buffer_of_main();
   program.buffer(false);  // so the copy stream waits for main, and is after the other free, too

@@ -434,7 +434,8 @@ TEST_CASE("a damaged or hostile trace of Millrace's is refused with its place") 
   CHECK_THAT(refused(6, "\x7f"), ContainsSubstring("a text"));
   CHECK_THAT(refused(5, std::string("\4\0", 2)), ContainsSubstring("a stack"));
   CHECK_THAT(refused(22, std::string(10, '\xff')), ContainsSubstring("ends before the time"));
-  CHECK_THAT(refusal_of("\x8dMRTRACE\2"), ContainsSubstring("version 2; version 1 can be read"));
+  CHECK_THAT(refusal_of("\x8dMRTRACE\2"),
+             ContainsSubstring("version 2; only version 1 can be read"));
   CHECK_THAT(refusal_of("\x8dMRTRACE"), ContainsSubstring("ends before its version"));
 }
 

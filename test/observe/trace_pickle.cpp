@@ -144,7 +144,7 @@ TEST_CASE("buffers, persistent ids and opcodes of old protocols are refused by n
   CHECK_THAT(refused(framed("\x97")), ContainsSubstring("opcode NEXT_BUFFER"));
   CHECK_THAT(refused(framed("NQ")), ContainsSubstring("refers to something outside the file"));
   CHECK_THAT(refused(framed("I12\n")), ContainsSubstring("protocols 0 and 1"));
-  CHECK_THAT(refused(framed("\xf0")), ContainsSubstring("byte 0xf0 is no opcode"));
+  CHECK_THAT(refused(framed("\xf0")), ContainsSubstring("byte 0xf0 is not an opcode"));
 }
 
 TEST_CASE("other protocols are refused with the ones that are read") {

@@ -233,7 +233,7 @@ TEST_CASE("the oldest marker of each stream is the one to ask the device about")
   CHECK(s.ledger.oldest_outstanding().size() == 1);
 }
 
-TEST_CASE("synchronising the device completes what any stream had before, closed ones too") {
+TEST_CASE("synchronizing the device completes what any stream had before, closed ones too") {
   Streams s;
   const StreamId a = s.ledger.open(), gone = s.ledger.open();
   const Point on_a = s.freed(a), on_gone = s.freed(gone);

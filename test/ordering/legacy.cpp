@@ -74,7 +74,7 @@ TEST_CASE("a marker on a blocking stream covers what was freed on the legacy str
   CHECK(s.ledger.ordered(block, waiter));
 }
 
-TEST_CASE("synchronising the legacy stream says nothing of blocking streams") {
+TEST_CASE("synchronizing the legacy stream says nothing of blocking streams") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy), blocking = s.ledger.open();
   const Point there = s.freed(legacy), elsewhere = s.freed(blocking);
@@ -83,7 +83,7 @@ TEST_CASE("synchronising the legacy stream says nothing of blocking streams") {
   CHECK_FALSE(s.ledger.completed(elsewhere));
 }
 
-TEST_CASE("synchronising a blocking stream that did nothing since says nothing of the legacy one") {
+TEST_CASE("synchronizing a blocking stream that did nothing since says nothing of the legacy one") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy), blocking = s.ledger.open();
   const Point block = s.freed(legacy);

@@ -112,7 +112,7 @@ TEST_CASE("a free by another thread follows the calls that enqueued uses, or is 
   CHECK(unordered.race().kind == Kind::use_after_free);
   CHECK_THAT(unordered.race().message,
              ContainsSubstring(
-                 "synchronise thread loader with thread trainer after op 2 and before op 3"));
+                 "synchronize thread loader with thread trainer after op 2 and before op 3"));
 }
 
 TEST_CASE("a use by a thread that cannot know of the allocation comes before it") {
@@ -122,7 +122,7 @@ TEST_CASE("a use by a thread that cannot know of the allocation comes before it"
   s.checker.access(op, &s.batch, 1, Access::read);
   REQUIRE(s.races() == 1);
   CHECK(s.race().kind == Kind::use_before_allocate);
-  CHECK_THAT(s.race().message, ContainsSubstring("synchronise thread loader with thread trainer"));
+  CHECK_THAT(s.race().message, ContainsSubstring("synchronize thread loader with thread trainer"));
 }
 
 TEST_CASE("memory that was never reported as an allocation is checked for data races only") {
@@ -152,7 +152,7 @@ TEST_CASE("pinned memory may be filled again when the copy out of it is known to
   REQUIRE(wrong.races() == 1);
   CHECK(wrong.race().kind == Kind::write_after_read);
   CHECK_THAT(wrong.race().message,
-             ContainsSubstring("record on copy after op 3, synchronise thread loader with it "
+             ContainsSubstring("record on copy after op 3, synchronize thread loader with it "
                                "before op 4"));
 }
 

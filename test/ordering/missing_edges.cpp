@@ -95,9 +95,9 @@ TEST_CASE("each edge left out of the loop is named") {
   };
   const std::vector<Case> cases{
       {Edge::batch_loaded, "load (op N, thread loader)", "h2d (op N, stream copy)",
-       "synchronise thread trainer with thread loader after op N and before enqueuing op N"},
+       "synchronize thread trainer with thread loader after op N and before enqueuing op N"},
       {Edge::copy_complete, "h2d (op N, stream copy)", "load (op N, thread loader)",
-       "record on copy after op N, synchronise thread loader with it before op N"},
+       "record on copy after op N, synchronize thread loader with it before op N"},
       {Edge::batch_arrived, "h2d (op N, stream copy)", "exchange (op N, stream dist)",
        "record on copy after op N, wait on dist before op N"},
       {Edge::exchange_done, "exchange (op N, stream dist)", "backward (op N, stream main)",

@@ -57,7 +57,7 @@ TEST_CASE("a race is reported once, however many bytes it has") {
   CHECK(s.races() == 1);
 }
 
-TEST_CASE("neighbouring bytes are no conflict") {
+TEST_CASE("neighboring bytes are no conflict") {
   Scene s;
   const auto low = s.checker.enqueue(s.copy, s.trainer, "low");
   s.checker.access(low, &s.batch.bytes[0], 32, Access::write);
@@ -184,7 +184,7 @@ TEST_CASE("checker: per-thread default streams are ordered by the legacy stream 
   CHECK(checker.races().size() == 1);
 }
 
-TEST_CASE("checker: synchronising a blocking stream says nothing of legacy work it never met") {
+TEST_CASE("checker: synchronizing a blocking stream says nothing of legacy work it never met") {
   RaceChecker checker;
   const auto thread = checker.add_thread("host"), other = checker.add_thread("other");
   const auto legacy = checker.add_stream("legacy", true, true), blocking = checker.add_stream("b");
@@ -205,7 +205,7 @@ TEST_CASE("checker: a stream in a destroyed one's place is not ordered after it"
   CHECK_THROWS_AS(s.read(s.copy, s.batch), std::invalid_argument);
 }
 
-TEST_CASE("checker: synchronising the device waits for destroyed streams as well") {
+TEST_CASE("checker: synchronizing the device waits for destroyed streams as well") {
   Scene s;
   s.write(s.copy, s.batch);
   s.checker.remove_stream(s.copy);

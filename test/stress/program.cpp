@@ -40,7 +40,7 @@ std::optional<int> read_gpu(std::vector<std::string>& given) {
   const std::string name = given[1], number = name.substr(std::min<std::size_t>(5, name.size()));
   if (name.rfind("cuda:", 0) != 0 || number.empty() || number.size() > 3 ||
       number.find_first_not_of("0123456789") != std::string::npos) {
-    throw std::invalid_argument{"--device " + name + " is no GPU; right: cuda:0"};
+    throw std::invalid_argument{"--device " + name + " is not a GPU; right: cuda:0"};
   }
   given.erase(given.begin(), given.begin() + 2);
   return std::stoi(number);

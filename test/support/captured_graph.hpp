@@ -35,7 +35,7 @@ class CapturedGraph {
   void replay(StreamHandle on);
   /// A read after a replay, which has to see what the graph wrote there last.
   void read_after(StreamHandle on, void* address, std::size_t bytes);
-  /// Reads of replays that saw something else. Synchronise first.
+  /// Reads of replays that saw something else. Synchronize first.
   [[nodiscard]] std::size_t wrong_reads() const noexcept { return *wrong_; }
 
  private:

@@ -15,11 +15,11 @@ class LeavingOutDevice : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
 
-  /// As "main waits for copy", by the names of streams; "host waits for copy" is a synchronisation.
+  /// As "main waits for copy", by the names of streams; "host waits for copy" is a synchronization.
   void leave_out(std::string edge) { left_out_ = std::move(edge); }
   /// Waits are left out while this says so.
   void leave_out_waits_if(std::function<bool()> condition) { drops_wait_ = std::move(condition); }
-  /// Of each wait and synchronisation, by its edge: left out if this says so. In place of others.
+  /// Of each wait and synchronization, by its edge: left out if this says so. In place of others.
   void leave_out_if(std::function<bool(const std::string& edge)> condition) {
     drops_edge_ = std::move(condition);
   }

@@ -50,7 +50,7 @@ TEST_CASE("without arguments the tables say what each choice reserves, saves and
   CHECK(run.err.empty());
   for (const char* const word :
        {"sparse-dist", "loop shape base", "side-stream", "in-place", "precise", "ring",
-        "driver-async", "measured", "modelled", "range", "saved", "overlap", "--wide"}) {
+        "driver-async", "measured", "modeled", "range", "saved", "overlap", "--wide"}) {
     CHECK_THAT(run.out, ContainsSubstring(word));
   }
   CHECK(longest_line(run.out) <= 80);

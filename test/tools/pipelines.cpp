@@ -103,7 +103,7 @@ TEST_CASE("pipelines: the table says the same, and what its columns mean") {
   const ProgramRun run = small_pipelines({"--pipeline", "base", "--waits", "all"});
   CHECK(run.exit_code == 0);
   for (const char* const word : {"pr2916", "base", "side-stream", "in-place", "precise", "coarse",
-                                 "torch", "millrace", "reserved", "exposed", "modelled"}) {
+                                 "torch", "millrace", "reserved", "exposed", "modeled"}) {
     CHECK_THAT(run.out, ContainsSubstring(word));
   }
   CHECK(run.out.find("sparse-dist") == std::string::npos);

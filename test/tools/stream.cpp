@@ -241,8 +241,7 @@ TEST_CASE("stream apply: what is lacking is asked for, and the trainer tells it"
 
 TEST_CASE("stream bench: ring stalls a step for what the gather moves, and a launch") {
   const DeviceProfile h200 = DeviceProfile::named("h200");
-  const ProgramRun run =
-      run_program({"stream", "bench", "--rows", "100000", "--rows", "400000", "--json", "-"});
+  const ProgramRun run = run_program({"stream", "bench", "--rows", "100000,400000", "--json", "-"});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
   const auto document = nlohmann::json::parse(run.out);

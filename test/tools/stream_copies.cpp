@@ -149,8 +149,9 @@ TEST_CASE("stream apply: a log without its schema is not called empty, and ends 
   CHECK(document["rows"] == 0);
   CHECK(document["step"].is_null());
   CHECK(document["source"]["left"] > 0);
-  check_refused({"stream", "verify", trained.log, trained.save}, "not the schema");
-  check_refused({"stream", "status", trained.log}, "not the schema");
+  check_refused({"stream", "verify", trained.log, trained.save},
+                "schema of their tables was deleted");
+  check_refused({"stream", "status", trained.log}, "schema of their tables was deleted");
 }
 
 TEST_CASE("stream apply: a redis that was emptied gets all again") {

@@ -187,7 +187,7 @@ def law_a_reset_ends_the_blocks_of_its_device():
 
 def law_contradictions_are_refused_with_their_place():
     _, good = written(1, 5)
-    assert "is not a trace" in refused(b"GIF89a")
+    assert "is not a Millrace trace" in refused(b"GIF89a")
     assert "another version" in refused(good[:8] + b"\2" + good[9:])
     allocated = (16, 1, 0, 8, 8, 0, 0)
     for problem, *wrong in [

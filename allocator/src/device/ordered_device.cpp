@@ -45,7 +45,7 @@ void OrderedDevice::State::refuse_other_threads(StreamRef stream) const {
     return;
   if (streams.is(stream.id(), device.stream_id(per_thread))) return;
   throw DeviceError{ErrorCode::invalid_argument, "the per-thread stream of another thread",
-                    "only that thread can record, wait or synchronise there"};
+                    "only that thread can record, wait or synchronize there"};
 }
 
 void OrderedDevice::State::refuse_reused_handle(StreamRef stream) {

@@ -174,7 +174,7 @@ void VirtualDevice::do_release_range(void* base, std::size_t bytes) {
   model_->enter(Call::release_range);
   const simulation::GrowableRange* const range = model_->memory.range_at(base);
   if (range == nullptr || range->addresses.size() != bytes) {
-    refuse(Call::release_range, "it is no range of that size");
+    refuse(Call::release_range, "no range of that size begins there");
   }
   if (!range->mapped.pieces().empty()) {
     refuse(Call::release_range, "memory is mapped in the range");

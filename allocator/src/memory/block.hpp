@@ -65,7 +65,7 @@ struct WhileFree {
   };
   WaitQueue* queue;         ///< where it waits for one of its points; nullptr: in none
   TreeHook among_complete;  ///< of what any stream may have, which is in no queue
-  Run* run;                 ///< of several free neighbours, that begins with it
+  Run* run;                 ///< of several free neighbors, that begins with it
 
   // In a queue, or while unlisted, in place of that tree.
   [[nodiscard]] Block*& queue_previous() noexcept { return among_complete.left; }
@@ -83,7 +83,7 @@ struct WhileLive {
 };
 
 /**
- * @brief A piece of a segment. Neighbours in the segment are linked in address order.
+ * @brief A piece of a segment. Neighbors in the segment are linked in address order.
  *
  * Two cache lines, which it shares with no other block: that may be another thread's. What is known
  * of it only while it is free lies where a live one has what is known of the allocation.
@@ -100,9 +100,9 @@ struct alignas(64) Block {
                             // call looks whose front to lock, when another may free the block
   std::uint32_t spare = 0;  // bytes more than the request was rounded to; kMuch: or more
   Tag tag;
-  Relaxed<BlockState> state = BlockState::free;  // neighbours look, whoever has the block
+  Relaxed<BlockState> state = BlockState::free;  // neighbors look, whoever has the block
   BlockWaits waits : 4 = BlockWaits::nothing;    // while free
-  bool begins_run : 1 = false;                   // of free neighbours, or it is free alone
+  bool begins_run : 1 = false;                   // of free neighbors, or it is free alone
 
   // Free: what must come before its next use. Live: what of that only its user is ordered after.
   PointSet points;

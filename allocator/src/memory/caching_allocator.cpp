@@ -125,7 +125,7 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
 }
 
 // `was_own`: in the lane of the request. The rest of such a block is that lane's too, and has no
-// neighbour that the whole could have been merged with.
+// neighbor that the whole could have been merged with.
 void CachingAllocator::State::hand_out(const Request& request, Block* block, bool was_own) {
   const StreamId owner = request.owner.id(), user = request.user.id();
   if (free_blocks.worth_splitting(*block, request.bytes)) {

@@ -194,7 +194,7 @@ void Heap::check() const {
     std::size_t free = 0;
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
       require(block->address == at, "blocks tile their segment");
-      require(block->previous == previous, "neighbours are linked both ways");
+      require(block->previous == previous, "neighbors are linked both ways");
       require(block->segment == segment.get(), "a block knows its segment");
       require(block->bytes > 0 && block->bytes <= segment->bytes,
               "no block is empty, or larger than its segment");
@@ -204,7 +204,7 @@ void Heap::check() const {
       const bool absent = block->state == BlockState::absent;
       require(!absent || (segment->growable() && block->next != nullptr),
               "only ranges have holes, and none at the end");
-      require(!absent || block->next->state != BlockState::absent, "neighbouring holes are one");
+      require(!absent || block->next->state != BlockState::absent, "neighboring holes are one");
       at += block->bytes;
       previous = block;
     }

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-/** @brief Two or more free neighbours that are not one block: they wait for different things. */
+/** @brief Two or more free neighbors that are not one block: they wait for different things. */
 struct Run {
   Block* first = nullptr;
   std::size_t count = 0, bytes = 0;
@@ -21,7 +21,7 @@ struct Run {
 };
 
 /**
- * @brief Runs of free neighbours by size, so that one look says whether merging could serve a
+ * @brief Runs of free neighbors by size, so that one look says whether merging could serve a
  *        request. Decides nothing, locks nothing. Unlisted blocks are in no run.
  *
  * A run has at most `kMost` blocks; where more are free, several runs follow each other. So each
@@ -34,7 +34,7 @@ class Runs {
 
   /**
    * @brief It is free now, and was not.
-   * @return bytes of it and its free neighbours, or more
+   * @return bytes of it and its free neighbors, or more
    */
   std::size_t freed(Block* block);
   void claimed(Block* block);  ///< it is not free any more
@@ -58,7 +58,7 @@ class Runs {
   struct Pool {
     std::array<Row, 64> rows;  // by power of two
     std::uint64_t in_use = 0;
-    bool parted = false;  // more free neighbours than a run has were ever there
+    bool parted = false;  // more free neighbors than a run has were ever there
   };
   void make(Block* first, std::size_t count, std::size_t bytes);
   void remove(Block* first);

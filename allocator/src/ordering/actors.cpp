@@ -73,7 +73,7 @@ void Actors::remove_thread(Actor actor) {
 
 const ActorState& Actors::get(Actor actor) const {
   if (actor >= actors_.size() || !actors_[actor].alive) {
-    throw std::invalid_argument{"RaceChecker: there is no such actor"};
+    throw std::invalid_argument{"RaceChecker: the actor does not exist"};
   }
   return actors_[actor];
 }

@@ -30,13 +30,13 @@ std::string wait_before(const Label& label, RaceChecker::OpIndex index) {
     case Label::Kind::callback:
       return fmt::format("wait on {} before callback {}", label.stream, label.name);
     default:
-      return fmt::format("synchronise thread {} with it before op {}", label.name, index);
+      return fmt::format("synchronize thread {} with it before op {}", label.name, index);
   }
 }
 
 std::string synchronise_threads(const Label& first, RaceChecker::OpIndex after, const Label& second,
                                 const std::string& before) {
-  return fmt::format("synchronise {} with {} after op {} and before {}", describe(second),
+  return fmt::format("synchronize {} with {} after op {} and before {}", describe(second),
                      describe(first), after, before);
 }
 

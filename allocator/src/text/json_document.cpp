@@ -45,7 +45,7 @@ class DocumentBuilder : public JsonHandler {
   void key(std::string_view text) override {
     const auto [entry, fresh] =
         open_.back()->get_ref<Json::object_t&>().try_emplace(std::string{text});
-    if (!fresh) throw JsonProblem{fmt::format("the key '{}' is there twice", text)};
+    if (!fresh) throw JsonProblem{fmt::format("the key '{}' occurs twice", text)};
     slot_ = &entry->second;
   }
   void begin_object() override { open_.push_back(&add(Json::object())); }

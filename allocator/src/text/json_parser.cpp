@@ -151,8 +151,8 @@ class Parser {
     if (rules_.judge_strings) {
       token_ = begin;
       throw JsonProblem{
-          "half a surrogate pair is no character: \\ud800 to \\udbff must be followed "
-          "by \\udc00 to \\udfff"};
+          "a surrogate pair is not complete: \\ud800 to \\udbff must be followed by "
+          "\\udc00 to \\udfff"};
     }
     return unit;
   }

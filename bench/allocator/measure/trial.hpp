@@ -44,7 +44,7 @@ struct Measured {
   std::uint64_t pairs = 0;
   double cpu_ns = 0, wall_ns = 0;  ///< of all pairs; with threads, of one of them
   double calls = 0;                ///< of a driver, less the program's own
-  double call_ns = 0;              ///< host time of these on the modelled device
+  double call_ns = 0;              ///< host time of these on the modeled device
   std::optional<double> reserved_over_live;
   std::optional<double> host_bytes_per_block;
   std::string given_up;       ///< why; empty: it was done

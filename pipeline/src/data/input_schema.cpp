@@ -96,13 +96,13 @@ void InputSchema::check() const {
     for (const SparseFeature& feature : *group) {
       check_feature(feature, *this, tables);
       if (!names.insert(feature.name).second) {
-        throw std::invalid_argument{fmt::format("the feature '{}' is there twice", feature.name)};
+        throw std::invalid_argument{fmt::format("the feature '{}' occurs twice", feature.name)};
       }
     }
   }
   for (const std::string& name : dense) {
     if (!names.insert("dense " + name).second) {
-      throw std::invalid_argument{fmt::format("the dense feature '{}' is there twice", name)};
+      throw std::invalid_argument{fmt::format("the dense feature '{}' occurs twice", name)};
     }
   }
 }

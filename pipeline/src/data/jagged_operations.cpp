@@ -142,12 +142,12 @@ void check_order(const KeyedJaggedTensor& input, std::span<const std::size_t> or
   for (const std::size_t position : order) {
     if (position >= input.key_count()) {
       throw std::invalid_argument{
-          fmt::format("permute: there is no key {}; there are {}, counted from 0", position,
+          fmt::format("permute: key {} does not exist: there are {} keys, counted from 0", position,
                       input.key_count())};
     }
     if (taken[position]) {
       throw std::invalid_argument{
-          fmt::format("permute: the key '{}' ({}) is there twice", input.key(position), position)};
+          fmt::format("permute: the key '{}' ({}) occurs twice", input.key(position), position)};
     }
     taken[position] = true;
   }

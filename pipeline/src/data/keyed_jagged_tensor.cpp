@@ -30,7 +30,7 @@ void check_names(const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (!seen.insert(key).second) {
       throw std::invalid_argument{
-          fmt::format("the key '{}' is there twice in a keyed jagged tensor", key)};
+          fmt::format("the key '{}' occurs twice in a keyed jagged tensor", key)};
     }
   }
 }

@@ -30,6 +30,8 @@ class LoadingThread::Worker {
     }
   }
 
+  // The position is that of the batch that is returned, and not that of the source: the loader is
+  // ahead, and a checkpoint must not leave out the batches that it has loaded.
   std::optional<ModelInput> take() {
     Loaded loaded = next_loaded();
     changed_->notify_all();
@@ -69,6 +71,8 @@ class LoadingThread::Worker {
         changed_->wait(lock);
       }
       if (ending_) return;
+      // Without the lock: a source may take long, and takers of loaded batches must not wait for
+      // it.
       busy_ = true;
       executor_.acquired(this);
       lock.unlock();
@@ -114,7 +118,7 @@ class LoadingThread::Worker {
     std::unique_lock lock{mutex_};
     while (ready_.empty()) {
       if (state_ == State::ended) return {.next = position_};
-      if (state_ == State::failed) {
+      if (state_ == State::failed) {  // the error was thrown to the caller, who asks again
         state_ = State::loading;
         changed_->notify_all();
       }

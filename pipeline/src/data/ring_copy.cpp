@@ -12,6 +12,7 @@ constexpr std::size_t kAlignment = 256;
 
 std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
 
+// 30% more than the largest batch so far: batches of varying size then rarely need a new slot.
 std::size_t with_headroom(std::size_t bytes) { return aligned(bytes + bytes * 3 / 10); }
 
 }  // namespace
@@ -30,6 +31,8 @@ std::size_t RingCopy::next_free() {
   throw std::logic_error{"more batches are held at once than the ring has slots"};
 }
 
+// A slot that fits is overwritten in place, so the copy waits for its readers. A slot that is too
+// small is freed, and the copy waits for nothing: the allocator keeps the memory for the readers.
 void RingCopy::make_room(Slot& slot, std::size_t bytes) {
   const bool fits = bytes <= slot.memory.size();
   for (const Reader& reader : slot.readers) {
@@ -76,7 +79,7 @@ void RingCopy::give_back(const Parts& batch) {
   for (Reader& reader : slot.readers) {
     try {
       environment_.copy.device().record(reader.last_read, reader.stream);
-    } catch (const DeviceError&) {
+    } catch (const DeviceError&) {  // make_room then waits for all work of the stream
     }
   }
 }

@@ -248,7 +248,7 @@ void Checkpoint::Contents::check_same(const ModelState& state) const {
         state.tensors, [&](const StateTensor& tensor) { return tensor.name == saved.name; });
     const bool of_model = !saved.name.starts_with(kOfPipeline);
     if (here || !of_model || optimizer_keeps(state, saved.name)) continue;
-    refuse_model(fmt::format("it has a tensor '{}', and there is none here", saved.name));
+    refuse_model(fmt::format("it has a tensor '{}', which this model does not have", saved.name));
   }
   for (const StateCounter& counter : state.counters) {
     if (find(counters, counter.name) != nullptr) continue;
@@ -297,7 +297,7 @@ void Checkpoint::read(std::string_view tensor, std::uint64_t first,
   const Named* const saved = Contents::find(contents_->tensors, tensor);
   if (saved == nullptr || first > saved->number || numbers.size() > saved->number - first) {
     contents_->refuse(
-        fmt::format("there are no numbers {} to {} of '{}'", first, first + numbers.size(), tensor),
+        fmt::format("it has no numbers {} to {} of '{}'", first, first + numbers.size(), tensor),
         "", "a checkpoint of the same tables");
   }
   if (!contents_->rows) contents_->rows = std::make_unique<InputFile>(contents_->file);

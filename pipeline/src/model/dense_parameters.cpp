@@ -67,7 +67,7 @@ void DenseParameters::create() {
   }
   for (const Named& named : named_) {
     const std::size_t size = named.parameter.size;
-    const Declared declared{.name = "initialise", .bytes = kScalar * static_cast<double>(size)};
+    const Declared declared{.name = "initialize", .bytes = kScalar * static_cast<double>(size)};
     const auto to = writes(values(named.parameter), size);
     if (named.bound > 0) {
       enqueue<host::fill_uniform<float>, cuda::fill_uniform>(

@@ -33,7 +33,9 @@ using namespace model;
 
 namespace {
 
-constexpr std::size_t kTableAlignment = 16;  // floats
+// In floats. Each table then begins at a multiple of 64 bytes, so that kernels may load four floats
+// at once wherever a row's width allows it.
+constexpr std::size_t kTableAlignment = 16;
 
 void check(const std::vector<TableConfig>& tables) {
   std::set<std::string_view> names, features;
@@ -41,7 +43,7 @@ void check(const std::vector<TableConfig>& tables) {
     const auto refuse = [&](std::string_view why) {
       throw std::invalid_argument(fmt::format("table '{}' {}", table.name, why));
     };
-    if (!names.insert(table.name).second) refuse("is there twice");
+    if (!names.insert(table.name).second) refuse("occurs twice");
     if (table.rows == 0) refuse("has no rows");
     if (table.width == 0) refuse("has rows of no width");
     if (table.features.empty()) refuse("has no features");
@@ -69,6 +71,8 @@ EmbeddingBags::EmbeddingBags(ModelContext& context, std::vector<TableConfig> tab
 
 EmbeddingBags::~EmbeddingBags() = default;
 
+// All tables are parts of one array, and have one count of rows. One kernel then serves all tables,
+// whatever their number, and one number names a row of any table.
 void EmbeddingBags::lay_out() {
   std::vector<Lookup> lookups;
   for (std::size_t t = 0; t < configs_.size(); ++t) {
@@ -110,6 +114,7 @@ void EmbeddingBags::lay_out() {
   for (std::size_t f = 0; f < lookups.size(); ++f) {
     TableView& view = views_[table_of_[f]];
     if (!options_.bound) view.weights = weights_ + lookups[f].weights;
+    // A moment of each row is indexed by the row, a moment of each weight by the weight.
     const std::int64_t at = state_of_row(kind) != 0 ? lookups[f].first_row : lookups[f].weights;
     if (first_moment_ != nullptr) {
       view.first_moment = first_moment_ + at;
@@ -128,6 +133,7 @@ void EmbeddingBags::allocate_tables() {
   first_moment_size_ = state_of_row(kind) * rows_ + (state > 0 ? scalars_ : 0);
   second_moment_size_ = state > 1 ? scalars_ : 0;
   if (options_.cache) {
+    // A cache keeps the tables in host memory of its own, and not where the caller has them.
     if (options_.bound) throw std::invalid_argument{"bound tables cannot be cached"};
     const std::size_t widest = widths_.empty() ? 0 : *std::ranges::max_element(widths_);
     cache_ = std::make_unique<RowCache>(context_, *options_.cache,
@@ -167,18 +173,19 @@ void EmbeddingBags::initialise() {
     const std::uint64_t draws =
         draws_from(stream_of_draws(options_.seed, table.name), configs_[t].first_row * table.width);
     enqueue<host::fill_uniform<float>, cuda::fill_uniform>(
-        context_, main, cost("initialise table", size), writes(table.weights, size), draws, bound);
+        context_, main, cost("initialize table", size), writes(table.weights, size), draws, bound);
   }
   for (const auto& [state, size] : {std::pair{first_moment_, first_moment_size_},
                                     std::pair{second_moment_, second_moment_size_}}) {
     if (size == 0) continue;
     if (cached()) {
-      enqueue<host::fill<float>, cuda::fill>(context_, main, cost("initialise table", size),
+      enqueue<host::fill<float>, cuda::fill>(context_, main, cost("initialize table", size),
                                              writes(state, size), 0.0F);
     } else {
       context_.device().fill(state, 0, size * sizeof(float), main.handle());
     }
   }
+  // All ones is "no bad id": it is greater than any place, and kernels keep the smallest place.
   context_.device().fill(bad_.data(), 0xFF, bad_.size(), main.handle());
 }
 
@@ -190,6 +197,7 @@ BatchBags EmbeddingBags::bags_of(const KeyedJaggedTensor& batch, const float* fa
                     keys == nullptr ? "" : fmt::format("{}", fmt::join(*keys, ", ")),
                     fmt::join(features_, ", ")));
   }
+  // Kernels count ids in 32 bits: half the traffic of the indexes that an update sorts and reads.
   if (batch.value_count() >= std::numeric_limits<std::int32_t>::max() ||
       features_.size() * batch.batch_size() >= std::numeric_limits<std::uint32_t>::max()) {
     throw std::invalid_argument(fmt::format(
@@ -262,6 +270,7 @@ HeldRows EmbeddingBags::prefetch(const KeyedJaggedTensor& batch, StreamRef strea
   if (!cached()) return {};
   const BatchBags bags = bags_of(batch, nullptr);
   if (features_.empty() || batch.batch_size() == 0) return {};
+  // A prefetch evicts rows: an observer that still reads them has to be waited for first.
   rows_will_move(stream);
   return cache_->prefetch(bags, expected(batch), stream);
 }
@@ -329,7 +338,7 @@ void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradi
   RowRuns<Key> runs = find_row_runs<Key>(
       context_, count, static_cast<Key>(rows_), stream, [&](auto rows, auto positions) {
         enqueue<host::linearise<Key, Id, Offset>, cuda::linearise<Key, Id, Offset>>(
-            context_, stream, {.name = "linearise", .bytes = ids * (sizeof(Id) + sizeof(Key) + 8)},
+            context_, stream, {.name = "linearize", .bytes = ids * (sizeof(Id) + sizeof(Key) + 8)},
             LineariseArguments<Key, Id, Offset>{.rows = rows,
                                                 .positions = positions,
                                                 .bag_of = writes(bag_of),
@@ -367,6 +376,8 @@ void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradi
                                                          .positions = reads(runs.positions),
                                                          .bag_of = reads(bag_of)},
                                               .rule = rule_of<float>(options_.optimizer, steps_)});
+  // Without an observer, the runs are freed at the end of this function, in the stream's order. An
+  // observer gets the buffers too: it can record its own use of them.
   if (observers_.empty()) return;
   const ExpectedRows rows = expected(bags.batch);
   const RowUpdate update{.rows = runs.unique.data(),
@@ -409,6 +420,7 @@ void EmbeddingBags::update(const KeyedJaggedTensor& batch, const float* factors,
   }
   const auto& layout = batch.layout();
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
+    // The sort moves half as many bytes with 32-bit keys, which most models need no more than.
     if (row_type() == IndexType::int32) {
       update_rows<Id, Offset, std::uint32_t>(bags, gradient, stream);
     } else {

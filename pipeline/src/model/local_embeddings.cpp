@@ -79,6 +79,8 @@ void LocalEmbeddings::look_up(PooledLookup& of, Stream& stream) {
   weighted_bags_.look_up(features.weighted, nullptr, {pooled, columns(), bags_.columns()}, stream);
 }
 
+// Nothing is exchanged, so the rows are there. They may be memory of the stream of lookups, which
+// must not reuse it while `stream` reads.
 void LocalEmbeddings::receive(PooledLookup& lookup, Stream& stream) {
   if (lookup.stream.id() != stream.id()) lookup.pooled.buffer().record_use(stream);
 }
@@ -88,6 +90,7 @@ void LocalEmbeddings::update(PooledLookup& of, Stream& stream) {
   const KeyedJaggedTensor& unweighted = lookup.features.unweighted;
   const KeyedJaggedTensor& weighted = lookup.features.weighted;
   float* const gradient = lookup.gradient.data();
+  // Before the update: the gradient of a position weight depends on the old values of the rows.
   if (!positions_.empty()) {
     const Array<float> factor_gradients =
         context_.activation<float>(unweighted.value_count(), stream);

@@ -23,6 +23,7 @@ std::string_view to_string(CachePolicy policy) noexcept {
 namespace model {
 namespace {
 
+// Bytes of a set's tags and states: what a look into the cache reads for each row.
 constexpr auto kSetBytes = static_cast<double>(kWays * (sizeof(std::uint32_t) + sizeof(SlotState)));
 
 CacheShape shape_of(const TableCache& options, std::size_t rows) {
@@ -37,6 +38,8 @@ CacheShape shape_of(const TableCache& options, std::size_t rows) {
   const double sets = sets_for(std::min(all, std::ceil(all * options.load_factor)));
   CacheShape shape{.sets = static_cast<std::uint64_t>(sets)};
   shape.of_set = (rows + shape.sets - 1) / shape.sets;
+  // A tag is the row's number within its set, in 32 bits: half the size of a row's number. A slot's
+  // number has to be positive in 32 bits, as kernels use negative ones for rows without a slot.
   if (shape.of_set >= kNoTag ||
       shape.sets * kWays > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
     throw std::invalid_argument{fmt::format(
@@ -79,6 +82,8 @@ RowCache::RowCache(ModelContext& context, const TableCache& options, const Cache
 }
 
 HeldRows RowCache::prefetch(const BatchBags& bags, const ExpectedRows& expected, StreamRef stream) {
+  // Rows of a prefetch are held until its batch has been updated. No later prefetch evicts them,
+  // although the batches in between have not used them yet.
   const std::uint64_t stamp = ++prefetches_;
   HeldRows held{held_, stamp};
   if (bags.ids_count() == 0) return held;
@@ -94,6 +99,8 @@ HeldRows RowCache::prefetch(const BatchBags& bags, const ExpectedRows& expected,
   return held;
 }
 
+// Keys are sorted by set, so one warp decides about all rows that a batch wants of a set. The
+// result does not depend on timing, and no set needs a lock.
 template <typename Id, typename Offset, typename Key>
 void RowCache::bring(const BatchBags& bags, const ExpectedRows& expected, const Turn& turn,
                      StreamRef stream) {
@@ -188,7 +195,7 @@ CacheCounts RowCache::counts(StreamRef stream) {
   Device& device = context_.device();
   device.copy(&counts, counts_.data(), sizeof(counts), CopyKind::device_to_host, stream.handle());
   device.synchronize(stream.handle());
-  return context_.cost_only() ? CacheCounts{} : counts;
+  return context_.cost_only() ? CacheCounts{} : counts;  // no kernel has counted anything
 }
 
 std::vector<std::int64_t> RowCache::rows(StreamRef stream) {

@@ -54,8 +54,8 @@ std::vector<std::size_t> dense_widths(const SparseNNConfig& config) {
   return config.dense_arch;
 }
 
-/** A lookup twice through forward, backward or update would be another sum than the plain step's.
- */
+/** A lookup that went through forward, backward or update twice would change the sums of a step. So
+ * each stage is checked, also against pipelines that mix up their batches. */
 PooledLookup& advance(TableLookup& of, PooledLookup::Stage to, const char* what) {
   auto& lookup = static_cast<PooledLookup&>(of);
   if (static_cast<int>(lookup.stage) + 1 != static_cast<int>(to)) {
@@ -82,6 +82,7 @@ SparseNN::SparseNN(ModelContext& context, const SparseNNConfig& config,
                  with_logit(config.over_arch), Mlp::Last::linear),
       loss_(context.allocator(), 1, context.main(), context.tags().parameters) {
   if (reduction_) {
+    // A stream of its own, so that the reduction overlaps the update of tables.
     reduce_on_.emplace(context.allocator().device(),
                        StreamOptions{.blocking = false, .priority = 0, .name = "gradients"});
   }
@@ -161,10 +162,11 @@ void SparseNN::forward(const InputTensors& input, TableLookup& of) {
   check(input, static_cast<PooledLookup&>(of));
   PooledLookup& lookup =
       advance(of, PooledLookup::Stage::forward, "a lookup goes through one forward");
-  abandon();
+  abandon();  // what an earlier forward without a backward has left
   forwarded_ = &lookup;
   keep(input);
   Stream& main = context_.main();
+  // The dense arch does not read pooled rows. It runs while they are still exchanged.
   dense_arch_.forward(dense_.data(), batch_, main);
   embeddings_->receive(lookup, main);
   if (ahead_) lookup.pooled = std::move(std::exchange(ahead_, {})->pooled);
@@ -207,7 +209,7 @@ void SparseNN::lose(const BatchTensor& labels, float share) {
   const StreamRef main = context_.main();
   logit_gradients_ = context_.activation<float>(batch_, main);
   logits_ = over_arch_.take_output();
-  if (batch_ == 0) {
+  if (batch_ == 0) {  // a rank whose share of the last batch is empty
     context_.device().fill(loss_.data(), 0, sizeof(float), main.handle());
     return;
   }
@@ -274,6 +276,7 @@ void SparseNN::backward(TableLookup& of) {
   lookup.pooled = {};
   static_cast<void>(dense_arch_.backward(std::move(dense_gradient), false, main));
   abandon();
+  // Here, and not in reduce_gradients: the update of tables that main runs next is not waited for.
   if (reduction_) context_.allocator().device().record(gradients_there_, main);
 }
 
@@ -291,7 +294,7 @@ void SparseNN::reduce_gradients() {
   Stream& main = context_.main();
   if (embeddings_->dense_parameters().empty()) {
     reduce_on_->wait(gradients_there_);
-  } else {
+  } else {  // the update of tables adds to these gradients as well
     reduce_on_->wait_stream(main);
   }
   reduce_on_->wait(embeddings_->sent());
@@ -313,6 +316,7 @@ void SparseNN::abandon() noexcept {
   for (Array<float>* array : {&dense_, &interacted_, &logit_gradients_}) *array = {};
 }
 
+// Called where the host waits for main anyway: a check in each step would make the host wait.
 void SparseNN::check_ids() {
   for (EmbeddingBags* bags : {&bags(), &weighted_bags()}) {
     if (bags->features().empty()) continue;

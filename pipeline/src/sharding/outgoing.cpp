@@ -37,6 +37,8 @@ double bytes_of(const KeyedJaggedTensor& features) {
 
 }  // namespace
 
+// A table that is sharded by rows needs only some ids of a bag on each rank. Those features are
+// split by rank first, into one tensor. All other features are sent as they are, without a copy.
 Outgoing::Outgoing(ModelContext& context, const JaggedScope& scope, const Side& side,
                    const KeyedJaggedTensor& input, PinnedPool& pinned)
     : input_(input), ranks_(side.slots.size()), cost_only_(context.cost_only()) {
@@ -116,6 +118,8 @@ void Outgoing::split(ModelContext& context, const JaggedScope& scope, PinnedPool
         {.name = "count split", .bytes = static_cast<double>(2 * count_bytes)},
         writes_all<std::int64_t>(counts), reads_all<Offset>(split_.offsets()), batch);
   });
+  // The host needs the counts for the sizes that ranks exchange. It reads them later, in
+  // split_counts(): the copy overlaps whatever the host enqueues until then.
   device.copy(room_.data() + feature_bytes, counts.data(), count_bytes, CopyKind::device_to_host,
               scope.stream.handle());
   room_.record_use();
@@ -145,6 +149,7 @@ std::vector<std::size_t> Outgoing::counts() const {
   return counts;
 }
 
+// One launch for all pieces: a copy for each feature and rank would cost a call of the driver each.
 Features Outgoing::gather(const JaggedScope& scope, const std::vector<std::size_t>& counts) const {
   const JaggedLayout& layout = input_.layout();
   const std::size_t id = millrace::bytes_of(layout.value_type);

@@ -37,12 +37,12 @@ class RowsUnderWay {
   RowsUnderWay(RowsUnderWay&& other) noexcept;
   RowsUnderWay& operator=(RowsUnderWay&&) = delete;
 
-  /** @brief From now on `stream` uses them. */
+  /** @brief Notes that `stream` uses the rows from now on. */
   void lend(const Stream& stream) { used_by_ = stream; }
-  /** @brief Behind the last use, on the stream that they were lent to. */
+  /** @brief Records the end of that use. Call it after the last use is enqueued. */
   void mark(OrderedDevice& device) { device.record(there_, used_by_.value()); }
   void wait(Stream& user);
-  /** @brief `user` waits, and has the blocks; columns for others have gone. */
+  /** @brief Makes `user` wait for the blocks, and frees the columns that were sent. */
   void arrive(StreamRef owner, Stream& user);
 
   Array<float> of_all;  ///< this rank's columns of the examples of all ranks, in their order
@@ -61,7 +61,7 @@ struct SplitBags {
   const BatchTensor& positions;
 };
 
-/** @brief Of each id, the weight of its position; nothing where no feature has weights. */
+/** @brief The weight of each id's position; empty if no feature has position weights. */
 struct PositionFactors {
   Array<float> of_all, own;  ///< as ShardedFeatures
 };

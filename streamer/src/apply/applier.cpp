@@ -116,7 +116,7 @@ class Applier::State {
       progress_.begin(std::move(there));
     } catch (const std::invalid_argument& error) {
       throw SinkError{SinkError::Kind::wrong, copy_.name() + ": " + error.what() +
-                                                  "; a copy that this program made would be right"};
+                                                  " (expected a copy that this program made)"};
     }
   }
 

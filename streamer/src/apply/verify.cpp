@@ -82,7 +82,7 @@ VerifyReport verify_copy(Sink& copy, const ReferenceTables& tables) {
   }
   if (report.copy.schema->content == RowContent::ids) {
     throw std::invalid_argument(
-        fmt::format("{} has row numbers only: there are no values to compare", copy.name()));
+        fmt::format("{} has row numbers only, and no values to compare", copy.name()));
   }
   const StreamSchema schema = *report.copy.schema;
   Comparison comparison{schema, tables, report};

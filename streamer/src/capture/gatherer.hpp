@@ -32,7 +32,7 @@ class Gatherer {
   void drain(Slot& slot, const GatheredRows& rows);
   /**
    * @brief Predicts the slot's header where nothing is computed.
-   * @return rows that will not fit, as modelled
+   * @return rows that will not fit, as modeled
    */
   [[nodiscard]] double expect(Slot& slot, const GatheredRows& rows) const;
 

@@ -40,7 +40,7 @@ SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Selecti
   for (const std::string& name : selection.skipped) {
     const auto named = [&](const TableView& table) { return table.name == name; };
     if (std::ranges::none_of(bags.tables(), named)) {
-      throw std::invalid_argument{fmt::format("there is no table '{}' to skip", name)};
+      throw std::invalid_argument{fmt::format("the table '{}' to skip does not exist", name)};
     }
   }
   for (const TableView& view : bags.tables()) {

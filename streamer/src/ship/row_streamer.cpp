@@ -219,7 +219,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
 
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] ChangeTracker& tracker(std::size_t bags) {
-    if (bags >= bags_.size()) throw std::invalid_argument{"tracker: there are no such tables"};
+    if (bags >= bags_.size()) throw std::invalid_argument{"tracker: no tables have this index"};
     if (bags_[bags].dense) {
       throw std::invalid_argument{"tracker: dense tables change as a whole; no rows are tracked"};
     }

@@ -40,10 +40,9 @@ void check_has_schema(const SinkState& state, std::string_view name) {
   if (state.schema || state.commits.empty()) return;
   throw SinkError{
       SinkError::Kind::wrong,
-      fmt::format(
-          "{} has the commits of {} ranks, but not the schema of their tables, which somebody "
-          "has deleted (of a folder: schema.json; of a topic: its schema messages)",
-          name, state.commits.size())};
+      fmt::format("{} has the commits of {} ranks, but the schema of their tables was deleted "
+                  "(schema.json of a folder, or the schema messages of a topic)",
+                  name, state.commits.size())};
 }
 
 }  // namespace millrace::sink

@@ -57,7 +57,8 @@ CaptureHeader ChangeTracker::Chunk::bring(PickedRows& picked, DirtyRows& changed
     ordered.synchronize(stream);
   }
   if (!rows_.valid(host(), device_.size())) {
-    throw DeviceError{ErrorCode::unknown, "gather rows", "what came is not what a gather writes"};
+    throw DeviceError{ErrorCode::unknown, "gather rows",
+                      "the copied bytes are not those of a gather"};
   }
   return header;
 }

@@ -81,7 +81,7 @@ TEST_CASE("a graph's memory is free after the launches that were told of", "[gra
   CHECK(rig.allocator.usable(rig.main).stranded >= 24 * MiB);
 }
 
-TEST_CASE("of launches that nobody told of, only synchronising the device is proof", "[graph]") {
+TEST_CASE("of launches that nobody told of, only synchronizing the device is proof", "[graph]") {
   HolderRig rig;
   {
     const GraphPool pool{rig.allocator};
@@ -95,7 +95,7 @@ TEST_CASE("of launches that nobody told of, only synchronising the device is pro
   CHECK(rig.ordered.ledger().tracked_streams() == 2);
 }
 
-TEST_CASE("a request that nothing else serves synchronises for the memory of former graphs",
+TEST_CASE("a request that nothing else serves synchronizes for the memory of former graphs",
           "[graph]") {
   HolderRig rig;
   {

@@ -1,4 +1,4 @@
-// Runs of free neighbours beside a walk over all blocks.
+// Runs of free neighbors beside a walk over all blocks.
 #include "memory/runs.hpp"
 
 #include <deque>
@@ -40,7 +40,7 @@ class Row {
 
   [[nodiscard]] bool free(std::size_t i) const { return blocks_[i].state == BlockState::free; }
 
-  /// Each run is of neighbours that are free, and as large as it says; none overlaps another.
+  /// Each run is of neighbors that are free, and as large as it says; none overlaps another.
   void check() const {
     std::set<const Block*> seen;
     runs.visit(false, 1, [&](const Run& run) {
@@ -56,7 +56,7 @@ class Row {
       REQUIRE(run.bytes == bytes);
       return true;
     });
-    // Two free neighbours outside of runs could have been one.
+    // Two free neighbors outside of runs could have been one.
     for (std::size_t i = 1; i < blocks_.size(); ++i) {
       const bool both = free(i - 1) && free(i);
       REQUIRE((!both || seen.contains(&blocks_[i - 1]) || seen.contains(&blocks_[i])));
@@ -72,8 +72,7 @@ class Row {
 
 }  // namespace
 
-TEST_CASE("runs are the free neighbours there are, whatever becomes free or is claimed",
-          "[parts]") {
+TEST_CASE("runs are the free neighbors there are, whatever becomes free or is claimed", "[parts]") {
   for (const std::size_t count : {std::size_t{8}, std::size_t{40}, 3 * Runs::kMost}) {
     std::mt19937_64 random{seed()};
     Row row{count};

@@ -222,7 +222,7 @@ TEST_CASE("a layout that cannot be is refused with what is wrong") {
   CHECK_THROWS_WITH(make({.keys = make_keys({"a"}), .batch_size = 1, .counts = {1, 2}}),
                     ContainsSubstring("1 keys") && ContainsSubstring("counts of 2"));
   CHECK_THROWS_WITH(make({.keys = make_keys({"a", "a"}), .batch_size = 1, .counts = {1, 2}}),
-                    ContainsSubstring("'a' is there twice"));
+                    ContainsSubstring("'a' occurs twice"));
   CHECK_THROWS_WITH(make({.keys = make_keys({"a"}), .counts = {3}}),
                     ContainsSubstring("no examples has 3 values"));
   const std::size_t many = std::size_t{std::numeric_limits<std::int32_t>::max()} + 1;
@@ -260,7 +260,7 @@ TEST_CASE("operations refuse shapes that disagree, and say which") {
   };
   CHECK_THROWS_WITH(join(other), ContainsSubstring("part 2 is a batch of 3 examples"));
   other = two_keys();
-  CHECK_THROWS_WITH(join(other), ContainsSubstring("'a' is there twice"));
+  CHECK_THROWS_WITH(join(other), ContainsSubstring("'a' occurs twice"));
   other.value_type = IndexType::int32;
   CHECK_THROWS_WITH(join(other), ContainsSubstring("int32 values"));
   CHECK_THROWS_WITH(copy_into(bench.scope(), tensor, bench.upload(two_keys(3))),

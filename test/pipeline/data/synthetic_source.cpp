@@ -211,7 +211,7 @@ TEST_CASE("settings that make no sense are refused") {
                                         ContainsSubstring("999"));
   settings = small_settings();
   settings.weighted[0].feature.name = "a";
-  CHECK_THROWS_WITH(make(settings), ContainsSubstring("'a' is there twice"));
+  CHECK_THROWS_WITH(make(settings), ContainsSubstring("'a' occurs twice"));
   settings = small_settings();
   settings.sparse[0].feature.rows = settings.sparse[1].feature.rows = std::size_t{1} << 40;
   settings.value_type = IndexType::int32;

@@ -128,13 +128,13 @@ TEST_CASE("the operations of a SparseNN are those that are known, and touch what
                                        "concatenate backward",
                                        "factor gradients",
                                        "find runs",
-                                       "initialise",
-                                       "initialise table",
+                                       "initialize",
+                                       "initialize table",
                                        "interact",
                                        "interact backward",
                                        "linear",
                                        "linear backward",
-                                       "linearise",
+                                       "linearize",
                                        "look up",
                                        "loss",
                                        "offsets from lengths",
@@ -148,7 +148,7 @@ TEST_CASE("the operations of a SparseNN are those that are known, and touch what
 
 TEST_CASE("under AddressSanitizer an operation that touches more than it declares is found") {
 #if defined(__SANITIZE_ADDRESS__)
-  const std::set<std::string> fill_what_is_declared{"initialise", "initialise table"};
+  const std::set<std::string> fill_what_is_declared{"initialize", "initialize table"};
   for (const Variant& variant : {kVariants[0], kVariants[1]}) {
     for (const auto& [name, views] : train({}, variant.interaction, variant.of_tables)) {
       bool any = false;

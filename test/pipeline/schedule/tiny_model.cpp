@@ -58,7 +58,7 @@ TinyModel::TinyModel(Allocator& memory, Stream& main)
       linear_gradient_(memory, kInputs, main) {
   float next = 0.125F;
   for (const Array<float>* const array : {&table_, &weighted_table_, &linear_}) {
-    launch({.name = "initialise",
+    launch({.name = "initialize",
             .views = {view(*array, Access::write)},
             .host = [next](const KernelContext& kernel) {
               float value = next;

@@ -315,5 +315,5 @@ TEST_CASE("trap 18: a feature that two tables look up, and a table of a name twi
       make({{"one", 9, 4, Pooling::sum, {"a"}}, {"other", 9, 4, Pooling::sum, {"a"}}}),
       Catch::Matchers::ContainsSubstring("looked up already"));
   CHECK_THROWS_WITH(make({{"one", 9, 4, Pooling::sum, {"a"}}, {"one", 9, 4, Pooling::sum, {"b"}}}),
-                    Catch::Matchers::ContainsSubstring("is there twice"));
+                    Catch::Matchers::ContainsSubstring("occurs twice"));
 }

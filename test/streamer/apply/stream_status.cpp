@@ -89,7 +89,8 @@ TEST_CASE("a sink with commits and without a schema is not called empty", "[stat
   StepBatch batch;
   batch.commit = commit_of(0, 1, kNow);
   sink.write(batch);
-  CHECK_THROWS_WITH(status_of(sink, kNow), Catch::Matchers::ContainsSubstring("not the schema"));
+  CHECK_THROWS_WITH(status_of(sink, kNow),
+                    Catch::Matchers::ContainsSubstring("the schema of their tables was deleted"));
 }
 
 TEST_CASE("how far a copy is behind its log is counted from the copy's position", "[status]") {

@@ -207,7 +207,7 @@ TEST_CASE("host code that touches pinned memory waits for the copy", "[laws]") {
     host_writes(pinned.get(), kBytes);
     CHECK(races.count() == 1);
     CHECK(Races::last().kind == "write after read");
-    CHECK_THAT(Races::last().message, ContainsSubstring("synchronise thread host with it"));
+    CHECK_THAT(Races::last().message, ContainsSubstring("synchronize thread host with it"));
   }
   SECTION("the stream is synchronized") {
     CUDA_OK(cudaStreamSynchronize(stream));

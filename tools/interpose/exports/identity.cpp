@@ -196,7 +196,7 @@ MILLRACE_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void
     if (process.settings.what_if || process.owner_of(address) == nullptr)
       return runtime.cudaIpcGetMemHandle(handle, address);
     tell_once(
-        "cudaIpcGetMemHandle: memory of Millrace's cannot be shared with other processes. Run the "
+        "cudaIpcGetMemHandle: Millrace's memory cannot be shared with other processes. Run the "
         "program with --leave-malloc: then cudaMalloc stays the runtime's own");
     KeepsLastError::lost = cudaErrorNotSupported;
     return cudaErrorNotSupported;

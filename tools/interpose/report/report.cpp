@@ -69,7 +69,7 @@ struct EndOfRun {
     }
   }
 
-  /** What the program's own calls would have reserved; nothing if its requests fit into no modelled
+  /** What the program's own calls would have reserved; nothing if its requests fit into no modeled
    * GPU. */
   [[nodiscard]] std::optional<DriverModel> own_calls(const GpuFigures& gpu) const {
     if (!log) return std::nullopt;
@@ -169,8 +169,9 @@ void write_own_calls(std::FILE* file, const GpuFigures& gpu, const EndOfRun& rec
   if (what_if) {
     fmt::print(file, "    its own allocators reserved {}\n", size(gpu.own_peak));
   } else if (const auto own = recorded.own_calls(gpu)) {
-    fmt::print(file, "    its own calls would have reserved {} to {} (modelled{})\n",
-               size(own->least), size(own->most),
+    const std::string least = size(own->least), most = size(own->most);
+    fmt::print(file, "    its own calls would have reserved {} (modeled{})\n",
+               least == most ? least : fmt::format("{} to {}", least, most),
                recorded.recorder->left_out() == 0 ? "" : ", of the first calls");
   }
 }
@@ -178,7 +179,7 @@ void write_own_calls(std::FILE* file, const GpuFigures& gpu, const EndOfRun& rec
 void write_stranded(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded) {
   const auto stranded = recorded.stranded(gpu);
   if (!stranded || stranded->empty()) return;
-  fmt::print(file, "    free at the peak, and usable by no other stream (modelled):\n");
+  fmt::print(file, "    free at the peak, and usable by no other stream (modeled):\n");
   for (const WhatIfStranded& each : *stranded) {
     fmt::print(file, "      {} of {}, until work of {}\n", size(each.bytes), each.stream,
                each.waits_for);

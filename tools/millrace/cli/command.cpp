@@ -86,12 +86,16 @@ Command::FilesOf Command::unless(std::vector<std::string> names) {
   };
 }
 
-void Command::examples(const std::vector<std::pair<std::string, std::string>>& commands) {
+std::string examples_text(const std::vector<std::pair<std::string, std::string>>& commands) {
   std::string text = "Examples:";
   for (const auto& [command, does] : commands) {
     text += "\n  " + command + "\n      " + does;
   }
-  app_.footer(text);
+  return text;
+}
+
+void Command::examples(const std::vector<std::pair<std::string, std::string>>& commands) {
+  app_.footer(examples_text(commands));
 }
 
 void Command::run(std::function<void()> work) {

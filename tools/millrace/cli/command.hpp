@@ -24,6 +24,10 @@ enum class Result {
 inline constexpr const char* kFilesRead = "Files that are read";
 inline constexpr const char* kFilesWritten = "Files that are written";
 
+/** @brief The end of a help text: commands, each with a sentence on what it does. */
+[[nodiscard]] std::string examples_text(
+    const std::vector<std::pair<std::string, std::string>>& commands);
+
 /**
  * @brief A command and its options.
  *

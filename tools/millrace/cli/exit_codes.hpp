@@ -29,8 +29,8 @@ inline constexpr std::array kExitCodes{
     ExitCodeMeaning{ExitCode::done, "all was done"},
     ExitCodeMeaning{ExitCode::different, "`stream verify`: a row is not equal"},
     ExitCodeMeaning{ExitCode::failed,
-                    "bad input, a failure, or a result that could not be written: the message says "
-                    "what, where and what would be right"},
+                    "bad input, a failure, or a result that could not be written. The message says "
+                    "what is wrong, where, and what is expected"},
     ExitCodeMeaning{ExitCode::incomplete,
                     "done, and a sink or a copy of the stream lacks rows, or lags"},
     ExitCodeMeaning{ExitCode::raced, "done, and the checker found a race in the program"},

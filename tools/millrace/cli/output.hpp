@@ -7,7 +7,7 @@
 
 namespace millrace::cli {
 
-/** @brief Whether standard output is a terminal that shows colours, and NO_COLOR is not set. */
+/** @brief Whether standard output is a terminal that shows colors, and NO_COLOR is not set. */
 [[nodiscard]] bool colours_on_stdout();
 
 /**

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command.hpp"
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/help.hpp"
@@ -56,8 +57,20 @@ std::string without_secrets(std::string_view text) {
   return shown;
 }
 
+/** Messages of the libraries end with " (expected ...)". That is the line `right`: it is closer to
+ * the mistake than what a command says, and often the same. */
+UsageError with_one_right(const UsageError& error) {
+  constexpr std::string_view kExpected = " (expected ";
+  const std::string what = error.what();
+  const std::size_t at = what.rfind(kExpected);
+  if (at == std::string::npos || !what.ends_with(')')) return error;
+  const std::size_t from = at + kExpected.size();
+  return UsageError{what.substr(0, at), error.where(), what.substr(from, what.size() - from - 1)};
+}
+
 // Prints the message in one call, as other processes may write to the same terminal.
-void tell(std::string_view command, const UsageError& error) {
+void tell(std::string_view command, const UsageError& given) {
+  const UsageError error = with_one_right(given);
   std::string text = fmt::format("{}: {}\n", command, one_line(without_secrets(error.what())));
   if (!error.where().empty())
     text += fmt::format("  where: {}\n", one_line(without_secrets(error.where())));
@@ -110,6 +123,11 @@ UsageError unexpected(const CLI::App& program) {
 
 void set_up(CLI::App& program) {
   program.require_subcommand(1);
+  program.footer(
+      examples_text({{"millrace train --data synthetic --steps 200",
+                      "Trains a model on a virtual GPU, and prints where its memory went."},
+                     {"millrace explain snapshot.pickle",
+                      "Explains the peak of a memory snapshot of PyTorch."}}));
   program.formatter(std::make_shared<HelpFormatter>());
   program.set_help_flag("-h,--help", "Print this help and exit");
   program.set_version_flag("--version", "millrace " MILLRACE_VERSION, "Print the version and exit");

@@ -9,7 +9,7 @@
 
 namespace millrace::cli {
 
-/** @brief How a piece of text looks on a terminal that shows colours. */
+/** @brief How a piece of text looks on a terminal that shows colors. */
 enum class Look { plain, strong, faint, good, bad, step };
 
 /** @brief Gives text its look, or leaves it plain if the output is not a terminal. */

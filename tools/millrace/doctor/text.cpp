@@ -100,10 +100,11 @@ std::string gpu_lines(std::size_t ordinal, const GpuFacts& gpu, const MachineFac
   }
   text += line("  mapping",
                info.virtual_memory
-                   ? fmt::format("there is (VMM), in pages of {}", format_bytes(info.page_bytes))
-                   : "there is none (VMM): memory comes in segments of cudaMalloc");
-  text += line("  driver's pool", info.memory_pools ? "there is (cudaMallocAsync)"
-                                                    : "none: the allocator driver cannot be used");
+                   ? fmt::format("available (VMM), in pages of {}", format_bytes(info.page_bytes))
+                   : "not available (VMM): segments are allocated with cudaMalloc");
+  text += line("  driver's pool", info.memory_pools
+                                      ? "available (cudaMallocAsync)"
+                                      : "not available: --allocator driver cannot be used");
   return text + line("  copies", copies(info.copy_engines));
 }
 
@@ -117,7 +118,7 @@ std::vector<std::string> reached_from(const MachineFacts& facts, std::size_t fro
 
 std::string peer_access(const MachineFacts& facts) {
   if (facts.gpus.size() < 2) {
-    return facts.gpus.empty() ? "there is no GPU" : "there is one GPU, and nothing to reach";
+    return facts.gpus.empty() ? "none: no GPU was found" : "none: this machine has one GPU";
   }
   std::size_t reached = 0;
   std::vector<std::string> rows;
@@ -173,7 +174,7 @@ std::string sinks() {
 
 std::string verdict(const DeviceChoice& device) {
   if (device.works && device.modelled) {
-    return fmt::format("works: a model of {}; the allocators run as on a GPU, times are modelled",
+    return fmt::format("works: a model of {}; the allocators run as on a GPU, times are modeled",
                        device.title);
   }
   if (device.works && device.trains) {

@@ -69,12 +69,13 @@ void add_explain(CLI::App& program) {
                   "Explains where the memory of a recorded program is at its peak, why the rest of "
                   "it could not be used, and which change saves most"};
   const auto given = std::make_shared<ExplainArguments>();
-  command.input("FILE", given->file, "", "A trace: " + trace::trace_formats()).required();
+  command.input("FILE", given->file, "", "Explain this trace: " + trace::trace_formats())
+      .required();
   command.input("--against", given->against, "FILE",
-                "An earlier trace: what grew since then, by stream, site and cause");
+                "Show what grew since this earlier trace, by stream, site and cause");
   command.add("--replay", given->replays, "KIND",
-              "Replays of the requests on other allocators: limited (default; none of a log that "
-              "is too long), all, none");
+              "Replay the requests on other allocators: limited (default; no replays if the log is "
+              "too long), all, none");
   command.flag("--wide", given->wide, "Show every row, in the width of the terminal");
   add_page_option(command, given->html);
   add_result_options(command, given->results, "table");

@@ -68,7 +68,7 @@ std::string blocks_behind(const FootprintRow& row) {
       if (size >= kWorthTelling) parts.push_back(fmt::format("{} {}", tag, gib(size)));
     }
     if (!parts.empty()) {
-      texts.push_back(fmt::format("behind {}'s work {} GiB", stream, fmt::join(parts, ", ")));
+      texts.push_back(fmt::format("{} GiB waiting for {}'s work", fmt::join(parts, ", "), stream));
     }
   }
   return texts.empty() ? "" : fmt::format(": {}", fmt::join(texts, ", "));

@@ -27,7 +27,7 @@ std::string_view idea_of(std::string_view allocator) {
 }
 
 const char* basis_of(const FootprintOptions& options) {
-  return options.device.modelled ? "modelled" : "measured";
+  return options.device.modelled ? "modeled" : "measured";
 }
 
 /** A range stands only beside the median of several draws. */
@@ -215,8 +215,8 @@ std::string strategies_text() {
 std::string modelled_text(const FootprintOptions& options) {
   if (!options.device.modelled) return " Sizes and times are measured.";
   return fmt::format(
-      " Sizes are measured: what the real allocators decided. Times are modelled by the profile of "
-      "{}. ~: sizes of the driver's pool as it is modelled there.",
+      " Sizes are measured: what the real allocators decided. Times are modeled by the profile of "
+      "{}. ~: sizes of the driver's pool as it is modeled there.",
       options.device.name);
 }
 

@@ -18,7 +18,7 @@ constexpr double kWidth = 900, kHeight = 480;
 constexpr double kLeft = 64, kRight = 250, kTop = 44, kBottom = 48;
 constexpr double kMark = 7;  // half a mark's width
 
-// Okabe and Ito's colours, which people with colour blindness can distinguish.
+// Okabe and Ito's colors, which people with color blindness can distinguish.
 constexpr std::array<std::string_view, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#7a6a00", "#444444"};
 
@@ -117,7 +117,7 @@ class Picture {
       out_ += svg_text(kLeft - 8, y + 4, fmt::format("{:g}", value), " text-anchor=\"end\"");
     });
     out_ += svg_text((kLeft + kWidth - kRight) / 2, kHeight - 12,
-                     "runtime of the loop, ms (modelled)", " class=\"s\" text-anchor=\"middle\"");
+                     "runtime of the loop, ms (modeled)", " class=\"s\" text-anchor=\"middle\"");
     out_ += svg_text(kLeft - 48, kTop - 10, "peak reserved, GiB", " class=\"s\"");
   }
 

@@ -37,7 +37,7 @@ struct Kind {
   Part part;
   std::string_view colour, name;
 };
-// Okabe and Ito's colours, which people with colour blindness can distinguish.
+// Okabe and Ito's colors, which people with color blindness can distinguish.
 constexpr std::array kKinds{
     Kind{Part::copy, "#e69f00", "batch, host to device"},
     Kind{Part::features, "#7a6a00", "features: exchanged and put in order"},
@@ -53,7 +53,7 @@ constexpr std::array kKinds{
 
 constexpr double kLegendLines = (kKinds.size() + kLegendColumns - 1) / kLegendColumns;
 
-constexpr std::array kUpdates{"linearise", "sort", "find runs", "update tables", "part columns"};
+constexpr std::array kUpdates{"linearize", "sort", "find runs", "update tables", "part columns"};
 constexpr std::array kBackwards{"linear backward", "concatenate backward", "interact backward",
                                 "mean over ranks"};
 constexpr std::array kOptimizers{"step", "longer optimizer"};

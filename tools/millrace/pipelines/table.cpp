@@ -145,7 +145,7 @@ std::string title(const PipelinesOptions& options, std::string_view waits, const
   const std::string loop =
       loop_text(options) + (waits.empty() ? "" : fmt::format(" Waits are {}.", waits));
   return fmt::format("{}\n{}\n{}\n", paint(workload.name, Look::strong),
-                     paint(fmt::format("on {} x {} (modelled), {}", workload.world_size,
+                     paint(fmt::format("on {} x {} (modeled), {}", workload.world_size,
                                        options.device.name, options.device.title),
                            Look::faint),
                      paint(wrap(loop, page_width(), 0), Look::faint));
@@ -156,7 +156,7 @@ constexpr const char* kSeedOfPeaks =
     "all batches, from the first one's copy on{}. ";
 constexpr const char* kExposed =
     "exposed: copied or exchanged while nothing was computed. Sizes are what the real allocators "
-    "decided; times are modelled by the device's profile, operation by operation.";
+    "decided; times are modeled by the device's profile, operation by operation.";
 
 std::string legend(const PipelinesOptions& options) {
   const std::string text =

@@ -140,7 +140,8 @@ void add_replay(CLI::App& program) {
                   "Replays allocation traces on each allocator, and compares what it reserves with "
                   "the recorded run and with the theoretical minimum"};
   const auto given = std::make_shared<ReplayArguments>();
-  command.input("FILE", given->files, "", "Traces: " + trace::trace_formats()).required();
+  command.input("FILE", given->files, "", "Replay these traces: " + trace::trace_formats())
+      .required();
   command.add(
       "--allocator", given->allocators, "A,B|all",
       "Compare these allocators: torch, torch-expandable, millrace (default torch,millrace)");

@@ -71,7 +71,7 @@ struct ReplayRequest {
  *
  * For a PyTorch snapshot `torch` has two rows. One starts with the memory that PyTorch held, and
  * its decisions are compared with PyTorch's. The other starts empty, as the other allocators do.
- * A trace of Millrace's has a row for the driver's pool, which is modelled.
+ * A trace of Millrace's has a row for the driver's pool, which is modeled.
  */
 [[nodiscard]] std::vector<ReplayedDevice> replay_devices(const trace::AllocationLog& log,
                                                          const ReplayRequest& request);

@@ -126,7 +126,7 @@ void refuse_without_millrace(const RunOptions& options) {
                                                     : nullptr;
   if (given != nullptr)
     throw UsageError{"it has no effect if the program keeps its own allocator", given,
-                     "--allocator millrace, and no --check"};
+                     "--allocator millrace without --check"};
 }
 
 /** Whether the program keeps its allocator, and Millrace's library is not loaded into it. */
@@ -144,7 +144,7 @@ bool keeps_own(const RunOptions& options) {
     throw UsageError{"'" + options.allocator + "' is not known", "--allocator", "millrace or own"};
   if (options.check) return true;
   if (options.schedule.empty() || has_interposer()) return false;
-  std::cerr << "millrace run: this build has no library for other programs: the program keeps its "
+  std::cerr << "millrace run: this build has no library for other programs; the program keeps its "
                "own allocator\n";
   return true;
 }
@@ -172,12 +172,12 @@ void add_run(CLI::App& program) {
   const auto given = std::make_shared<RunOptions>();
   command.add("--virtual", given->schedule, "SCHEDULE",
               "Run on virtual GPUs (default: this machine's GPUs). SCHEDULE says when work takes "
-              "effect: instant, lag:N, adversarial:SEED, or a device profile for virtual time; "
+              "effect: instant, lag:N, adversarial:SEED, or a device profile for virtual time. "
               "',profile=NAME', ',gpus=N' and ',memory=SIZE' may follow");
   command.add("--allocator", given->allocator, "NAME",
-              "Use this allocator: millrace serves the program's requests to the shared CUDA "
-              "runtime; own keeps the program's allocator (default millrace; own with --check, and "
-              "in builds without the library for it)");
+              "Use this allocator: millrace (default) serves the program's requests to the shared "
+              "CUDA runtime; own keeps the program's allocator (default with --check, and in "
+              "builds without the library for it)");
   command.flag("--what-if", given->what_if,
                "Keep the program's allocator, and report what Millrace would have reserved");
   command.output("--record", given->record, "FILE",
@@ -189,7 +189,7 @@ void add_run(CLI::App& program) {
                  "with the stacks of allocations, for its viewer",
                  Result::further);
   command.output("--json", given->json, "FILE.json",
-                 "Write the report as JSON to this file, and not to standard error",
+                 "Write the report as JSON to this file, instead of the text on standard error",
                  Result::further);
   command.flag(
       "--check", given->check,
@@ -201,13 +201,15 @@ void add_run(CLI::App& program) {
   command.flag("--leave-malloc", given->leaves_malloc,
                "Leave cudaMalloc to the runtime, for programs that share such memory with other "
                "processes");
-  command.add("program", given->program, "COMMAND", "The program and its arguments, after --")
+  command
+      .add("program", given->program, "COMMAND",
+           "Run this program, with its arguments; write it after --")
       .required();
   command.examples(
       {{"millrace run -- ./app --steps 10",
         "Runs ./app on Millrace's allocator, and prints what that reserved."},
        {"millrace run --virtual adversarial:7 --check -- ./app",
-        "Lets work take effect as late and in as unlucky an order as is legal, and names races."}});
+        "Runs work as late as CUDA allows, in an unfavorable order, and names races."}});
   command.run([given] { run_given_program(*given); });
 }
 

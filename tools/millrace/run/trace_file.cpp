@@ -55,19 +55,18 @@ std::string place_for(const std::string& file, const Kind& kind) {
 }  // namespace
 
 std::string place_for_trace(const std::string& file) {
-  return place_for(file, {"--record", trace::kTraceMagic, "a trace of Millrace's"});
+  return place_for(file, {"--record", trace::kTraceMagic, "a Millrace trace"});
 }
 
 std::string place_for_snapshot(const std::string& file) {
-  return place_for(file,
-                   {"--snapshot", trace::kTorchSnapshotBeginning, "a snapshot of Millrace's"});
+  return place_for(file, {"--snapshot", trace::kTorchSnapshotBeginning, "a Millrace snapshot"});
 }
 
 std::string place_for_report(const std::string& file) {
   if (!file.ends_with(".json"))
     throw UsageError{"the name of '" + file + "' does not say that it is JSON", "--json",
                      "a name that ends with .json"};
-  return place_for(file, {"--json", "{\n  \"schema\": \"millrace.run/", "a report of Millrace's"});
+  return place_for(file, {"--json", "{\n  \"schema\": \"millrace.run/", "a Millrace report"});
 }
 
 }  // namespace millrace::cli

@@ -12,8 +12,7 @@
 #include "cli/command.hpp"
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/json_text.hpp"
-#include "cli/output.hpp"
+#include "cli/results.hpp"
 #include "cli/status_line.hpp"
 #include "cli/text.hpp"
 #include "cli/values.hpp"
@@ -32,7 +31,8 @@ using Json = nlohmann::ordered_json;
 
 struct ApplyArguments {
   std::string from, to;
-  std::optional<std::string> until_idle, json;
+  std::optional<std::string> until_idle;
+  ResultArguments results;
 };
 
 template <typename Open>
@@ -198,11 +198,11 @@ class Application {
                           source_->name());
     }
     if (!report.begun) {
-      text += left && left->count > 0 ? "the log has lost its schema, without which its rows "
-                                        "cannot be read: a running trainer sends both again\n"
-                                      : "no rows were sent there yet\n";
+      text += left && left->count > 0 ? "the log has lost its schema, and its rows cannot be read "
+                                        "without it; a running trainer sends both again\n"
+                                      : "the log has no rows yet\n";
     } else if (!report.whole) {
-      text += "it lacks rows that were announced, or will be\n";
+      text += "it lacks rows of the log\n";
     }
     return text;
   }
@@ -220,11 +220,10 @@ class Application {
 
 void run(const ApplyArguments& given) {
   Application application{given};
-  std::optional<Output> document;
-  if (given.json) document.emplace(given.json, "--json");
+  const Results results{given.results, "text"};
   const ApplyResult result = application.run();
-  if (!document || !document->to_stdout()) fmt::print("{}", describe(result));
-  if (document) document->write(json_text(to_document(given, result)));
+  results.write([&](const Painter&) { return describe(result); },
+                [&] { return to_document(given, result); });
   if (!result.complete()) throw Ended{number_of(ExitCode::incomplete)};
 }
 
@@ -249,9 +248,7 @@ void add_stream_apply(CLI::App& stream) {
   command.add("--until-idle", given->until_idle, "SECONDS",
               "Stop at the end of the log if no rows were added for this long (default: run until "
               "Ctrl-C)");
-  command.output("--json", given->json, "FILE",
-                 "Write at the end what was applied and what the copy lacks; - for standard output",
-                 Result::in_place);
+  add_result_options(command, given->results, "text");
   command.examples(
       {{"millrace stream apply --from file:rows --to rocksdb:copy",
         "Keeps a copy in RocksDB up to date with a folder, until Ctrl-C."},

@@ -14,12 +14,9 @@
 #include "cli/error.hpp"
 #include "cli/figures.hpp"
 #include "cli/fitted.hpp"
-#include "cli/json_text.hpp"
-#include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "cli/results.hpp"
 #include "cli/run_options.hpp"
-#include "cli/standard_output.hpp"
 #include "cli/text.hpp"
 #include "cli/values.hpp"
 #include "cli/without_effect.hpp"
@@ -42,11 +39,12 @@ constexpr const char* kWithout = "none";  ///< the loop without a capture
 
 struct BenchArguments {
   std::string device = "virtual:h200", allocator = "millrace", capture = "all";
-  std::vector<std::string> rows;
+  std::string rows = "20000,100000,400000";
   std::string width = "64", tables = "4", table_rows = "4000000", compute = "5", steps = "32",
               run_ahead = "4";
-  std::optional<std::string> slots, slot_bytes, json, html;
+  std::optional<std::string> slots, slot_bytes, html;
   bool wide = false;
+  ResultArguments results;
 };
 
 /** A way of capture, as the table names it. */
@@ -92,10 +90,10 @@ BenchOptions read_options(const BenchArguments& given) {
   const double compute = read_number("--compute", given.compute, 0, 60'000);
   workload.compute =
       std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double, std::milli>{compute});
-  for (const std::string& rows : given.rows) {
+  for (const std::string& rows : CLI::detail::split(given.rows, ',')) {
     options.rows.push_back(read_whole("--rows", rows, 1, kMostRows));
   }
-  if (options.rows.empty()) options.rows = {20'000, 100'000, 400'000};
+
   for (const std::string& name :
        read_names("--capture", "way of capture", given.capture, way_names())) {
     options.ways.push_back(way_of(name));
@@ -204,30 +202,28 @@ std::string title(const BenchOptions& options) {
   const experiment::CaptureWorkload& workload = options.workload;
   const bool modelled = find_device(workload.device).modelled;
   return fmt::format("{}, {}: {} tables, {} floats a row, {} ms of other work a step\n\n",
-                     workload.device, modelled ? "modelled" : "measured", workload.tables,
+                     workload.device, modelled ? "modeled" : "measured", workload.tables,
                      workload.width, in_milliseconds(workload.compute));
 }
 
 void run(const BenchArguments& given) {
   const BenchOptions options = read_options(given);
-  std::optional<Output> document;
-  if (given.json) document.emplace(given.json, "--json");
+  const Results results{given.results, "table"};
   std::optional<RecordedPage> page;
   if (given.html) page.emplace(page_of(*given.html, options));
-  const bool text = !document || !document->to_stdout();
-  const Painter paint{colours_on_stdout()};
   std::vector<BenchSize> sizes;
   for (const std::size_t rows : options.rows) {
-    {
-      Progress progress{"stream bench", options.ways.size() + 2};
-      sizes.push_back(run_size(options, rows, page ? &*page : nullptr, progress));
-    }
-    const std::string before = sizes.size() == 1 ? title(options) : "";
-    if (text) print(fitted(before + render(sizes.back(), given.wide, paint)));
+    Progress progress{"stream bench", options.ways.size() + 2};
+    sizes.push_back(run_size(options, rows, page ? &*page : nullptr, progress));
   }
-  if (text) print(paint(bench_legend(given.wide), Look::faint));
   if (page) page->write();
-  if (document) document->write(json_text(to_document(options, sizes)));
+  results.write(
+      [&](const Painter& paint) {
+        std::string text = title(options);
+        for (const BenchSize& size : sizes) text += render(size, given.wide, paint);
+        return fitted(text) + paint(bench_legend(given.wide), Look::faint);
+      },
+      [&] { return to_document(options, sizes); });
 }
 
 }  // namespace
@@ -241,10 +237,9 @@ void add_stream_bench(CLI::App& stream) {
   command.add("--capture", given->capture, "NAMES",
               fmt::format("Compare these ways of capture: all (default), {}",
                           fmt::join(way_names(), ", ")));
-  command
-      .add("--rows", given->rows, "N",
-           "Change N rows per step; repeatable (default 20000, 100000 and 400000)")
-      .allow_extra_args();
+  command.add("--rows", given->rows, "N,N",
+              "Change this many rows per step, in one run for each number (default "
+              "20000,100000,400000)");
   command.add("--width", given->width, "N", "Use rows of N floats (default 64)");
   command.add("--tables", given->tables, "N", "Use N tables (default 4)");
   command.add("--table-rows", given->table_rows, "N", "Use tables of N rows (default 4000000)");
@@ -260,8 +255,7 @@ void add_stream_bench(CLI::App& stream) {
               "Use this allocator for device memory: millrace (default), torch, driver");
   add_wide_option(command, given->wide);
   add_page_option(command, given->html);
-  command.output("--json", given->json, "FILE", "Write the results; - for standard output",
-                 Result::in_place);
+  add_result_options(command, given->results, "table");
   command.examples({{"millrace stream bench --rows 100000 --capture ring,mapped",
                      "Compares two ways of capture at 100,000 changed rows per step."},
                     {"millrace stream bench --device cuda:0 --json bench.json",

@@ -14,9 +14,7 @@
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
-#include "cli/json_text.hpp"
-#include "cli/output.hpp"
-#include "cli/standard_output.hpp"
+#include "cli/results.hpp"
 #include "cli/text.hpp"
 #include "millrace/streamer/sink_kinds.hpp"
 #include "millrace/streamer/stream_status.hpp"
@@ -30,7 +28,8 @@ using Json = nlohmann::ordered_json;
 
 struct StatusArguments {
   std::string sink;
-  std::optional<std::string> from, json;
+  std::optional<std::string> from;
+  ResultArguments results;
 };
 
 /** What was found out. */
@@ -191,13 +190,10 @@ StatusReport look(const StatusArguments& given, Sink& sink, RecordSource* source
 void run(const StatusArguments& given) {
   const std::unique_ptr<Sink> sink = open_to_look_at(given.sink);
   const std::unique_ptr<RecordSource> source = source_of(given);
-  std::optional<Output> document;
-  if (given.json) document.emplace(given.json, "--json");
+  const Results results{given.results, "text"};
   const StatusReport found = look(given, *sink, source.get());
-  if (!document || !document->to_stdout()) {
-    print(fitted(describe(given, found, Painter{colours_on_stdout()})));
-  }
-  if (document) document->write(json_text(to_document(given, found)));
+  results.write([&](const Painter& paint) { return fitted(describe(given, found, paint)); },
+                [&] { return to_document(given, found); });
   if (!found.complete()) throw Ended{number_of(ExitCode::incomplete)};
 }
 
@@ -209,16 +205,18 @@ void add_stream_status(CLI::App& stream) {
       "Shows the step that a sink has, its age, and how many rows it lacks, without writing to it. "
       "The exit code is 0 if it is complete, 3 if it lacks rows, and 2 if it cannot be read"};
   const auto given = std::make_shared<StatusArguments>();
-  command.input("SINK", given->sink, "", sink_addresses(), sink_files).required();
+  command
+      .input("SINK", given->sink, "",
+             fmt::format("Show the state of this sink: {}", sink_addresses()), sink_files)
+      .required();
   command.input("--from", given->from, "SOURCE",
                 "Show how far the copy lags behind this log, which `stream apply` reads",
                 sink_files);
-  command.output("--json", given->json, "FILE", "Write the results; - for standard output",
-                 Result::in_place);
+  add_result_options(command, given->results, "text");
   command.examples({{"millrace stream status rocksdb:copy",
                      "Shows the step of a copy, its age and its missing rows."},
                     {"millrace stream status rocksdb:copy --from file:rows",
-                     "Shows also how far the copy lags behind its log."}});
+                     "Also shows how far the copy lags behind its log."}});
   command.run([given] { run(*given); });
 }
 

@@ -11,9 +11,7 @@
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
-#include "cli/json_text.hpp"
-#include "cli/output.hpp"
-#include "cli/standard_output.hpp"
+#include "cli/results.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
 #include "millrace/streamer/sink_kinds.hpp"
 #include "millrace/streamer/verify.hpp"
@@ -28,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 struct VerifyArguments {
   std::string sink, checkpoint;
-  std::optional<std::string> json;
+  ResultArguments results;
 };
 
 /** The numbers of a row in a checkpoint: weights, and m and v one a weight or one a row. */
@@ -134,11 +132,10 @@ VerifyReport verify(const VerifyArguments& given, Sink& sink) {
 
 void run(const VerifyArguments& given) {
   const std::unique_ptr<Sink> sink = open_to_look_at(given.sink);
-  std::optional<Output> document;
-  if (given.json) document.emplace(given.json, "--json");
+  const Results results{given.results, "text"};
   const VerifyReport report = verify(given, *sink);
-  if (!document || !document->to_stdout()) print(fitted(describe(report)));
-  if (document) document->write(json_text(to_document(given, report)));
+  results.write([&](const Painter&) { return fitted(describe(report)); },
+                [&] { return to_document(given, report); });
   if (!report.same()) throw Ended{number_of(ExitCode::different)};
 }
 
@@ -150,15 +147,20 @@ void add_stream_verify(CLI::App& stream) {
       "Compares every row of a copy with a checkpoint, bit by bit. The exit code is 0 if all rows "
       "are equal, 1 if any differs, and 2 if they cannot be compared"};
   const auto given = std::make_shared<VerifyArguments>();
-  command.input("SINK", given->sink, "", sink_addresses(), sink_files).required();
-  command.input("CHECKPOINT", given->checkpoint, "", "A checkpoint written by train --save")
+  command
+      .input("SINK", given->sink, "",
+             fmt::format("Compare the rows of this sink: {}", sink_addresses()), sink_files)
       .required();
-  command.output("--json", given->json, "FILE", "Write the results; - for standard output",
-                 Result::in_place);
+  command
+      .input("CHECKPOINT", given->checkpoint, "",
+             "Compare them with this checkpoint, which train --save wrote")
+      .required();
+  add_result_options(command, given->results, "text");
   command.examples({{"millrace stream verify file:rows model.mlr",
                      "Compares the rows of a folder with a checkpoint."},
                     {"millrace stream verify redis://host:6379 model.mlr --json report.json",
-                     "Compares a Redis, and writes the results as JSON as well."}});
+                     "Compares the rows in a Redis server, and writes the results as JSON as "
+                     "well."}});
   command.run([given] { run(*given); });
 }
 

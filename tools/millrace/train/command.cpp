@@ -134,7 +134,6 @@ void add_data_options(Command& command, TrainArguments& given) {
                 data_files);
   command.input("--test", given.test, "FILE",
                 "Test on this data, in the same format (default: the training data)");
-  command.former("--format", given.format);
   command.add(
       "--data-format", given.format, "KIND",
       "Read the file in this format: criteo, adult (default: detected from the first lines)");
@@ -239,7 +238,8 @@ void add_output_options(Command& command, TrainArguments& given) {
   command.flag("--eval", given.evaluate_only, "Test only, without training");
   command.flag("--check-races", given.check_races,
                "Check every access on virtual devices; end with exit code 4 if there is a race");
-  command.output("--json", given.json, "FILE", "Write the results; - for standard output",
+  command.output("--json", given.json, "FILE",
+                 "Write the results as JSON as well; - for standard output, instead of the text",
                  Result::in_place);
   command.output("--timeline", given.timeline, "FILE",
                  "Write a timeline of the run's beginning, for Perfetto and chrome://tracing",

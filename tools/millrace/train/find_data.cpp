@@ -96,10 +96,10 @@ DataKind kind_of(const fs::path& file, const std::optional<std::string>& format)
   if (commas == kAdultCommas) return DataKind::adult_file;
   throw UsageError{
       fmt::format(
-          "'{}' is neither Criteo's (40 columns with tabs between) nor UCI Adult's (15 with "
-          "commas): its first lines have {} and {}",
+          "'{}' has neither the format of Criteo (40 columns separated by tabs) nor that of UCI "
+          "Adult (15 columns separated by commas): its first lines have {} and {} columns",
           file.string(), tabs + 1, commas + 1),
-      "--data", "another file, or --data-format criteo or adult to read it all the same"};
+      "--data", "another file, or --data-format criteo or adult to read this file anyway"};
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ std::vector<UsedPath> data_files(const std::string& data) {
 }
 
 DataOptions find_data(const TrainArguments& given) {
-  if (!given.data) throw UsageError{"what to train on is missing", "--data", std::string{kRight}};
+  if (!given.data) throw UsageError{"no training data was named", "--data", std::string{kRight}};
   const std::string& data = *given.data;
   DataOptions options;
   options.malformed = read_whole("--malformed", given.malformed.value_or("100"), 0, 1'000'000'000);
@@ -121,7 +121,7 @@ DataOptions find_data(const TrainArguments& given) {
   refuse_without_effect("--malformed", data == "synthetic" && given.malformed,
                         "synthetic data have no lines", "data that are read from a file");
   refuse_without_effect("--examples", data != "synthetic" && given.examples,
-                        "these data have as many examples as they have", "--data synthetic");
+                        "the number of examples follows from the file", "--data synthetic");
   const bool named = data == "synthetic" || data == "adult" || data.starts_with("adult:");
   if (named && (given.test || given.format)) {
     throw UsageError{fmt::format("{} has a test set and a format of its own", data),

@@ -150,7 +150,7 @@ TrainOptions read_options(const TrainArguments& given) {
   options.stream = read_stream(given.stream);
   check_stream(options);
   if (options.evaluate_only && options.save) {
-    throw UsageError{"--eval does not train, so there is nothing to save", "--save",
+    throw UsageError{"--eval does not train, so nothing changes that could be saved", "--save",
                      "one of the two"};
   }
   if (options.save_every && !options.save) {

@@ -13,7 +13,7 @@ namespace millrace::cli {
  * @brief The ranks of a run that are in this process: the only one, several as threads, or one of
  *        several processes.
  *
- * MPI, or the rendezvous, is initialised by the constructor and ended by the destructor.
+ * MPI, or the rendezvous, is initialized by the constructor and ended by the destructor.
  */
 class RankJob {
  public:

@@ -85,15 +85,20 @@ class Session {
         plan_(plan_of(options, checkpoint_.get())),
         data_(open_data(options.data, {plan_.batch_size, plan_.seed, share_of(group_)}, plan_.model,
                         device_.staging())),
+        // Lookups check ids on the device. A check by the loader would read each batch once more.
         loader_(device_.executor(), *data_.train, {.check_ids = false}),
         position_(plan_.from),
         data_text_(describe(data_.train->schema())) {
     SparseNNConfig config = config_of(plan_, loader_.schema());
     config.table_cache = options_.cache;
     plan_ranks(config);
+    // Before the trainer is made: ranks with different options would make different exchanges, and
+    // wait for each other.
     if (group_ != nullptr) check_agreement(*group_, options_, plan_, data_text_);
     trainer_ = make_trainer(device_, plan_, config, loader_, group_);
     if (checkpoint_) plan_.begins_anew = restore(*trainer_, *checkpoint_, options_, data_text_);
+    // After the checkpoint is loaded: the streamer observes the tables from now on, and rows that
+    // are loaded are not changes.
     if (!environment.sinks.empty()) {
       stream_.emplace(options_.stream.streaming, environment.sinks,
                       StreamedTrainer{device_, *trainer_, config, plan_, group_},
@@ -118,6 +123,8 @@ class Session {
     result_.steps = trainer_->steps();
     result_.position = position_;
     if (vote_) vote_->finish();
+    // Saved before the stream ends: a sink that is down delays the end by --stream-deadline, and a
+    // second Ctrl-C in that time must not cost the checkpoint.
     if (options_.save) save();
     end_stream();
     result_.final = last_evaluation();
@@ -244,13 +251,15 @@ class Session {
       }
       if (options_.save_every && trainer_->steps() % *options_.save_every == 0) save();
     }
+    // Trains on the batches in flight, so that the steps and the position agree. At the end of an
+    // epoch none is in flight.
     if (!ended) drain();
     epoch.trained = trainer_->take_progress();
     epoch.trained.steps = trainer_->steps() - before;
     epoch.seconds = status.seconds();
     if (!std::isfinite(epoch.trained.loss)) refuse_diverged(trainer_->diverged_at(), place());
     if (ended && position_.batch == 0) {
-      refuse_empty("there is no example to train on", options_.data.path);
+      refuse_empty("no example to train on", options_.data.path);
     }
     return ended;
   }
@@ -274,6 +283,7 @@ class Session {
 
   void save() {
     drain();
+    // The host looks at losses late. A checkpoint of a diverged model would replace a good one.
     trainer_->look_at_losses();
     if (const auto step = trainer_->diverged_at()) refuse_diverged(step, place());
     const CheckpointHeader header{.model = plan_.model.to_json(),
@@ -301,8 +311,7 @@ class Session {
     try {
       const Evaluation tested = trainer_->evaluate(*data_.test);
       if (tested.examples == 0) {
-        refuse_empty("there is no example to test on",
-                     options_.data.test.value_or(options_.data.path));
+        refuse_empty("no example to test on", options_.data.test.value_or(options_.data.path));
       }
       if (!std::isfinite(tested.loss)) refuse_diverged({}, place() + ", the test after it");
       return tested;

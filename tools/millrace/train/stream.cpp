@@ -55,7 +55,7 @@ struct CheckpointedStream {
 const std::string& text_at(const nlohmann::json& document, const char* key) {
   const auto found = document.is_object() ? document.find(key) : document.end();
   if (found == document.end() || !found->is_string()) {
-    throw std::invalid_argument{fmt::format("there is no text '{}'", key)};
+    throw std::invalid_argument{fmt::format("the text '{}' does not exist", key)};
   }
   return found->get_ref<const std::string&>();
 }

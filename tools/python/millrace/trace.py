@@ -173,7 +173,7 @@ def read(path, most_bytes=1 << 30):
 def parse(data, source="trace"):
     """Like read, for a trace in memory."""
     if not data.startswith(MAGIC):
-        raise TraceError(f"{source}: is not a trace of Millrace's")
+        raise TraceError(f"{source}: is not a Millrace trace")
     if data[len(MAGIC) : len(MAGIC) + 1] != bytes([VERSION]):
         raise TraceError(f"{source}: byte 8: is of another version; version {VERSION} can be read")
     return _Parser(data, source).run()

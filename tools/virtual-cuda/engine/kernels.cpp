@@ -321,7 +321,7 @@ void read_kernel_times(const std::string& file) {
     const std::optional<ToldCost> parsed = parse_cost(time);
     if (!parsed || pattern.empty())
       refuse(", line " + std::to_string(number) + ": '" + line +
-             "' is no cost; a line is a time and a pattern: 12.5us *gemm*; or: bytes *copy*");
+             "' is not a cost; a line is a time and a pattern: 12.5us *gemm*; or: bytes *copy*");
     add_kernel_cost(pattern, *parsed);
   }
 }

@@ -105,6 +105,7 @@ struct CudaDeviceState {
  */
 class CudaDevice : public Device {
  public:
+  /** @brief How the device uses the driver's pool. */
   struct Options {
     DriverPoolPolicy pool;  ///< for this object's own pool; CUDA's default pool is not changed
   };

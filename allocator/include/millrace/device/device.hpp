@@ -25,6 +25,7 @@ struct EventHandle {
   friend bool operator==(EventHandle, EventHandle) = default;
 };
 
+/** @brief Where a copy reads and where it writes. Pinned and pageable memory are both `host`. */
 enum class CopyKind { host_to_device, device_to_host, device_to_device, host_to_host };
 
 /** @brief Names of the driver calls that Millrace makes, for counting and for injecting errors. */
@@ -104,7 +105,8 @@ class DeviceObserver {
   virtual void event_completed(EventHandle) {}    ///< after a synchronization or a query
   virtual void stream_completed(StreamHandle) {}  ///< after a synchronization or a query
   virtual void device_completed() {}
-  /** @brief The calling thread goes by completions that any thread has seen. Not a driver call. */
+  /** @brief The calling thread is now ordered after all completions that any thread has seen. Not a
+   *         driver call. */
   virtual void completions_learned() {}
   virtual void event_destroyed(EventHandle) {}
   /** @brief The pages at `from` are mapped at `to` as well. */
@@ -133,16 +135,20 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  [[nodiscard]] virtual std::string name() const = 0;  ///< e.g. "virtual:h200"
-  [[nodiscard]] virtual bool modelled() const = 0;     ///< times are modeled, not measured
-  [[nodiscard]] virtual bool has_driver_pool() const = 0;
+  [[nodiscard]] virtual std::string name() const = 0;      ///< e.g. "virtual:h200"
+  [[nodiscard]] virtual bool modelled() const = 0;         ///< times are modeled, not measured
+  [[nodiscard]] virtual bool has_driver_pool() const = 0;  ///< whether `allocate_async` works
 
-  // Memory. `allocate` is the driver's synchronous allocation; the driver rounds to its
-  // granularity.
+  /**
+   * @brief Allocates device memory with the driver's synchronous call (cudaMalloc).
+   * @param bytes  size in bytes; the driver rounds it up to its granularity
+   * @throws DeviceError (`out_of_memory`) if the device has too little free memory
+   */
   [[nodiscard]] void* allocate(std::size_t bytes);
   void free(void* address);  ///< may synchronize the device
+  /** @brief Allocates `bytes` bytes of pinned host memory (cudaMallocHost). */
   [[nodiscard]] void* allocate_host(std::size_t bytes);
-  void free_host(void* address);
+  void free_host(void* address);  ///< may synchronize the device
   [[nodiscard]] MemoryInfo memory_info();
 
   // Growable ranges: reserve addresses first, then map memory in whole pages. The contents of newly
@@ -169,10 +175,12 @@ class Device {
    */
   void alias(void* to, void* from, std::size_t bytes);
 
-  // The driver's stream-ordered pool (cudaMallocAsync).
+  // The driver's stream-ordered pool (cudaMallocAsync). Without one, `trim_pool` does nothing, and
+  // the other calls throw DeviceError (`not_supported`).
+  /** @brief Allocates from the driver's pool. Work enqueued on `stream` may use the memory. */
   [[nodiscard]] void* allocate_async(std::size_t bytes, StreamHandle stream);
-  void free_async(void* address, StreamHandle stream);
-  void trim_pool(std::size_t keep_bytes);
+  void free_async(void* address, StreamHandle stream);  ///< ordered after the stream's work so far
+  void trim_pool(std::size_t keep_bytes);  ///< keeps at least this many bytes in the pool
   [[nodiscard]] virtual DriverPoolInfo pool_info() { return {}; }
 
   // Streams. The driver may reuse the handle of a destroyed stream; it never reuses an id.
@@ -183,17 +191,28 @@ class Device {
   [[nodiscard]] std::uint64_t stream_id(StreamHandle stream);  ///< the driver's id, never reused
   /** @brief Whether it synchronizes with the legacy stream (not cudaStreamNonBlocking). */
   [[nodiscard]] bool blocking(StreamHandle stream);
-  [[nodiscard]] bool capturing(StreamHandle stream);
+  [[nodiscard]] bool capturing(StreamHandle stream);  ///< whether it is captured into a graph
+  /** @return true if all work enqueued on the stream so far is complete; never blocks */
   [[nodiscard]] bool query(StreamHandle stream);
-  void synchronize(StreamHandle stream);
-  void synchronize();
+  void synchronize(StreamHandle stream);  ///< blocks until the stream's work so far is complete
+  void synchronize();                     ///< blocks until all work of the device is complete
 
-  // Events. A wait for an event that was never recorded orders nothing; a query returns complete.
+  /**
+   * @brief Creates an event that was not recorded yet.
+   * @param timed  whether `event_time` works for it; a timed event costs the driver more
+   */
   [[nodiscard]] EventHandle create_event(bool timed = false);
-  void destroy_event(EventHandle event);
+  void destroy_event(EventHandle event);  ///< enqueued records and waits still take effect
+  /** @brief Records the event after the stream's work so far. Earlier waits keep the earlier
+   *         record. */
   void record(EventHandle event, StreamHandle stream);
+  /** @brief Orders later work of `stream` after the newest record of `event`. The host does not
+   *         block. An event that was never recorded orders nothing. */
   void wait(StreamHandle stream, EventHandle event);
+  /** @return true if the work before the newest record is complete, or the event was never
+   *          recorded; never blocks */
   [[nodiscard]] bool query(EventHandle event);
+  /** @brief Blocks the host until the work before the newest record is complete. */
   void synchronize(EventHandle event);
   /** @brief Time of a timed, completed event, measured from the device's own epoch. */
   [[nodiscard]] Nanoseconds event_time(EventHandle event);
@@ -217,8 +236,8 @@ class Device {
   void remove_observer(DeviceObserver& observer);
 
   /**
-   * @brief Informs observers that the calling thread goes by completions that any thread has seen,
-   *        because it has synchronized with those threads. Not a driver call.
+   * @brief Informs observers that the calling thread is ordered after all completions that any
+   *        thread has seen, because it has synchronized with those threads. Not a driver call.
    */
   void learn_completions();
 

@@ -12,6 +12,7 @@ namespace millrace {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+/** @brief How an operation accesses a view. */
 enum class Access : unsigned char { read, write, read_write };
 
 /** @brief Memory that an operation touches: device memory, or pinned host memory. */

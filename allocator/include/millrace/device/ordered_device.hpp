@@ -68,9 +68,10 @@ enum class Completion : std::uint8_t { polled, synchronized };
 class OrderedDevice {
  public:
   /**
-   * @param completion  with `synchronized`, a poll queries nothing, the result of a query is not
-   *        shared, and events are kept until the host synchronizes with a marker that covers them:
-   * a program that never synchronizes then keeps one event for each marker
+   * @param device      outlives this object
+   * @param completion  with `synchronized`, a poll queries nothing, and the result of a query is
+   *                    not shared. Events are kept until the host synchronizes with a marker that
+   *                    covers them: a program that never synchronizes keeps one event per marker
    */
   explicit OrderedDevice(Device& device, Completion completion = Completion::polled);
   ~OrderedDevice();
@@ -82,8 +83,11 @@ class OrderedDevice {
   [[nodiscard]] Completion completion() const noexcept;
 
   /**
-   * @brief Adds a stream of the caller's, which keeps the handle. A stream that was used as a raw
-   *        handle before keeps its id and its order.
+   * @brief Adds a stream of the caller. A stream that was used as a raw handle before keeps its id
+   *        and its order.
+   * @param stream   the caller keeps it, and calls `detach` before it is destroyed
+   * @param options  the stream's name, and whether waits may be inserted on it
+   * @return the reference to use from now on: no call looks it up
    * @throws std::invalid_argument if the stream is attached already, or if it is the per-thread
    *         stream: that handle means another stream on each thread, and is looked up at each call
    */
@@ -163,20 +167,29 @@ class OrderedDevice {
 
   /** @brief Records `event`, also if it was recorded before. Earlier waits are not affected. */
   void record(Event& event, StreamRef stream);
+  /** @brief Orders later work of `stream` after `event`. The host does not block. An event that was
+   *         never recorded orders nothing. */
   void wait(StreamRef stream, const Event& event);
+  /** @return true if the work before the record is complete, or the event was never recorded */
   [[nodiscard]] bool query(const Event& event);
+  /** @brief Blocks the host until the work before the record is complete. */
   void synchronize(const Event& event);
 
   /**
    * @brief The same for an event that the caller created. Record it through this class only: a
    *        direct record would make later waits on it wrong.
+   * @throws DeviceError (`invalid_argument`) if the stream has been detached
    */
   void record(EventHandle event, StreamRef stream);
+  /** @brief Makes the driver's wait. The order is noted only if the event was recorded here. */
   void wait(StreamRef stream, EventHandle event);
   void forget(EventHandle event);  ///< call it before the event is destroyed
 
-  void synchronize(StreamRef stream);
-  /** @throws DeviceError (`capture`) while a stream is captured */
+  void synchronize(StreamRef stream);  ///< blocks until the stream's work so far is complete
+  /**
+   * @brief Blocks the host until all work of the device is complete.
+   * @throws DeviceError (`capture`) while a stream is captured
+   */
   void synchronize();
 
   /** @brief Stands for a marker that would be recorded now, at the tail of the point's stream. */
@@ -196,11 +209,15 @@ class OrderedDevice {
 
   /**
    * @brief Makes `waiter` wait for the earliest marker that covers `point`.
-   * @return false if no marker covers it and none can be recorded; nothing has happened then
+   * @return true if `waiter` is ordered after `point` now; false if `earliest_wait` returns
+   *         nothing: nothing has happened then
    */
   bool wait_for(StreamRef waiter, Point point);
 
-  /** @brief Blocks the host until `point` is complete. @return as `wait_for` */
+  /**
+   * @brief Blocks the host until `point` is complete.
+   * @return false if no marker covers the point and none can be recorded; the host did not block
+   */
   bool synchronize(Point point);
 
   /**

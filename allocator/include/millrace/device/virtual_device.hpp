@@ -49,6 +49,7 @@ class Gate {
  */
 class VirtualDevice final : public Device {
  public:
+  /** @brief Which GPU is modeled, and whether its memory has contents. */
   struct Options {
     DeviceProfile profile = DeviceProfile::named("h200");
     std::optional<std::size_t> memory_bytes;     ///< overrides the profile's value

@@ -43,8 +43,9 @@ class Deadlock : public std::runtime_error {
  */
 class VirtualMachine {
  public:
-  enum class Schedule { timed, adversarial };
+  enum class Schedule { timed, adversarial };  ///< described above
 
+  /** @brief How the machine orders work. */
   struct Options {
     Schedule schedule = Schedule::timed;
     std::uint64_t seed = 0;                          ///< for the adversarial schedule

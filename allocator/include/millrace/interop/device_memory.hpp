@@ -33,7 +33,8 @@ namespace millrace {
  *   - when a free that names the stream leaves it without a live allocation;
  *   - when another stream wanted memory that this stream has freed.
  * When these events complete, a poll finds it, and the memory serves every stream. The program
- * reports nothing. `attach`, `record` and `wait` tell more, and then reuse needs no completion.
+ * reports nothing. A program that uses `attach`, `record` and `wait` reports the order of its
+ * streams: memory is then reused before those events complete.
  *
  * A call on a stream that is being captured is refused (DeviceError `capture`), unless
  * `Options::find_captures` is set.
@@ -43,12 +44,13 @@ namespace millrace {
  */
 class DeviceMemory final : public Allocator {
  public:
+  /** @brief How the memory is managed. The defaults suit every CUDA program. */
   struct Options {
     Policy policy = drop_in();
     MemoryLimits limits;
     Completion completion = Completion::polled;
-    /// Captures that the program does not announce use memory of a graph pool of this object's,
-    /// which it keeps (CaptureDetector). Costs one driver call for each call that names a stream.
+    /// Captures that the program does not announce use memory of a graph pool that this object
+    /// keeps (CaptureDetector). Costs one driver call for each call that names a stream.
     bool find_captures = false;
     /// Where segments come from; it outlives the memory. nullptr: the device.
     SegmentSource* source = nullptr;
@@ -80,7 +82,7 @@ class DeviceMemory final : public Allocator {
    */
   explicit DeviceMemory(int device_id);
   DeviceMemory(int device_id, const Options& options);
-  /** @brief On a device of the caller's, which outlives this object. */
+  /** @brief Uses a device of the caller, which outlives this object. */
   DeviceMemory(Device& device, int device_id, const Options& options);
   /** @brief Waits for the device and gives all memory back. Live allocations become invalid. */
   ~DeviceMemory() override;

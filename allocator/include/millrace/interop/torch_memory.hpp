@@ -34,10 +34,16 @@ class TorchMemory {
     CUstream_st* handle = nullptr;
     bool stays = false;  ///< it is never destroyed: Millrace may name it in a later free
   };
-  using Filter = std::function<bool(CUstream_st*)>;
-  using Tracker = std::function<void(const TorchTraceEntry&)>;
+  using Filter = std::function<bool(CUstream_st*)>;  ///< whether a route serves this stream
+  using Tracker = std::function<void(const TorchTraceEntry&)>;  ///< gets new entries
 
-  /** @param device  outlives this object */
+  /**
+   * @brief Makes the memory of one GPU.
+   * @param device     outlives this object
+   * @param device_id  as PyTorch numbers the GPU; in messages and records
+   * @param settings   policy, limit and what PYTORCH_CUDA_ALLOC_CONF says
+   * @throws DeviceError if the device cannot be asked for its memory
+   */
   TorchMemory(Device& device, int device_id, const TorchSettings& settings);
   /** @brief Waits for the device and gives all memory back. Live allocations become invalid. */
   ~TorchMemory();
@@ -65,16 +71,23 @@ class TorchMemory {
 
   /**
    * @brief Allocates memory that work enqueued on `stream` may use from now on.
+   * @param bytes    size in bytes; 0 returns nullptr
+   * @param stream   the owner: the free is ordered on it
    * @param context  kept with the block and its entries in the history
    * @throws as DeviceMemory::allocate
    */
   [[nodiscard]] void* allocate(std::size_t bytes, Stream stream, std::shared_ptr<void> context);
   /**
    * @brief Frees in the order of the owner, and after all recorded uses.
+   * @param address  the block; nullptr is ignored
+   * @param context  kept with the entry of the free in the history
    * @throws std::invalid_argument if `address` is not a live allocation
    */
   void deallocate(void* address, std::shared_ptr<void> context);
-  /** @brief As DeviceMemory::record_use. */
+  /**
+   * @brief Records a use on another stream, as DeviceMemory::record_use does.
+   * @throws std::invalid_argument if `address` is not a live allocation
+   */
   void record_use(void* address, CUstream_st* stream);
   /** @brief The `context` of the live allocation at `address`; nullptr if there is none. */
   [[nodiscard]] std::shared_ptr<void> context(const void* address) const;
@@ -89,10 +102,18 @@ class TorchMemory {
    */
   void allow_peer(int device_id);
 
-  /** @brief Limits the bytes of all pools together to a part of the GPU's memory. */
+  /**
+   * @brief Limits the bytes of all pools together to a part of the GPU's memory.
+   * @param fraction  above 0; 1: no limit
+   * @throws std::invalid_argument if it is not above 0 and at most 1
+   */
   void set_fraction(double fraction);
   [[nodiscard]] double fraction() const;
-  /** @brief Gives back the free memory of one pool, or with {0, 0} of all. @return its bytes */
+  /**
+   * @brief Gives free memory back to the driver.
+   * @param pool  {0, 0}: the memory of all pools, and that outside of pools
+   * @return the bytes given back
+   */
   std::size_t trim(TorchPoolId pool = {});
 
   /** @name Pools
@@ -100,10 +121,14 @@ class TorchMemory {
    * that would otherwise fail.
    * @throws std::invalid_argument if the pool does not exist
    * @{ */
-  /** @param source  where its segments come from; nullptr: the device */
+  /**
+   * @brief Counts one more use of the pool. The first use makes it.
+   * @param source  where its segments come from; nullptr: the device. Ignored once the pool has
+   *                served a request
+   */
   void use_pool(TorchPoolId pool, std::shared_ptr<SegmentSource> source = nullptr);
-  void release_pool(TorchPoolId pool);
-  [[nodiscard]] int pool_uses(TorchPoolId pool) const;
+  void release_pool(TorchPoolId pool);                  ///< ends one use of the pool
+  [[nodiscard]] int pool_uses(TorchPoolId pool) const;  ///< uses that have not ended
   /** @brief Never splits a block of the pool. Call it before the pool's first allocation. */
   void set_no_split(TorchPoolId pool);
   /** @brief Whether the pool's live allocations are exactly these. */
@@ -119,16 +144,20 @@ class TorchMemory {
   /** @} */
 
   [[nodiscard]] TorchStatistics statistics();
-  void reset_peaks();
-  void reset_sums();
+  void reset_peaks();  ///< sets each peak to its current value
+  void reset_sums();   ///< sets the sums of allocations and frees, and the retries, to 0
 
-  /** @param clears  true: forgets all entries so far */
+  /**
+   * @brief Sets which entries are recorded from now on.
+   * @param clears  true: forgets all entries so far
+   */
   void set_history(const TorchHistory& history, bool clears);
   [[nodiscard]] bool history_enabled() const;
   /** @brief `tracker` is called for each entry from now on, under a lock. It must not call back. */
   void track(Tracker tracker);
-  [[nodiscard]] std::vector<TorchTraceEntry> trace() const;
-  /** @param pool  {0, 0}: those of all pools */
+  [[nodiscard]] std::vector<TorchTraceEntry> trace() const;  ///< recorded entries, oldest first
+  /** @brief The segments and their blocks.
+   *  @param pool  {0, 0}: the segments of all pools */
   [[nodiscard]] std::vector<TorchSegment> segments(TorchPoolId pool = {}) const;
 
  private:

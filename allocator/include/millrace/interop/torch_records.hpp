@@ -60,6 +60,7 @@ struct TorchStatistics {
 
 /** @brief An entry of the history, in the order in which the allocator decided. */
 struct TorchTraceEntry {
+  /** @brief The actions of PyTorch's trace entries. */
   enum class Action {
     alloc,
     free_requested,

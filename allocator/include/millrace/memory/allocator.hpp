@@ -110,7 +110,7 @@ class Allocator {
    * uses instead of one for each block.
    * @throws std::invalid_argument if an address is not a live allocation or occurs twice; no block
    *         is then freed. While a CachingAllocator has graph pools, it frees the blocks one by
-   * one: another error leaves that block and those after it live.
+   *         one: an error of another kind then leaves that block and those after it live
    */
   void deallocate(std::span<void* const> addresses);
 
@@ -125,7 +125,9 @@ class Allocator {
    *        enqueued on `stream` until the free.
    *
    * A stream that is not attached must not be destroyed, and must not be captured, until the free:
-   * the driver could give its handle to another stream.
+   * the driver could give its handle to another stream. Repeated calls with one stream count once.
+   * @param address  the block; nullptr is ignored
+   * @param stream   the stream that uses the block, or will use it before the free
    * @throws std::invalid_argument if `address` is not a live allocation
    */
   virtual void record_use(void* address, StreamRef stream) = 0;
@@ -135,13 +137,16 @@ class Allocator {
    *
    * The former owner's work until the free counts as a recorded use. Inserts no wait: the caller
    * orders `new_owner` after the work that it depends on.
+   * @param address    the block; nullptr is ignored
+   * @param new_owner  the stream on which a plain `deallocate` is ordered from now on
    * @throws std::invalid_argument if `address` is not a live allocation, or `new_owner` refers to a
    *         stream that was destroyed or detached
    */
   virtual void transfer(void* address, StreamRef new_owner) = 0;
 
   /**
-   * @brief Gives free memory back to the driver, as far as at least `keep_bytes` stay reserved.
+   * @brief Gives free memory back to the driver.
+   * @param keep_bytes  at least this many bytes stay reserved
    * @return the bytes given back
    */
   virtual std::size_t trim(std::size_t keep_bytes = 0) = 0;

@@ -15,7 +15,7 @@ namespace millrace {
 
 /** @brief How much device memory a CachingAllocator may reserve. Bytes. */
 struct MemoryLimits {
-  std::size_t limit = 0;     ///< maximum of reserved bytes; 0: what the device has
+  std::size_t limit = 0;     ///< maximum of reserved bytes; 0: all bytes of the device
   std::size_t headroom = 0;  ///< device bytes to leave free for other users of the device
 };
 
@@ -31,7 +31,7 @@ struct MemoryLimits {
  */
 class CachingAllocator final : public Allocator {
  public:
-  /** @brief Frees memory of the caller's: takes the missing bytes, returns whether it freed any. */
+  /** @brief Frees memory of the caller. Gets the missing bytes; returns true if it freed any. */
   using MemoryCallback = std::function<bool(std::size_t bytes)>;
 
   CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
@@ -63,23 +63,26 @@ class CachingAllocator final : public Allocator {
   void close_scope(ScopeId scope) override;
   void observe(AllocationObserver* observer) override;
   /**
-   * @brief As `observe`, in place of the observer before. First reports what there is: each
-   * segment, then each live block as if it were allocated now, with its owner as its user and
-   * without recorded uses. Other threads may use the allocator meanwhile; what they do is reported
-   * afterwards.
+   * @brief Replaces the observer, and reports the present memory to the new one first.
+   *
+   * Reports each segment, then each live block as if it were allocated now: its owner is its first
+   * user, and it has no recorded uses. Other threads may use the allocator meanwhile; their calls
+   * are reported after that.
+   * @param observer  not owned; `observe(nullptr)` ends the reports
    */
   void observe_all(AllocationObserver& observer);
-  /** @brief Only reports what there is, as `observe_all` does. */
+  /** @brief Reports the present memory once, as `observe_all` does, and no later calls. */
   void report_all(AllocationObserver& observer) const;
   [[nodiscard]] OrderedDevice& device() const noexcept override;
 
   [[nodiscard]] const Policy& policy() const noexcept;
 
   /**
-   * @brief Sets the maximum of reserved bytes; 0: what the device has.
+   * @brief Sets the maximum of reserved bytes.
    *
-   * If more is reserved already, the allocator refuses to grow until enough was given back;
-   * `trim(bytes)` gives back what is free.
+   * If more is reserved already, the allocator does not grow until enough was given back;
+   * `trim(bytes)` gives back free memory.
+   * @param bytes  0: all bytes of the device
    */
   void set_limit(std::size_t bytes);
 
@@ -133,18 +136,19 @@ class CachingAllocator final : public Allocator {
    */
   [[nodiscard]] std::optional<StreamRef> owner(const void* address) const;
 
-  /** @brief A segment and its blocks, in address order: for snapshots and for restoring one. */
+  /** @brief A block of a segment, live or free. */
   struct BlockLayout {
     std::size_t offset = 0, bytes = 0, requested = 0;
     bool allocated = false;
   };
+  /** @brief A segment, for snapshots and for restoring one. */
   struct SegmentLayout {
     void* base = nullptr;
     std::size_t bytes = 0;
     bool small = false;
     bool in_range = false;             ///< whole pages of a growable range
-    StreamRef stream{StreamHandle{}};  ///< whose free blocks they are, and owner of the others
-    std::vector<BlockLayout> blocks;
+    StreamRef stream{StreamHandle{}};  ///< may use the free blocks, and owns the live ones
+    std::vector<BlockLayout> blocks;   ///< in address order; they tile the segment
   };
   [[nodiscard]] std::vector<SegmentLayout> layout() const;
 

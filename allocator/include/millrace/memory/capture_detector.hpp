@@ -13,10 +13,10 @@ namespace millrace {
 /**
  * @brief Finds captures that the program does not announce, and announces them to an allocator.
  *
- * For programs that can't announce their captures (docs/graph-capture.md). Each call that names a
+ * For programs that cannot announce their captures (docs/graph-capture.md). Each call that names a
  * stream asks the driver whether that stream is captured, which costs one driver call
- * (`Device::capturing`), and two where a capture has begun or ended. Calls from a host callback
- * ask nothing, since a callback makes no driver call.
+ * (`Device::capturing`), and two driver calls if a capture has begun or ended. Calls from a host
+ * callback ask nothing, because a callback must not make driver calls.
  *
  * The detector treats all streams that are captured at one time as one capture into the pool. That
  * capture ends when one of its streams is found not to be captured. The detector does not see the
@@ -46,13 +46,13 @@ class CaptureDetector final : public ForwardingAllocator {
   void transfer(void* address, StreamRef owner) override;
 
   /**
-   * @brief Asks the driver whether the current capture goes on, if there is one.
-   * @return whether it does
+   * @brief Asks the driver whether the current capture continues. Ends it if it does not.
+   * @return true if a capture continues
    */
   bool poll();
 
  private:
-  /** @brief A capture, and a stream whose state tells of it. */
+  /** @brief A capture, and the stream whose state shows whether it continues. */
   struct Watched {
     std::uint64_t number;
     StreamRef origin;
@@ -68,7 +68,7 @@ class CaptureDetector final : public ForwardingAllocator {
   mutable Mutex mutex_;  // of everything below; held while a capture is announced or ended
   std::optional<GraphCapture> capture_;
   StreamRef origin_{StreamHandle{}};
-  std::uint64_t captures_ = 0;  // that were found
+  std::uint64_t captures_ = 0;  // number of captures found
 };
 
 }  // namespace millrace

@@ -44,12 +44,17 @@ class GraphPool {
     executed,
   };
 
-  /** @param allocator  serves the pool's memory */
+  /**
+   * @brief Makes a pool and its first holder.
+   * @param allocator  serves the pool's memory
+   * @param until      what the holders stand for
+   */
   explicit GraphPool(CachingAllocator& allocator, HeldUntil until = HeldUntil::destroyed);
 
   /**
    * @brief Adds memory to the pool until it has `bytes` in one piece. Captures that need no more
    *        make no driver call.
+   * @param bytes  size of the piece
    * @throws out_of_memory as `allocate` does
    * @throws std::logic_error during a capture, and after the allocator is gone
    */
@@ -99,8 +104,9 @@ class GraphPool {
  *     after `wait` ordered them.
  *   - A free of other memory on a stream of the capture makes no driver call. A mark on that stream
  *     is made when the capture ends.
- *   - `record_use(p, stream of the capture)` of other memory tells that the graph uses the block.
- *     The block can be freed at any time; the allocator keeps it until the pool has no holder.
+ *   - `record_use(p, stream of the capture)` with a block of other memory states that the graph
+ *     uses the block. It can be freed at any time; the allocator keeps it until the pool has no
+ *     holder.
  *   - Millrace does not synchronize the device, and refuses to (ErrorCode::capture).
  * One thread at a time may call a GraphCapture. Any thread may allocate meanwhile.
  */

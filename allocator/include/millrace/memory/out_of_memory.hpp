@@ -9,6 +9,7 @@ namespace millrace {
 
 /** @brief Why a request failed: accounts for every reserved byte. Sizes are in bytes. */
 struct MemoryPicture {
+  /** @brief Free bytes that this request could not use. */
   struct Stranded {
     std::string stream;  ///< the stream that the bytes are kept for
     std::size_t bytes = 0;
@@ -34,7 +35,7 @@ class out_of_memory : public std::bad_alloc {
  public:
   explicit out_of_memory(MemoryPicture picture);
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
-  /** @brief The numbers behind the message. */
+  /** @brief The numbers of the message. */
   [[nodiscard]] const MemoryPicture& picture() const noexcept { return picture_; }
 
  private:

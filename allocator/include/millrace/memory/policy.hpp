@@ -55,8 +55,8 @@ struct Policy {
 
   /// PyTorch's `expandable_segments`, if the source has growable ranges: each pool of a stream has
   /// its own address ranges. A request that no free block serves maps the pages that it lacks at
-  /// the lowest addresses that have none, behind a free block if there is one. Pages have
-  /// `small_segment` or `medium_segment` bytes, rounded up to the source's.
+  /// the lowest addresses that have none, directly after a free block if one is there. Pages have
+  /// `small_segment` or `medium_segment` bytes, rounded up to whole pages of the source.
   bool expandable_segments = false;
 
   /// Larger blocks are never split, and serve only requests that are larger than this too.
@@ -81,38 +81,42 @@ struct Policy {
   double spare_bursts = 2;
   /// Before a request makes memory grow, it marks the streams whose last uses of free blocks no
   /// marker covers, and polls once more. A growable range also takes free pages that its stream may
-  /// use from other places, as far as their streams did not need them in their last bursts.
+  /// use from other places. It leaves the pages that their streams needed in their last bursts.
   bool before_growing = false;
-  /// How many bytes of such pages are moved before one request takes new memory all the same, as a
-  /// fraction of the bytes reserved at the first move; above 0. While enough pages can be moved,
-  /// that request maps this fraction of the bytes reserved then, rounded up to whole pages, and
-  /// moves the rest. The amount doubles after each such growth. Moving takes host time: about 25 us
-  /// for each page of 32 MiB on an H100 (derived; the profiles' memory.alias_time), 39 us on an
-  /// H200 (measured). With infinity, requests grow only by what cannot be moved. That reserves the
-  /// least memory, and costs no step time while the host runs ahead of the device.
+  /// After this many bytes of such pages were moved, one request takes some new memory although
+  /// more pages could be moved. A fraction of the bytes reserved at the first move; above 0. While
+  /// enough pages can be moved, that request maps this fraction of the bytes reserved then, rounded
+  /// up to whole pages, and moves the rest. The amount doubles after each such growth. Moving takes
+  /// host time: about 25 us for each page of 32 MiB on an H100 (derived; the profiles'
+  /// memory.alias_time), 39 us on an H200 (measured). With infinity, a request maps new memory only
+  /// for bytes that no page can be moved for. That reserves the least memory, and costs no step
+  /// time while the host runs ahead of the device.
   double moved_before_growth = 1.0 / 64;
   /// If between 0 and 1: free old cached segments when the reserved bytes exceed this fraction of
   /// the limit.
   double collect_threshold = 0;
 
   [[nodiscard]] static Policy torch();  ///< PyTorch's decisions
-  /// Those with `expandable_segments:True`.
+  /// PyTorch's decisions with `expandable_segments:True`.
   [[nodiscard]] static Policy torch_expandable();
   [[nodiscard]] static Policy millrace();  ///< the default of Millrace's own allocators
   [[nodiscard]] static Policy pinned();    ///< for allocators of pinned host memory
 
   /**
-   * @brief One of the presets above by its name.
-   * @throws std::invalid_argument that lists the names
+   * @brief Returns one of the presets above.
+   * @param name  the preset's `name`
+   * @throws std::invalid_argument for an unknown name; the message lists the known ones
    */
   [[nodiscard]] static Policy named(std::string_view name);
 
   /** @brief The size of the block for a request of `bytes` bytes. */
   [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept;
-  /** @brief Whether `round` rounds every size up to a multiple of a granule that is a power of two.
-   */
+  /** @return true if `round` rounds every size up to a multiple of one granule, a power of two */
   [[nodiscard]] bool rounds_to_granule() const noexcept;
-  /** @brief The size of a new segment for a block of `rounded` bytes, with `reserved` bytes held.
+  /**
+   * @brief The size of a new segment.
+   * @param rounded   bytes of the block that the segment is for, from `round`
+   * @param reserved  bytes that the allocator has reserved so far
    */
   [[nodiscard]] std::size_t segment_for(std::size_t rounded, std::size_t reserved) const noexcept;
 };

@@ -27,7 +27,7 @@ struct Gauge {
  *
  * Current values are exact when they are read. Peaks are exact with these exceptions:
  * - `active` and `cached` may miss up to 4 MiB for each stream: freed blocks with recorded uses
- * wait in their stream's front, and count once it was emptied;
+ *   wait in their stream's front, and count once it was emptied;
  * - once calls of two threads have met, all peaks may miss up to 32 MiB for each stream, which a
  *   stream counts for itself until then (docs/allocator.md).
  */

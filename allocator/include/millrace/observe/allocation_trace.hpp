@@ -79,17 +79,18 @@ struct TracedMove {
  */
 class AllocationTrace final : public AllocationObserver {
  public:
+  /** @brief What a trace records, and how much of it is kept. */
   struct Options {
     /// Keep about this many of the newest allocations, and all that are live, or freed but not
     /// known to be complete; 0: keep all.
     std::size_t keep = 0;
-    /// With `keep`: blocks are also forgotten that only their owner's stream used, or whose memory
-    /// was given out again, though the trace does not know that they are complete. Snapshots need
-    /// no more of it; ladders and checks of reuse do.
+    /// With `keep`: also forgets freed blocks that only their owner's stream used, and freed blocks
+    /// whose memory was allocated again, even if they are not known to be complete. A snapshot does
+    /// not need them. Ladders and checks of reuse do.
     bool for_snapshots = false;
     /// Gets the stack of each allocation, and outlives this object; nullptr: no stacks.
     CallStacks* stacks = nullptr;
-    /// Microseconds since the epoch, for each event; nothing: no times.
+    /// Returns the time of an event in microseconds since the epoch; empty: events have no times.
     std::function<std::int64_t()> clock{};
   };
 
@@ -103,7 +104,7 @@ class AllocationTrace final : public AllocationObserver {
   explicit AllocationTrace(Options options) : options_(std::move(options)) {}
 
   void allocated(const AllocationEvent& event) override;
-  /** @brief The same of a block that was allocated before: without a stack. */
+  /** @brief Records a block that was allocated before the trace began. It has no stack. */
   void found(const AllocationEvent& event);
   void use_recorded(std::uint64_t id, StreamId stream) override;
   void freed(const FreeEvent& event) override;
@@ -121,10 +122,10 @@ class AllocationTrace final : public AllocationObserver {
   [[nodiscard]] TraceWindow window(std::string_view name) const;
 
   /**
-   * @brief Forgets what cannot matter to a window that begins at `position` or later.
+   * @brief Forgets the records that cannot matter to a window that begins at `position` or later.
    *
-   * That is: blocks that were freed and known to be complete before, segments released before, and
-   * the times at which streams were ordered before, and windows that ended before.
+   * These are the records from before `position`: blocks that were freed and known to be complete,
+   * released segments, the moments at which streams were ordered, and windows that ended.
    */
   void discard_before(TracePosition position);
 
@@ -135,9 +136,8 @@ class AllocationTrace final : public AllocationObserver {
   /** @brief Windows must not begin before this position; 0 if nothing was discarded. */
   [[nodiscard]] TracePosition complete_from() const noexcept { return complete_from_; }
 
-  [[nodiscard]] TracePosition position() const noexcept {
-    return position_;
-  }  ///< position of the last event
+  /** @brief The position of the last event. */
+  [[nodiscard]] TracePosition position() const noexcept { return position_; }
   [[nodiscard]] std::span<const TracedBlock> blocks() const noexcept { return blocks_; }  ///< by id
   [[nodiscard]] std::span<const TracedUse> uses() const noexcept { return uses_; }
   [[nodiscard]] std::span<const TracedSegment> segments() const noexcept { return segments_; }

@@ -25,23 +25,27 @@ class CallStacks {
   static constexpr Id kNone = 0;
   static constexpr std::size_t kMostFrames = 64;
 
-  /** @param frames  how many of the innermost frames are kept, at most `kMostFrames` */
+  /** @param frames  number of innermost frames that are kept, at most `kMostFrames` */
   explicit CallStacks(std::size_t frames = 24);
   ~CallStacks();
   CallStacks(const CallStacks&) = delete;
   CallStacks& operator=(const CallStacks&) = delete;
 
-  /** @brief The calling thread's stack without Millrace's own innermost frames. A program that
-   * links Millrace statically needs symbols for that: the frames are recognized by name.
-   *  @return kNone if the stack is new and 65,536 stacks are kept already */
+  /**
+   * @brief The calling thread's stack without Millrace's own innermost frames.
+   *
+   * A program that links Millrace statically needs symbols for that, because the frames are
+   * recognized by name.
+   * @return kNone if the stack is new and 65,536 stacks are kept already
+   */
   [[nodiscard]] Id here();
 
-  /** @brief The stack's frames in another table, which has them from then on. */
+  /** @brief Adds the stack's frames to another table. @return the stack's id there */
   [[nodiscard]] trace::StackTable::Id add_to(trace::StackTable& table, Id stack);
   /** @brief The stack's frames, the innermost first; none for kNone. */
   [[nodiscard]] std::vector<trace::StackFrame> frames_of(Id stack);
 
-  [[nodiscard]] std::size_t size() const;  ///< different stacks
+  [[nodiscard]] std::size_t size() const;  ///< number of different stacks
 
  private:
   struct Names;
@@ -50,7 +54,8 @@ class CallStacks {
   mutable std::mutex mutex_;                         // of the stacks
   std::vector<std::vector<std::uintptr_t>> stacks_;  // by id; the first is none
   std::unordered_map<std::uint64_t, Id> known_;      // by a hash of the addresses
-  std::mutex names_mutex_;  // another one: who names functions takes the loader's lock
+  // A second mutex: to name a function takes the loader's lock, and `here` must not wait for that.
+  std::mutex names_mutex_;
   std::unique_ptr<Names> names_;
 };
 

@@ -37,6 +37,7 @@ class ConflictGraph {
   using Node = std::uint32_t;
   using Lane = std::uint32_t;  ///< a stream that blocks were given out to
 
+  /** @brief Which blocks of a trace are compared, and when two of them conflict. */
   struct Options {
     TraceWindow window{};
     ReuseRule rule = ReuseRule::enqueued_work;

@@ -47,7 +47,7 @@ struct ExplainedSite {
   trace::LabelTable::Id label = trace::LabelTable::kNone;
   std::uint64_t size_class = 0;  ///< the largest size of the class, a power of two
   std::string name{};            ///< in words: "forward (model.py:12)", "blocks of 1 to 2 MiB"
-  std::string origin{};          ///< the name without its line: by it, two logs are compared
+  std::string origin{};          ///< the name without its line; two logs are compared by it
 };
 
 /**
@@ -97,16 +97,16 @@ struct MemoryMoment {
   std::optional<std::uint64_t> reserved;
   /// These add up to `reserved`, to the byte. By decreasing bytes.
   std::vector<MemoryShare> shares;
-  /// Of `reserved`: bytes of the driver's pool, whose addresses are not in the log. Blocks that are
-  /// in no segment count as in this memory, as far as there is room.
+  /// Part of `reserved`: bytes of the driver's pool, whose addresses are not in the log. Blocks
+  /// outside of all segments are taken to lie in this memory until it is full.
   std::uint64_t unplaced = 0;
   /// Whether the log has the sizes of blocks. Otherwise `rounding` and `rest` are not known, and
   /// count as free.
   bool knows_rounding = true;
-  std::uint64_t elsewhere = 0;  ///< live bytes of blocks in no segment of the log
+  std::uint64_t elsewhere = 0;  ///< live bytes of blocks outside of all segments of the log
 
   [[nodiscard]] std::uint64_t bytes(MemoryPart part) const;
-  /** @brief Whether the log has what it takes to know the bytes of a part. */
+  /** @return true if the log shows the bytes of this part */
   [[nodiscard]] bool knows(MemoryPart part) const noexcept;
 };
 
@@ -129,7 +129,7 @@ enum class FailureReason : std::uint8_t {
   hard,           ///< the asker had enough free bytes, but no range that is large enough
   scattered,      ///< all streams and pools together had enough free bytes
   unknown,        ///< the log does not show the reserved or the device's free bytes
-  outside,        ///< what is free is not enough: memory outside of this allocator is missing
+  outside,        ///< all free bytes are not enough: other users of the device hold the rest
 };
 
 [[nodiscard]] const char* to_string(FailureReason reason) noexcept;
@@ -138,8 +138,9 @@ enum class FailureReason : std::uint8_t {
 struct FailedRequest {
   std::size_t event = 0;  ///< index into the log's events
   std::uint64_t bytes = 0;
-  /// What the device had free, as recorded. If only the size of the device is known, its size
-  /// without what was reserved, or live: other programs and allocators may have had a part of it.
+  /// Free bytes of the device, as recorded. If only the size of the device is known: that size
+  /// minus the reserved bytes, or minus the live bytes. Other programs and allocators may have had
+  /// a part of it.
   std::optional<std::uint64_t> device_free{};
   bool device_is_whole = false;  ///< `device_free` is derived from the size of the device
   FailureReason reason = FailureReason::unknown;
@@ -155,8 +156,9 @@ struct FailedRequest {
 /** @brief One device of a log. */
 struct DeviceExplanation {
   std::uint32_t device = 0;
-  /// The peak of reserved bytes: after the request that made them grow to it. If they never grew,
-  /// the moment with the most live bytes. If they are not known, that of all moments.
+  /// The peak of reserved bytes, after the request that made them grow to it. If they never grew,
+  /// the moment with the most live bytes at that size. If reserved bytes are not known, the moment
+  /// with the most live bytes of the whole log.
   MemoryMoment peak{};
   std::uint64_t most_live = 0;             ///< peak of live bytes over the log, at any moment
   bool shares_streams = false;             ///< streams got free memory of other streams' segments
@@ -166,7 +168,7 @@ struct DeviceExplanation {
 
 /** @brief Memory of one log, explained. */
 struct Explanation {
-  std::vector<trace::LoggedStream> streams;  ///< the log's, and further streams of segments
+  std::vector<trace::LoggedStream> streams;  ///< streams of the log, then those of segments only
   std::vector<ExplainedSite> sites;
   std::vector<DeviceExplanation> devices;  ///< those with blocks, segments or events
   std::vector<std::uint64_t> held;  ///< by block of the log: bytes in its segment; 0 if unknown

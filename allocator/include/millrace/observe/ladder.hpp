@@ -41,7 +41,7 @@ struct Ladder {
   std::size_t reserved = 0;
 
   std::vector<LadderShare> at_peak;   ///< blocks live at the peak of `rounded`
-  std::vector<LadderShare> heaviest;  ///< the set behind `ordered`; `waits_for` says why
+  std::vector<LadderShare> heaviest;  ///< the set of `ordered`; `waits_for` says why it counts
   std::vector<LadderShare> idle;      ///< memory held but free at that peak, by its last user
 
   [[nodiscard]] std::size_t rounding() const noexcept { return rounded - requested; }

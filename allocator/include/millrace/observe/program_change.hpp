@@ -27,27 +27,29 @@ enum class ProgramChange : std::uint8_t {
 [[nodiscard]] const char* to_string(ProgramChange change) noexcept;  ///< "none", "one stream", ...
 
 /**
- * @brief The stream whose blocks hold most memory at once; std::nullopt: no stream has blocks.
- *        Memory for all streams at once does not count.
+ * @brief The stream whose blocks hold most memory at once. Memory for all streams at once does not
+ *        count.
+ * @return index into the log's streams; std::nullopt: no stream has blocks
  */
 [[nodiscard]] std::optional<std::uint32_t> main_stream(const trace::AllocationLog& log,
                                                        std::uint32_t device);
 
 /**
  * @brief The requests of one device as the changed program would make them.
- * @param main  the stream that has all blocks then; with `ring`, that which has no fixed buffers
+ * @param main  the stream that owns all blocks of the changed program; with `ring`, the stream
+ *              without fixed buffers
  * @return a log without segments; its replays begin with the blocks that were live. With `ring` it
- *         has the blocks of `main` alone, and `ring_bytes` has the rest
+ *         has only the blocks of `main`; `ring_bytes` returns the bytes of the other streams
  */
 [[nodiscard]] trace::AllocationLog changed(const trace::AllocationLog& log, std::uint32_t device,
                                            ProgramChange change, std::uint32_t main);
 
-/** @brief The bytes of the fixed buffers of all streams but `main`. */
+/** @brief The bytes of the fixed buffers of all streams except `main`. */
 [[nodiscard]] std::uint64_t ring_bytes(const trace::AllocationLog& log, std::uint32_t device,
                                        std::uint32_t main);
 
-/** @brief The changes that make a difference for this device: streams beside `main` with blocks,
- * and frees that do not complete at once. Never `none`. */
+/** @brief The changes that make a difference for this device. Depends on whether streams other than
+ *         `main` have blocks, and whether frees complete later. Never contains `none`. */
 [[nodiscard]] std::vector<ProgramChange> possible_changes(const trace::AllocationLog& log,
                                                           std::uint32_t device, std::uint32_t main);
 

@@ -36,6 +36,7 @@ namespace millrace {
  */
 class Timeline {
  public:
+  /** @brief How much a timeline keeps. */
   struct Options {
     /// Maximum number of events (operations, arrows, host calls, samples) to keep. Later events are
     /// counted but not kept. The file has about 300 bytes per event.

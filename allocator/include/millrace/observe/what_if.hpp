@@ -14,21 +14,22 @@
 
 namespace millrace {
 
-/** @brief In which other way a side stream's allocations could be made. */
+/** @brief Another way to make a side stream's allocations. */
 enum class WhatIfStrategy : std::uint8_t {
-  /// For the main stream; before each the side stream waits for all that main has enqueued.
+  /// The main stream owns the block. Before each allocation the side stream waits for all work that
+  /// main has enqueued.
   in_place,
-  /// For the main stream, with the side stream as the first user: it waits for the last use of the
-  /// memory that it gets.
+  /// The main stream owns the block, and the side stream is its first user. The side stream waits
+  /// for the last use of this memory only.
   precise,
-  /// For the side stream as now, and handed to main (`Allocator::transfer`) where main first waits
-  /// for the side stream.
+  /// The side stream allocates as now. The block is handed to main (`Allocator::transfer`) where
+  /// main first waits for the side stream.
   transfer,
-  /// In buffers that are kept, as many as were ever in use at once at the same site, each 30%
-  /// larger than its request; the side stream waits for the last use of a buffer.
+  /// The program keeps buffers: as many as were ever in use at once at the same site, each 30%
+  /// larger than its request. The side stream waits for the last use of a buffer.
   ring,
-  /// In buffers that are kept and never waited for: a buffer is used again when its last use is
-  /// known to be complete, and otherwise there is one more.
+  /// The program keeps buffers, and no stream waits for one. A buffer is used again once its last
+  /// use is known to be complete. If no buffer is free, the program adds one.
   free_list,
 };
 
@@ -37,8 +38,8 @@ enum class WhatIfStrategy : std::uint8_t {
 
 /** @brief What each allocator would have reserved for the same requests: peaks in bytes. */
 struct WhatIfReserved {
-  std::optional<DriverModel> driver;    ///< the driver's pool and cudaMalloc; nothing: too little
-                                        ///< memory
+  /// The driver's pool and cudaMalloc; nothing: the requests did not fit.
+  std::optional<DriverModel> driver;
   std::optional<std::size_t> torch;     ///< PyTorch's decisions
   std::optional<std::size_t> millrace;  ///< Policy::millrace(), which may make a stream wait
   /// @name Waits that the allocator itself inserted
@@ -51,22 +52,22 @@ struct WhatIfReserved {
 /** @brief Free bytes of one stream and site that no other stream could have had. */
 struct WhatIfStranded {
   std::string stream;     ///< for which the memory was allocated
-  std::string site;       ///< where; "" if unknown
+  std::string site;       ///< the site of its allocation; "" if unknown
   std::string waits_for;  ///< the stream whose work may still have used it
   std::size_t bytes = 0;
 };
 
 /** @brief What a strategy costs in time. */
 struct WhatIfCost {
-  /// Waits of the side stream that the program adds. With `precise` the allocator adds them, each
-  /// where one is needed: WhatIfReserved has how many.
+  /// Number of waits of the side stream that the program adds. With `precise` the allocator adds
+  /// them where they are needed; WhatIfReserved counts them.
   std::size_t waits = 0;
   bool waits_are_known = true;
   /// Upper bound, in microseconds, of the delay of the side stream's work: the time from each wait
   /// until the trace knows that the awaited work is complete. Overlapping times count once. Waits
-  /// of the allocator are not included. nullopt if it is not known.
+  /// of the allocator are not included. std::nullopt: not known.
   std::optional<std::int64_t> most_delay_us = 0;
-  /// Host time of the additional calls, by the profile; nullopt if it is not known.
+  /// Host time of the additional calls, by the profile; std::nullopt: not known.
   std::optional<double> host_us;
 };
 
@@ -96,8 +97,9 @@ struct WhatIf {
   std::vector<WhatIfMove> moves;
 };
 
+/** @brief How `what_if` computes. */
 struct WhatIfOptions {
-  std::string profile = "h200";  ///< whose host times the additional calls take
+  std::string profile = "h200";  ///< the device profile that gives the host times of calls
   /// With more events, the sites of a stream are tried with `in_place` only. A stream as a whole is
   /// tried with all strategies.
   std::size_t most_events_of_sites = 5'000;
@@ -111,7 +113,9 @@ struct WhatIfOptions {
  * requests, in the recorded order. It tries all side streams together, each of the six that
  * allocate most bytes, and the six largest sites of each of these, at most twelve sites in all. It
  * makes up to 390 replays, half of them of the driver's pool.
- * @throws std::invalid_argument if there is no such profile
+ * @param log      a trace that Millrace recorded
+ * @param device   number of the device in the log
+ * @throws std::invalid_argument if `options.profile` is not the name of a profile
  */
 [[nodiscard]] WhatIf what_if(const trace::AllocationLog& log, std::uint32_t device,
                              const WhatIfOptions& options = {});
@@ -126,7 +130,7 @@ struct WhatIfOptions {
                                                          std::uint32_t device,
                                                          const Policy& policy);
 
-/** @brief Some lines for people, each indented by two spaces. */
+/** @return lines for people, each indented by two spaces */
 [[nodiscard]] std::string to_string(const WhatIf& what_if);
 void to_json(nlohmann::json& out, const WhatIf& what_if);
 

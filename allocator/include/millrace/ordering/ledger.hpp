@@ -55,7 +55,7 @@ struct WaitableMarker {
 };
 
 /**
- * @brief Knows which work is ordered after which: the numbers behind the one rule.
+ * @brief Knows which work is ordered after which. The one rule is decided with its numbers.
  *
  * Each open stream has a frontier. Every change has two steps around the driver's call; a call that
  * failed publishes nothing:
@@ -165,7 +165,11 @@ class Ledger {
    */
   void join(StreamId waiter, Point marker);
 
-  /** @brief Notes that `waiter` is ordered after `frontier` (a snapshot that an event kept). */
+  /**
+   * @brief Notes that `waiter` is ordered after a frontier.
+   * @param frontier  a snapshot that an event kept
+   * @throws std::invalid_argument if `waiter` is not open
+   */
   void join(StreamId waiter, const Frontier& frontier);
 
   /** @brief The frontier that a waiter on the published `marker` joins, without complete points. */
@@ -188,7 +192,7 @@ class Ledger {
   [[nodiscard]] Frontier begin_synchronize();
 
   /**
-   * @brief Notes that the device has passed `marker`, and therefore all that it was ordered after.
+   * @brief Notes that `marker` is complete, and therefore all work that it was ordered after.
    *
    * Ignores numbers that were never taken.
    * @return the tokens of markers that no wait needs anymore; each token is returned once

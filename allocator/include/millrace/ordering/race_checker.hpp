@@ -55,7 +55,8 @@ class RaceChecker {
   using EventKey = std::uint64_t;  ///< the caller's number for an event
   using OpIndex = std::uint64_t;   ///< operations, allocations and frees, counted from 1
 
-  enum class Access { read, write };
+  enum class Access { read, write };  ///< what an operation does with a range
+  /** @brief The kinds of races. The comment of the class defines them. */
   enum class RaceKind {
     read_after_write,
     write_after_read,
@@ -65,6 +66,7 @@ class RaceChecker {
     use_before_allocate
   };
 
+  /** @brief Two operations that nothing orders. */
   struct Race {
     RaceKind kind;
     OpIndex first;                        ///< the operation that should have come first
@@ -78,7 +80,14 @@ class RaceChecker {
   RaceChecker(RaceChecker&&) noexcept;
   RaceChecker& operator=(RaceChecker&&) noexcept;
 
-  /** @brief Adds a stream. @throws std::invalid_argument for a second legacy stream of `device` */
+  /**
+   * @brief Adds a stream.
+   * @param name      as messages name it
+   * @param blocking  whether it synchronizes with the legacy stream of its device
+   * @param legacy    whether it is the legacy stream of its device
+   * @param device    the caller's number for the stream's device
+   * @throws std::invalid_argument for a second legacy stream of `device`
+   */
   [[nodiscard]] Actor add_stream(std::string name, bool blocking = true, bool legacy = false,
                                  unsigned device = 0);
   /**
@@ -94,33 +103,55 @@ class RaceChecker {
   /** @brief Removes a thread that has ended. Orders nothing: a joiner acquires what it released. */
   void remove_thread(Actor thread);
 
-  /** @brief Reports an operation enqueued on `stream` by `thread` (a thread or a callback). */
+  /**
+   * @brief Reports an operation enqueued on `stream` by `thread` (a thread or a callback).
+   * @param name  as messages name the operation
+   * @return its number, for `access`
+   */
   OpIndex enqueue(Actor stream, Actor thread, std::string_view name);
-  /** @brief Reports host code that accesses memory now, for instance filling pinned memory. */
+  /**
+   * @brief Reports host code that accesses memory now, for instance filling pinned memory.
+   * @return its number, for `access`
+   */
   OpIndex host_operation(Actor thread, std::string_view name);
-  /** @brief Reports a range that `op` accesses, before the next operation of the same actor. */
+  /**
+   * @brief Reports a range that an operation accesses. Finds the races of this access.
+   * @param op  the latest operation of its actor
+   */
   void access(OpIndex op, const void* address, std::size_t bytes, Access kind);
 
+  /** @brief Reports that `thread` recorded `event` on `stream`. */
   void record(EventKey event, Actor stream, Actor thread);
+  /** @brief Reports that `thread` made `stream` wait for `event`. */
   void wait(Actor stream, EventKey event, Actor thread);
-  /** @brief Reports that the latest operation of `stream` is one of `parties` parts of a meeting.
+  /**
+   * @brief Reports that the latest operation of `stream` is one part of a meeting.
+   * @param meeting  the caller's number for the meeting
+   * @param parties  number of parts of the meeting
    */
   void meet(std::uint64_t meeting, std::size_t parties, Actor stream);
-  void event_synchronized(EventKey event, Actor thread);  ///< or a query returned complete
-  void stream_synchronized(Actor stream, Actor thread);   ///< or a query returned complete
+  /** @brief Reports that `thread` saw the event complete, by a synchronization or a query. */
+  void event_synchronized(EventKey event, Actor thread);
+  /** @brief Reports that `thread` saw the stream complete, by a synchronization or a query. */
+  void stream_synchronized(Actor stream, Actor thread);
+  /** @brief Reports that `thread` synchronized a device. */
   void device_synchronized(Actor thread, unsigned device = 0);
-  void forget_event(EventKey event);
+  void forget_event(EventKey event);  ///< call it when the event is destroyed
   /** @brief Reports that a callback is enqueued. It is its own actor until `end_callback`. */
   [[nodiscard]] Actor begin_callback(Actor stream, Actor thread, std::string_view name);
-  void end_callback(Actor callback);
-  /** @brief Reports host synchronization through `object` (a mutex, a queue, a lock). */
+  void end_callback(Actor callback);  ///< reports that the callback has returned
+  /** @brief Reports host synchronization through `object` (a mutex, a queue, a lock): what `thread`
+   *         did so far comes before what the next `acquire` of the object orders. */
   void release(Actor thread, std::uint64_t object);
+  /** @brief Reports that `thread` comes after all earlier `release` calls with `object`. */
   void acquire(Actor thread, std::uint64_t object);
 
   /**
    * @brief Reports an allocation: the range starts a new generation.
-   * @param user  the stream that uses the memory first
-   * @param name  of the call, for messages; so in the functions below
+   * @param user    the stream that uses the memory first
+   * @param thread  the actor that made the call
+   * @param name    as messages name the call
+   * @return the number of the allocation among all operations
    * @throws std::invalid_argument if part of the range is allocated already
    */
   OpIndex allocated(const void* address, std::size_t bytes, Actor user, Actor thread,
@@ -135,14 +166,14 @@ class RaceChecker {
   /** @brief Reports a free. @throws std::invalid_argument if no allocation begins at `address` */
   OpIndex freed(const void* address, Actor thread, std::string_view name = "free");
   /**
-   * @brief Reports that the memory at `from` is also at `to` from now on. What was done to it
-   *        before counts at both addresses; what is done later, at its own.
+   * @brief Reports that the memory at `from` is also at `to` from now on. Earlier accesses count at
+   *        both addresses, later accesses at the address that they use.
    * @throws std::invalid_argument if part of `to` is allocated
    */
   void aliased(const void* to, const void* from, std::size_t bytes);
   /**
-   * @brief Forgets what is known of a range. What else it will hold is not the checker's concern:
-   *        host memory goes back to the program, which may get it from malloc next.
+   * @brief Forgets the accesses of a range. Call it for host memory that goes back to the program:
+   *        malloc may return it for another purpose.
    * @throws std::invalid_argument if part of it is allocated
    */
   void forget(const void* address, std::size_t bytes);

@@ -29,7 +29,7 @@ class AddressSpace {
   std::size_t taken_bytes_ = 0;
 };
 
-/** @brief Which offsets have memory under them. Neighbours count as one piece. */
+/** @brief Which offsets have memory under them. Neighbors count as one piece. */
 class MappedOffsets {
  public:
   /** @return false, and nothing has changed, if some of it is mapped already */

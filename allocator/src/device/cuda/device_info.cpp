@@ -97,8 +97,9 @@ void check_ordinal(int ordinal) {
   if (ordinal >= 0 && ordinal < devices.count) return;
   throw DeviceError{
       ErrorCode::invalid_argument, name_of(ordinal),
-      "there is no such device; there is " +
-          (devices.count == 1 ? name_of(0) : name_of(0) + " to " + name_of(devices.count - 1))};
+      "the device does not exist (expected " +
+          (devices.count == 1 ? name_of(0) : name_of(0) + " to " + name_of(devices.count - 1)) +
+          ")"};
 }
 
 }  // namespace cuda

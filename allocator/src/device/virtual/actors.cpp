@@ -145,7 +145,7 @@ void Actors::adopt_thread() {
 Actor& Actors::current() {
   if (Actor* actor = current_or_null()) return *actor;
   throw std::logic_error(
-      "the calling thread is no actor of this virtual machine; start it with executor().spawn");
+      "the calling thread is not an actor of this virtual machine; start it with executor().spawn");
 }
 
 Actor& Actors::add(std::string name, Nanoseconds clock) {

@@ -63,7 +63,7 @@ void DeviceModel::check_alive(Call call) const {
 void DeviceModel::enter(Call call, Nanoseconds more_host_time) {
   const Actor* me = machine.actors.current_or_null();
   if (me == nullptr) {
-    refuse(call, "the calling thread is no actor of this virtual machine; start it with spawn");
+    refuse(call, "the calling thread is not an actor of this virtual machine; start it with spawn");
   }
   if (me->service) {
     refuse(call, "a host callback must not call a device", ErrorCode::not_supported);
@@ -132,7 +132,7 @@ StreamState& DeviceModel::stream(StreamHandle handle, Call call) {
   if (number(handle.value) == kPerThreadHandle) return thread_stream();
   StreamState* found = machine.stream_handles.find(handle.value);
   if (found == nullptr) {
-    refuse(call, fmt::format("{:#x} is no stream (destroyed?)", number(handle.value)));
+    refuse(call, fmt::format("{:#x} is not a stream (destroyed?)", number(handle.value)));
   }
   if (found->device != this) {
     refuse(call, fmt::format("stream {} belongs to device {}, not to device {}", found->name,
@@ -159,7 +159,7 @@ void DeviceModel::refuse_capture(Call call) const {
 EventState& DeviceModel::event(EventHandle handle, Call call) {
   EventState* found = machine.event_handles.find(handle.value);
   if (found == nullptr) {
-    refuse(call, fmt::format("{:#x} is no event (destroyed?)", number(handle.value)));
+    refuse(call, fmt::format("{:#x} is not an event (destroyed?)", number(handle.value)));
   }
   return *found;
 }

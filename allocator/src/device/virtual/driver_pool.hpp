@@ -59,7 +59,7 @@ class DriverPool {
   [[nodiscard]] bool usable(const Free& free, const StreamState& stream) const;
   [[nodiscard]] bool usable(const Range& range, const StreamState& stream) const;
   [[nodiscard]] bool same_segment(const std::byte* a, const std::byte* b) const;
-  /** @brief The smallest run of neighbouring free ranges that holds `bytes`. */
+  /** @brief The smallest run of neighboring free ranges that holds `bytes`. */
   template <typename Usable>
   [[nodiscard]] Run best_run(std::size_t bytes, Usable usable);
   Grant carve(Run run, std::size_t bytes, const StreamState& stream);

@@ -24,7 +24,7 @@ Machine::~Machine() {
   actors.adopt_thread();
   try {
     drain();
-  } catch (...) {  // a callback that never ends, for one: its actor is cancelled
+  } catch (...) {  // a callback that never ends, for one: its actor is canceled
   }
   actors.cancel_all();
 }

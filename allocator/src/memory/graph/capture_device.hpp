@@ -25,10 +25,11 @@ class CaptureDevice final : public Device {
 
  private:
   [[noreturn]] static void refuse(const char* call) {
-    throw DeviceError{ErrorCode::not_supported, call, "a capture runs nothing"};
+    throw DeviceError{ErrorCode::not_supported, call,
+                      "a captured stream runs no work before its graph is launched"};
   }
   void refuse_while_capturing(const char* call) const {
-    if (capturing_) throw DeviceError{ErrorCode::capture, call, "the capture goes on"};
+    if (capturing_) throw DeviceError{ErrorCode::capture, call, "the capture has not ended"};
   }
 
   void* do_allocate(std::size_t) override { refuse("allocate"); }

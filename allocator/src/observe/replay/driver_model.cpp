@@ -23,7 +23,7 @@ std::size_t memory_of(const AllocationLog& log, std::uint32_t device) {
   return known ? log.device_memory[device] : std::size_t{1} << 40;
 }
 
-/** A log's requests, made once more on a modelled GPU without data. */
+/** A log's requests, made once more on a modeled GPU without data. */
 class ModelledRun {
  public:
   ModelledRun(const trace::AllocationLog& log, std::uint32_t device, std::size_t device_bytes,

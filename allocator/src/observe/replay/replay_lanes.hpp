@@ -43,7 +43,7 @@ class ReplayLanes {
    * recorded, or another stream had it before: a number above all recorded ones. */
   [[nodiscard]] std::uint64_t handle(StreamId lane) const { return handles_.at(lane); }
 
-  /** @brief Whether a block is not where a segment is that could be modelled. */
+  /** @brief Whether a block is not where a segment is that could be modeled. */
   [[nodiscard]] bool apart(const trace::LoggedBlock& block) const {
     return (block.expandable && !expandable_) || !block.placed;
   }

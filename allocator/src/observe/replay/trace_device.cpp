@@ -50,7 +50,7 @@ std::optional<std::uint64_t> TraceDevice::place(std::size_t bytes) {
     expected_.erase(wanted);
     return address;
   }
-  const std::uint64_t stretch = (bytes / kGranularity + 2) * kGranularity;  // never neighbours
+  const std::uint64_t stretch = (bytes / kGranularity + 2) * kGranularity;  // never neighbors
   while (next_address_ <= kAddressSpace - stretch) {
     const std::uint64_t address = std::exchange(next_address_, next_address_ + stretch);
     if (is_free(address, bytes)) return address;

@@ -64,6 +64,8 @@ void SharedRanks::leave(unsigned rank) noexcept {
   changed_->notify_all();
 }
 
+// Ranks that make different calls would wait for each other forever. Here they get an error that
+// names both calls.
 void SharedRanks::check_alike(unsigned rank, unsigned peer, const std::string& mine,
                               const std::string& theirs) {
   if (mine == theirs) return;
@@ -72,6 +74,7 @@ void SharedRanks::check_alike(unsigned rank, unsigned peer, const std::string& m
   throw_failure();
 }
 
+// A rank that has left makes no more calls: waiting for it would never end.
 void SharedRanks::check_missing(unsigned rank, const std::string& what,
                                 const std::vector<bool>& has_come) {
   for (unsigned peer = 0; peer < size; ++peer) {

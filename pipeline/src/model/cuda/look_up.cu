@@ -141,7 +141,7 @@ void look_up(Queue queue, const LookUpArguments<float, Id, Offset>& arguments) {
 
 template <typename Key, typename Id, typename Offset>
 void linearise(Queue queue, const LineariseArguments<Key, Id, Offset>& arguments) {
-  launch({"linearise", blocks_for(arguments.bags.count() * kLanesOfBag), kThreads}, queue,
+  launch({"linearize", blocks_for(arguments.bags.count() * kLanesOfBag), kThreads}, queue,
          linearise_kernel<Key, Id, Offset>, arguments);
 }
 

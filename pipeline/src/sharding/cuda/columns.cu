@@ -20,7 +20,7 @@ __global__ void means_kernel(float* means, std::size_t batch, const Offset* offs
   }
 }
 
-// Threads take elements of the pooled rows; neighbours are neighbours in a block as well.
+// Threads take elements of the pooled rows; neighbors are neighbors in a block as well.
 template <bool join, typename Arguments>
 __global__ void columns_kernel(Arguments arguments) {
   const JoinedShape& shape = arguments.shape;

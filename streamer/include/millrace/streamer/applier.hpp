@@ -58,6 +58,9 @@ class Applier {
    * @param copy      outlives this
    * @param executor  its clock measures pauses; outlives this
    * @param retries   the pauses between retries; other options have no effect
+   *
+   * Reads and writes nothing yet. `apply_next`, `flush` and `left` report the errors of the source
+   * and of the copy.
    */
   Applier(RecordSource& source, Sink& copy, Executor& executor,
           const ShippingOptions& retries = {});
@@ -65,7 +68,7 @@ class Applier {
   Applier(const Applier&) = delete;
   Applier& operator=(const Applier&) = delete;
 
-  /** @brief Called before a failing call is retried. @return false to give up */
+  /** @brief Called before a failing call is retried. Returns false to give up. */
   using GoOn = std::function<bool()>;
 
   /**
@@ -77,14 +80,15 @@ class Applier {
    *         records
    */
   bool apply_next(Nanoseconds patience, const GoOn& go_on);
-  /** @brief Makes the copy as durable as its kind of sink promises. @throws as apply_next */
+  /** @brief Makes the copy as durable as its kind of sink promises.
+   *  @throws as apply_next */
   void flush(const GoOn& go_on);
 
   /**
-   * @brief Asks how much of the log, as it is at the time of the call, the copy does not have yet.
-   * A copy that was emptied meanwhile begins again.
-   * @return count 0: the copy has all of the log; nothing: `go_on` returned false before it was
-   * known
+   * @brief Measures the part of the log that the copy does not have yet. The log counts as it is at
+   *        the time of the call. A copy that was emptied meanwhile begins again.
+   * @return the part; its count is 0 if the copy has all of the log. std::nullopt if `go_on`
+   *         returned false before the part was known
    * @throws as apply_next
    */
   [[nodiscard]] std::optional<RecordSource::Left> left(const GoOn& go_on);

@@ -41,6 +41,7 @@ enum class OverCap {
   refuse,  ///< throws
 };
 
+/** @brief How much memory a tracker uses, and which tables it reads. */
 struct TrackerOptions {
   /** Bytes of device memory for the bitmaps of all consumers; 0: no limit. Buffers for reads
    * (`chunk_bytes` for each content) are not counted. */
@@ -56,6 +57,7 @@ struct TrackerOptions {
   bool registers = true;
 };
 
+/** @brief Statistics of one tracker since its construction. */
 struct TrackerCounts {
   std::uint64_t steps = 0;    ///< updates observed
   std::uint64_t rows = 0;     ///< rows read, by all consumers together
@@ -67,7 +69,7 @@ struct TrackerCounts {
 /** @brief What a tracker works with. All members outlive the tracker. */
 struct TrackerEnvironment {
   ModelContext& context;
-  Allocator& pinned;  ///< of pinned host memory
+  Allocator& pinned;  ///< allocates pinned host memory
 };
 
 /**
@@ -82,6 +84,7 @@ struct TrackerEnvironment {
  */
 class ChangeTracker final : public RowUpdateObserver {
  public:
+  /** @brief The tables whose rows are tracked. */
   struct Source {
     EmbeddingBags& bags;                ///< outlives the tracker
     std::vector<std::uint32_t> tables;  ///< for each table of `bags` its number in the schema
@@ -90,7 +93,7 @@ class ChangeTracker final : public RowUpdateObserver {
   /**
    * @brief Observes the bags from now on (see TrackerOptions::registers).
    * @throws std::invalid_argument if `tables` has the wrong size, a skipped table does not exist,
-   * or a chunk cannot hold one row
+   *         or a chunk cannot hold one row
    */
   ChangeTracker(const Source& source, const TrackerEnvironment& environment,
                 const TrackerOptions& options = {});

@@ -22,8 +22,7 @@
 ///     before it and how many are missing.
 ///   - missing row: a row that changed, or belongs to a snapshot, and is not delivered yet.
 ///   - snapshot: all rows of all tables of a rank, delivered with one or more steps.
-///   - chain: the commits of one rank; each names the one before it. A chain begins with a
-///   snapshot.
+///   - chain: the commits of one rank; each names the previous one. It begins with a snapshot.
 ///   - position: where the reader of a log continues, in the log's own format.
 ///
 /// The layout of a record, by byte offset:
@@ -35,8 +34,7 @@
 ///     40  row: number of the row in the whole table, 8 bytes. In a commit: its wall-clock time in
 ///         milliseconds since 1970, or 0
 ///     48  the weights, then the optimizer state. In a commit, a schema or a position: its
-///     contents.
-///         Then 0 up to a multiple of 8
+///         contents. Then 0 up to a multiple of 8
 ///     ..  XXH3-64 of all bytes before, 8 bytes
 ///
 /// All numbers except the version are little-endian. Records from outside are hostile until parsed.
@@ -89,13 +87,14 @@ struct StepCommit {
   /** In a topic: the number of this partition, and the number of partitions. `rows` counts the rows
    * in this partition. */
   std::uint32_t part = 0, parts = 1;
-  /** Milliseconds since 1970 (UTC) on the writer's clock. Rows that changed before this time are in
-   * front of this commit, or are counted as missing. 0: unknown (commits of old versions). */
+  /** Milliseconds since 1970 (UTC) on the writer's clock. Rows that changed before this time come
+   * before this commit, or are counted as missing. 0: unknown (commits of old versions). */
   std::uint64_t wall_time_ms = 0;
 
   friend bool operator==(const StepCommit&, const StepCommit&) = default;
 };
 
+/** @brief What a record contains. */
 enum class RecordKind : std::uint8_t { row = 1, commit = 2, schema = 3, position = 4 };
 
 inline constexpr std::size_t kRecordHeader = 48;    ///< bytes of a header
@@ -103,7 +102,8 @@ inline constexpr std::size_t kRecordOverhead = 56;  ///< bytes of header and che
 /** Maximum bytes of a record. */
 inline constexpr std::size_t kLargestRecord = std::size_t{64} << 20;
 
-/** @param floats  of weights and state together. @return bytes of a row record */
+/** @param floats  number of floats of weights and state together
+ *  @return bytes of a row record */
 [[nodiscard]] constexpr std::size_t record_bytes(std::size_t floats) noexcept {
   return kRecordOverhead + (floats * sizeof(float) + 7) / 8 * 8;
 }
@@ -119,7 +119,7 @@ void append_position(std::vector<std::byte>& to, std::string_view position, Vers
  * was parsed from, which must begin at an address that is a multiple of 4. */
 struct Record {
   RecordKind kind{};
-  std::size_t bytes = 0;  ///< of this record: offset of the next one
+  std::size_t bytes = 0;  ///< bytes of this record, which is the offset of the next one
   Version version;
   RowRecord row;
   StepCommit commit;

@@ -77,6 +77,7 @@ inline constexpr std::array kGatherOn{GatherOn::update_stream, GatherOn::own_str
 /** @return "update" or "own" */
 [[nodiscard]] std::string_view to_string(GatherOn stream) noexcept;
 
+/** @brief How a capture gathers rows, and how much memory it uses. */
 struct CaptureOptions {
   CaptureMode mode = CaptureMode::ring;
   RowContent content = RowContent::weights;
@@ -127,7 +128,7 @@ struct TableRow {
 /** @brief What a capture works with. All members outlive the capture. */
 struct CaptureEnvironment {
   ModelContext& context;
-  Allocator& pinned;          ///< of pinned host memory
+  Allocator& pinned;          ///< allocates pinned host memory
   Executor& executor;         ///< runs the copier; its clock measures waits
   CaptureReceiver& receiver;  ///< is given the rows, on the copier's thread
 };
@@ -195,8 +196,8 @@ class RowCapture final : public RowUpdateObserver {
   void capture_dirty(std::uint64_t step, StreamRef stream);
 
   /**
-   * @brief Delivers all dirty rows and waits until the receiver has them: before a checkpoint, or
-   * at the end.
+   * @brief Delivers all dirty rows and waits until the receiver has them. Call it before a
+   *        checkpoint and at the end.
    * @param stream    as in `capture_dirty`
    * @param patience  longest wait on the executor's clock; Nanoseconds::max(): no limit
    * @return false if rows are still dirty

@@ -33,6 +33,7 @@ struct StreamedBags {
   bool dense = false;
 };
 
+/** @brief How rows are captured and shipped. */
 struct StreamingOptions {
   CaptureOptions capture;  ///< `skipped_tables` are names of the schema
   ShippingOptions shipping;
@@ -48,6 +49,7 @@ struct StreamingEnvironment {
   std::uint32_t rank = 0, ranks = 1;
 };
 
+/** @brief What a streamer did. Counts start at its construction. */
 struct StreamingReport {
   std::uint64_t epoch = 0;
   std::vector<CaptureCounts> captured;  ///< one for each StreamedBags
@@ -64,9 +66,9 @@ struct StreamingReport {
 /**
  * @brief The tables of a model as records number them: those of a checkpoint, in its order.
  * @param config   the model
- * @param content  what is delivered of each row
+ * @param content  the part of each row that is delivered
  * @param dense    names of the dense tables, as in the schema; their optimizer state is not
- * delivered
+ *                 delivered
  */
 [[nodiscard]] StreamSchema stream_schema(const SparseNNConfig& config, RowContent content,
                                          const std::set<std::string>& dense = {});
@@ -89,10 +91,10 @@ class RowStreamer {
    * @param schema       numbers the tables; `stream_schema`
    * @param bags         the tables; the first are not dense
    * @param sinks        at least one
-   * @param lineage      of the current tables: that of the checkpoint they were loaded from, or
-   * empty
-   * @throws std::invalid_argument if there is no sink, the schema lacks a table, or a skipped table
-   *         does not exist; as RowCapture and Shipper
+   * @param lineage      lineage of the current tables: that of the checkpoint from which they were
+   *                     loaded, or an empty one
+   * @throws std::invalid_argument if `sinks` is empty, the schema lacks a table, or a skipped table
+   *         does not exist; also where RowCapture and Shipper throw it
    */
   RowStreamer(const StreamingEnvironment& environment, const StreamSchema& schema,
               const std::vector<StreamedBags>& bags, std::vector<std::shared_ptr<Sink>> sinks,
@@ -117,8 +119,13 @@ class RowStreamer {
    */
   bool flush(Nanoseconds at_most);
 
-  /** @brief Flushes, resends rows that a sink has lost (of sinks that can list their rows), and
-   * stops observing. What is left after `at_most` is in the report. */
+  /**
+   * @brief Flushes, resends the rows that a sink has lost, and stops observing. The report counts
+   *        the rows that were not delivered.
+   *
+   * Only a sink that can list its rows is checked for lost rows.
+   * @param at_most  longest wait, on the clock of the shipping executor
+   */
   void stop(Nanoseconds at_most);
 
   /**

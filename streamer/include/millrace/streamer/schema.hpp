@@ -22,6 +22,7 @@ inline constexpr std::array kRowContents{RowContent::ids, RowContent::weights,
 /** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] RowContent parse_row_content(std::string_view name);
 
+/** @brief One table of a stream. */
 struct StreamedTable {
   std::string name;         ///< as in a checkpoint: "table.user"
   std::uint64_t rows = 0;   ///< of the whole table, on all ranks together

@@ -22,9 +22,8 @@
 ///   - missing row: a row that changed, or belongs to a snapshot, and is not delivered yet.
 ///   - recapture: rows are captured again and come with a later step, because a sink does not have
 ///     them.
-///   - ticket: the number of one recapture. A shipment names the newest ticket before its capture,
-///   so
-///     the shipper knows which recaptures it includes.
+///   - ticket: the number of one recapture. A shipment names the newest ticket before its capture.
+///     The shipper then knows which recaptures the shipment includes.
 ///   - snapshot: the recapture of all rows.
 ///   - lineage: the steps that a table consists of (lineage.hpp).
 ///   - epoch: one start of a trainer; later starts have greater epochs.
@@ -39,7 +38,7 @@ namespace millrace {
  * in the place of the older one. So the lag of a slow sink does not depend on the queue's size.
  */
 enum class QueuePolicy {
-  /** Rows of which an older value waits replace it. Other rows that do not fit are recaptured. */
+  /** A row replaces its older value in the queue. Other rows that do not fit are recaptured. */
   coalesce,
   recapture,  ///< All rows of the step are recaptured.
   block,      ///< `Shipper::offer` blocks. Then slots fill up, and WhenFull applies.
@@ -51,15 +50,16 @@ inline constexpr std::array kQueuePolicies{QueuePolicy::coalesce, QueuePolicy::r
 /** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] QueuePolicy parse_queue_policy(std::string_view name);
 
+/** @brief How a shipper queues and retries. */
 struct ShippingOptions {
   /** Maximum bytes of rows in the queue. Rows that are being written are not counted. */
   std::size_t queue_bytes = std::size_t{256} << 20;
   QueuePolicy when_full = QueuePolicy::coalesce;
   Nanoseconds first_retry = std::chrono::milliseconds{50};  ///< pause before the first retry
   Nanoseconds longest_retry = std::chrono::seconds{10};     ///< pauses double up to this
-  std::uint64_t seed = 1;  ///< of the jitter: a pause is drawn from 50% to 100% of its length
-  /** Time between flushes. Checked after each delivered step, so the last steps are flushed with a
-   * later one or by `drain`. */
+  std::uint64_t seed = 1;  ///< seed of the jitter: a pause takes 50% to 100% of its length
+  /** Time between flushes. The shipper checks it after each delivered step. The last steps are
+   * flushed by a later step or by `drain`. */
   Nanoseconds flush_every = std::chrono::seconds{1};
 };
 
@@ -107,8 +107,8 @@ struct ShippingReport {
   std::uint64_t recaptured_rows = 0;  ///< rows not sent because they are captured again
   std::uint64_t retries = 0, snapshots = 0;
   std::uint64_t absent_rows = 0;  ///< rows that the sink had lost at the end and that were resent
-  /** Why the sink was not checked for absent rows at the end; empty: it was, or cannot list rows.
-   */
+  /** Why the sink was not checked for absent rows at the end. Empty: it was checked, or it cannot
+   * list its rows. */
   std::string unchecked;
   std::uint64_t undelivered_steps = 0, undelivered_rows = 0;  ///< offered, but not delivered
   std::uint64_t missing = 0;  ///< rows that the sink lacks now, without the undelivered ones
@@ -165,8 +165,9 @@ class Shipper {
    */
   void offer(Shipment shipment, Executor& caller);
   /**
-   * @brief Call this if the rows of a step were lost before `offer`, for want of host memory, and
-   *        all rows were requested again. Commits then count all rows as missing until the
+   * @brief Reports that the rows of a step were lost before `offer`, because host memory ran out.
+   *
+   * Call `Recapture::recapture_all` first. Commits then count all rows as missing until that
    * recapture is delivered.
    * @param ticket  what Recapture::recapture_all has returned
    */
@@ -175,22 +176,25 @@ class Shipper {
   /**
    * @brief Waits until all offered steps are delivered and flushed.
    * @param at_most          longest wait, on the executor's clock
-   * @param look_for_absent  also recaptures rows that the sink has lost, if it can list its rows:
-   * for the end of a run
+   * @param look_for_absent  true at the end of a run: also recaptures the rows that the sink has
+   *                         lost, if the sink can list its rows
    * @return true if all steps are delivered and flushed
    */
   bool drain(Nanoseconds at_most, bool look_for_absent = false);
   /**
-   * @brief Stops `offer` from blocking and gives steps `at_most` to be delivered: those in the
-   * queue and those that are still offered. Call it before stopping the threads that call `offer`.
+   * @brief Stops `offer` from blocking. Call it before you stop the threads that call `offer`.
+   * @param at_most  longest time for the delivery of the queued steps and of those offered later
    */
   void close(Nanoseconds at_most);
-  /** @brief Closes, waits for the queued steps, and ends the actor. What is left after `at_most` is
-   * in the report. */
+  /**
+   * @brief Closes, waits for the queued steps, and ends the actor. The report counts the steps that
+   *        were not delivered.
+   * @param at_most  longest wait, on the executor's clock
+   */
   void stop(Nanoseconds at_most);
 
   [[nodiscard]] ShippingReport report() const;
-  /** @brief Never waits for the merging of steps: cheap enough to poll each step. */
+  /** @brief Cheap enough to poll each step: it never waits while steps are merged. */
   [[nodiscard]] ShippingHealth health() const;
 
  private:

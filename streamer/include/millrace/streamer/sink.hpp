@@ -20,12 +20,10 @@
 ///   - batch: the rows of one or more steps of one rank, and the commit after them.
 ///   - commit: the record that a rank writes after the rows of a batch; it counts the missing rows.
 ///   - chain: the commits of one rank; each names the previous one in `after`. `after == {}` starts
-///   a
-///     new chain.
+///     a new chain.
 ///   - missing row: a row that changed, or belongs to a snapshot, and is not delivered yet.
-///   - snapshot: all rows of all tables of a rank. A reader that finds a gap requests one; every
-///   rank
-///     answers the request.
+///   - snapshot: all rows of all tables of a rank. A reader that finds a gap requests one, and
+///     every rank answers the request.
 ///   - copy: a sink that an Applier keeps up to date from a log.
 ///   - epoch: one start of a trainer; later starts have greater epochs.
 ///
@@ -36,6 +34,7 @@ namespace millrace {
 /** @brief A sink could not do what was asked. `kind` says what the writer has to do. */
 class SinkError : public std::runtime_error {
  public:
+  /** @brief What the writer has to do. */
   enum class Kind {
     retry,      ///< The sink is down, slow or full. The same call may succeed later.
     lost,       ///< The sink does not have the previous commit. Start a new chain with a snapshot.
@@ -163,6 +162,7 @@ class Sink {
  * file sink, or a topic. Used by one thread at a time. */
 class RecordSource {
  public:
+  /** @brief One batch of the log. */
   struct Next {
     StepBatch batch;
     std::string position;  ///< read position after the batch

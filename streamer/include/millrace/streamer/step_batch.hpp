@@ -9,8 +9,9 @@
 namespace millrace {
 
 /**
- * @brief The rows of one or more successive steps of one rank, encoded as records once for all
- * sinks, and the commit after them. Each row is there once. Not thread-safe.
+ * @brief The rows of one or more successive steps of one rank, and the commit after them.
+ *
+ * Rows are encoded as records once for all sinks. Each row occurs once. Not thread-safe.
  */
 class StepBatch {
  public:

@@ -41,7 +41,7 @@ struct StreamStatus {
 /**
  * @brief Reads the state of a sink without writing to it.
  * @param now_ms  current time in milliseconds since 1970
- * @throws SinkError; `wrong` if the sink has commits and no schema
+ * @throws SinkError if the sink cannot be read; `wrong` if it has commits and no schema
  */
 [[nodiscard]] StreamStatus status_of(Sink& sink, std::uint64_t now_ms);
 
@@ -49,14 +49,15 @@ struct StreamStatus {
 struct CopyLag {
   std::string lost;         ///< why the log no longer has the copy's position; empty: it has it
   RecordSource::Left left;  ///< part of the log that is not applied
-  std::optional<std::uint64_t>
-      oldest_ms;  ///< age of the oldest batch that is not applied; none: unknown, or all are
+  /** Age of the oldest batch that is not applied; none: unknown, or all batches are applied. */
+  std::optional<std::uint64_t> oldest_ms;
 };
 
 /**
  * @brief Reads the log of a copy from the copy's position on. Requests no snapshot.
  * @param now_ms  current time in milliseconds since 1970
- * @throws SinkError; std::invalid_argument if the position of the copy is not one of this library
+ * @throws SinkError if the log cannot be read
+ * @throws std::invalid_argument if this library did not write the position of the copy
  */
 [[nodiscard]] CopyLag lag_of(const StreamStatus& copy, RecordSource& log, std::uint64_t now_ms);
 

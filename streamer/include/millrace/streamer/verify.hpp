@@ -21,6 +21,7 @@ struct ReferenceTables {
   Lineage lineage;  ///< of these tables; empty: rows of all steps are compared
 };
 
+/** @brief A row that differs from the expected one. */
 struct RowDifference {
   std::string table;
   std::int64_t row = 0;
@@ -29,6 +30,7 @@ struct RowDifference {
   float there = 0, expected = 0;  ///< the value in the copy, and the expected one
 };
 
+/** @brief The result of `verify_copy`. */
 struct VerifyReport {
   std::uint64_t rows = 0;            ///< number of rows of all tables
   std::uint64_t equal = 0;           ///< rows that are equal bit by bit
@@ -48,8 +50,8 @@ struct VerifyReport {
 
 /**
  * @brief Compares every row of a copy with the expected tables, bit by bit.
- * @throws SinkError; `wrong` if the copy has commits and no schema; std::invalid_argument if the
- * copy is empty, or has row numbers only
+ * @throws SinkError if the copy cannot be read; `wrong` if the copy has commits and no schema
+ * @throws std::invalid_argument if the copy is empty, or has row numbers only
  */
 [[nodiscard]] VerifyReport verify_copy(Sink& copy, const ReferenceTables& tables);
 

@@ -13,8 +13,9 @@ namespace {
 constexpr std::string_view kPrefix = "file:";
 
 [[noreturn]] void refuse(std::string_view spec, std::string_view setting) {
-  throw std::invalid_argument(fmt::format(
-      "'{}': '{}' is no setting; keep=newest, keep=all and segment_bytes=N are", spec, setting));
+  throw std::invalid_argument(
+      fmt::format("'{}': unknown setting '{}' (expected keep=newest, keep=all or segment_bytes=N)",
+                  spec, setting));
 }
 
 void set(FileOptions& options, std::string_view setting, std::string_view spec) {

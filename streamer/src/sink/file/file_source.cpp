@@ -59,7 +59,8 @@ FileSource::Cursors FileSource::parse(std::string_view position) const {
         !take_number(left, ':', place.offset) || !take_number(left, ':', place.log) ||
         !take_number(left, ':', place.commit.epoch) || !take_number(left, ',', place.commit.step) ||
         place.number == 0) {
-      lose(fmt::format("'{}' is no position; 0:3:4096:77:1764000000000:9 would be", position));
+      lose(fmt::format("'{}' is not a position (expected one like 0:3:4096:77:1764000000000:9)",
+                       position));
     }
     cursors[rank].returned = cursors[rank].read = place;
   }

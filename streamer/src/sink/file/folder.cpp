@@ -75,15 +75,15 @@ class Unfinished {
 std::filesystem::path folder_of(std::string_view spec, std::string_view prefix) {
   const std::string_view folder = spec.substr(prefix.size());
   if (folder.empty()) {
-    throw std::invalid_argument(fmt::format("'{}' names no folder; {}DIR would", spec, prefix));
+    throw std::invalid_argument(fmt::format("'{}' names no folder (expected {}DIR)", spec, prefix));
   }
   const std::filesystem::path parent = std::filesystem::path{folder} / "..";
   std::error_code error;
   const std::filesystem::path above = parent.lexically_normal();
   if (!std::filesystem::is_directory(above.empty() ? "." : above, error)) {
     throw std::invalid_argument(
-        fmt::format("'{}': the folder above it, {}, is not there; right: a new folder in one that "
-                    "is",
+        fmt::format("'{}': the folder above it, {}, does not exist (expected a new folder in one "
+                    "that exists)",
                     spec, above.string()));
   }
   return folder;
@@ -125,7 +125,8 @@ StreamSchema create_schema(const std::filesystem::path& folder, const StreamSche
   if (!other.empty()) {  // of another rank, which wrote its schema first
     if (const auto there = read_schema(folder)) return *there;
     throw SinkError{SinkError::Kind::wrong,
-                    fmt::format("{}: there is '{}' in it, and no {}: this is no folder of a stream",
+                    fmt::format("{}: it contains '{}', but no {} (expected an empty folder, or one "
+                                "that a stream was written to)",
                                 folder.string(), other, kSchema)};
   }
   const Unfinished unfinished{folder, to_json(schema) + "\n"};
@@ -146,7 +147,7 @@ std::uint64_t snapshot_request_in(const std::filesystem::path& folder) {
   const auto number = text::take_number<std::uint64_t>(rest);
   if (!number || !(rest.empty() || rest.starts_with('\n'))) {
     throw SinkError{SinkError::Kind::wrong,
-                    fmt::format("{}: there is no number in it", path.string())};
+                    fmt::format("{}: its contents are not a number", path.string())};
   }
   return *number;
 }

@@ -34,7 +34,7 @@ File locked(const std::filesystem::path& path, std::uint32_t rank) {
     throw SinkError{
         SinkError::Kind::wrong,
         fmt::format(
-            "{}: somebody else writes here for rank {}; a trainer takes a folder of its own",
+            "{}: another process writes here for rank {}; each trainer needs its own folder",
             path.parent_path().string(), rank)};
   }
   return lock;

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 7> kOurs{
 
 [[noreturn]] void refuse(std::string_view spec, const std::string& why) {
   throw std::invalid_argument(fmt::format(
-      "'{}': {}; right: kafka://HOST:PORT,.../TOPIC, and then optionally ?SETTING=VALUE&...",
+      "'{}': {} (expected kafka://HOST:PORT,.../TOPIC, and then optionally ?SETTING=VALUE&...)",
       redacted(spec), why));
 }
 
@@ -54,7 +54,7 @@ void read_settings(std::string_view spec, std::string_view text, KafkaAddress& a
     text.remove_prefix(std::min(setting.size() + 1, text.size()));
     const std::size_t equals = setting.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      refuse(spec, "what follows the ?, or an &, is no SETTING=VALUE");
+      refuse(spec, "a setting after ? or & is not of the form SETTING=VALUE");
     }
     const std::string_view name = setting.substr(0, equals);
     if (std::ranges::find(kOurs, name) != kOurs.end()) {
@@ -80,10 +80,10 @@ KafkaAddress parse_kafka_address(std::string_view spec) {
     rest = rest.substr(0, question);
   }
   const std::size_t slash = rest.find('/');
-  if (slash == std::string_view::npos) refuse(spec, "there is no topic");
+  if (slash == std::string_view::npos) refuse(spec, "it has no topic");
   address.brokers = rest.substr(0, slash);
   address.topic = rest.substr(slash + 1);
-  if (address.brokers.empty()) refuse(spec, "there is no broker");
+  if (address.brokers.empty()) refuse(spec, "it has no broker");
   const bool good = !address.topic.empty() && address.topic.size() <= 240 && address.topic != "." &&
                     address.topic != ".." && std::ranges::all_of(address.topic, of_topic);
   if (!good) refuse(spec, "a topic is up to 240 letters, digits, '.', '_' and '-'");

@@ -234,8 +234,9 @@ void KafkaSink::read(const std::function<void(const RowRecord&)>& visit) {
     go_through([&](const TopicMessage& message) { rows.find(message); });
     go_through([&](const TopicMessage& message) { rows.visit(message, visit); });
     if (rows.left() == 0) return;
-    throw SinkError{SinkError::Kind::retry,
-                    fmt::format("{}: {} rows went while they were read", name_, rows.left())};
+    throw SinkError{
+        SinkError::Kind::retry,
+        fmt::format("{}: {} rows were deleted while they were read", name_, rows.left())};
   });
 }
 

@@ -49,7 +49,7 @@ TopicProducer::TopicProducer(const KafkaAddress& address, const std::string& top
   }
   if (partitions_ == 0) {
     throw SinkError{SinkError::Kind::retry,
-                    fmt::format("{}: there is no topic {} (yet)", name, topic)};
+                    fmt::format("{}: the topic {} does not exist (yet)", name, topic)};
   }
   topic_ = open_topic(client_, topic);
 }

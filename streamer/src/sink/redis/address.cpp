@@ -16,8 +16,8 @@ constexpr std::string_view kPlain = "redis://", kTls = "rediss://", kSocket = "r
 
 [[noreturn]] void refuse(std::string_view spec, std::string_view why) {
   throw std::invalid_argument(
-      fmt::format("'{}': {}; right: redis://[USER@]HOST:PORT[/PREFIX], rediss:// for TLS, or "
-                  "redis+unix://[USER@]/PATH, and then optionally ?SETTING=VALUE&...",
+      fmt::format("'{}': {} (expected redis://[USER@]HOST:PORT[/PREFIX], rediss:// for TLS, or "
+                  "redis+unix://[USER@]/PATH, and then optionally ?SETTING=VALUE&...)",
                   redacted(spec), why));
 }
 
@@ -38,14 +38,14 @@ void set_prefix(std::string_view spec, std::string_view prefix, RedisAddress& ad
     refuse(spec, "a prefix is letters, digits, '_', '.', '-', '{' and '}'");
   }
   if (std::ranges::all_of(prefix, [](char c) { return c >= '0' && c <= '9'; })) {
-    refuse(spec, "a prefix of keys is no number, and a database is given as ?db=N");
+    refuse(spec, "a prefix of keys must not be a number; a database is given as ?db=N");
   }
   address.prefix = prefix;
 }
 
 void set_server(std::string_view spec, std::string_view server, RedisAddress& address) {
   const std::size_t colon = server.rfind(':');
-  if (colon == std::string_view::npos) refuse(spec, "there is no port");
+  if (colon == std::string_view::npos) refuse(spec, "it has no port");
   if (!read_number(server.substr(colon + 1), address.port) || address.port < 1 ||
       address.port > 65535) {
     refuse(spec, "a port is a number from 1 to 65535");
@@ -56,7 +56,7 @@ void set_server(std::string_view spec, std::string_view server, RedisAddress& ad
   } else if (host.find(':') != std::string_view::npos) {
     refuse(spec, "an address with ':' is written in []");
   }
-  if (host.empty()) refuse(spec, "there is no host");
+  if (host.empty()) refuse(spec, "it has no host");
   address.host = host;
 }
 
@@ -109,9 +109,9 @@ void set(std::string_view spec, std::string_view name, const std::string& value,
                              "{0}-file=FILE says where it is",
                              name));
   } else if (!address.tls || !set_tls(*address.tls, name, value)) {
-    refuse(spec, fmt::format("'{}' is no setting of it; db, password-env and password-file are, of "
-                             "rediss:// also ca, cert, key, key-password-env, key-password-file "
-                             "and server-name, of redis+unix:// prefix",
+    refuse(spec, fmt::format("unknown setting '{}'; settings are db, password-env and "
+                             "password-file, with rediss:// also ca, cert, key, key-password-env, "
+                             "key-password-file and server-name, with redis+unix:// also prefix",
                              name));
   }
 }

@@ -123,7 +123,7 @@ void RedisUpload::settle() {
   --in_flight_;
   if (!reply->is_integer()) {
     newest_ = reply->text();
-    if (newest_.size() != version_.size()) reply->refuse("a text that is no version");
+    if (newest_.size() != version_.size()) reply->refuse("a text that is not a version");
   } else if (reply->integer() == 0) {
     repeat_ = true;
   } else if (reply->integer() != 1) {

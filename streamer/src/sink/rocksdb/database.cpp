@@ -47,10 +47,11 @@ rocksdb::Options options_with(const RocksdbOptions& given) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& folder, const std::string& what) {
-  throw SinkError{
-      SinkError::Kind::wrong,
-      fmt::format("rocksdb:{}: {}; an empty folder would be right", folder.string(), what)};
+  throw SinkError{SinkError::Kind::wrong,
+                  fmt::format("rocksdb:{}: {} (expected an empty folder)", folder.string(), what)};
 }
+
+constexpr const char* kForeign = "the database belongs to another program";
 
 /** Removes what an unfinished opening has left. */
 bool is_of_rocksdb(const std::string& name) {
@@ -67,7 +68,7 @@ void make_empty_folder(const std::filesystem::path& folder) {
     for (const auto& entry : std::filesystem::directory_iterator{folder}) {
       const std::string name = entry.path().filename().string();
       if (!is_of_rocksdb(name)) {
-        refuse(folder, fmt::format("there is '{}' in it, and no database", name));
+        refuse(folder, fmt::format("it contains '{}', but no database", name));
       }
     }
   } catch (const std::filesystem::filesystem_error& error) {
@@ -84,7 +85,7 @@ bool is_ours(const std::filesystem::path& folder, const rocksdb::Options& option
   check(rocksdb::DB::ListColumnFamilies(options, folder.string(), &families),
         "rocksdb:" + folder.string());
   if (std::ranges::find(families, kStream) != families.end()) return true;
-  if (families.size() > 1) refuse(folder, "a database of somebody else's");
+  if (families.size() > 1) refuse(folder, kForeign);
   rocksdb::Options to_read = options;
   to_read.create_if_missing = false;
   rocksdb::DB* opened = nullptr;
@@ -93,7 +94,7 @@ bool is_ours(const std::filesystem::path& folder, const rocksdb::Options& option
   const std::unique_ptr<rocksdb::DB> db{opened};
   const std::unique_ptr<rocksdb::Iterator> rows{db->NewIterator({})};
   rows->SeekToFirst();
-  if (rows->Valid()) refuse(folder, "a database of somebody else's");
+  if (rows->Valid()) refuse(folder, kForeign);
   return false;
 }
 
@@ -116,14 +117,14 @@ void check(const rocksdb::Status& status, const std::string& name) {
   if (status.IsCorruption() || status.IsPathNotFound()) {
     throw SinkError{
         SinkError::Kind::wrong,
-        what + "; it is damaged: move it away; an empty folder is filled with all rows"};
+        what + "; the database is damaged. Move it away: an empty folder is filled with all rows"};
   }
   if (status.IsInvalidArgument() || status.IsNotSupported()) {
     throw SinkError{SinkError::Kind::wrong, what};
   }
   if (what.find("lock hold by") != std::string::npos || what.find("LOCK:") != std::string::npos) {
     throw SinkError{SinkError::Kind::retry,
-                    what + "; somebody else has it open: one process at a time can"};
+                    what + "; the database is already open: one process at a time can open it"};
   }
   throw SinkError{SinkError::Kind::retry, what};
 }

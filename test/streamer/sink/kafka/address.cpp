@@ -30,8 +30,8 @@ TEST_CASE("what is no kafka address is refused with the reason") {
       {"kafka://a/..", "a topic is"},
       {"kafka://a/t/u", "a topic is"},
       {"kafka://a/t u", "a topic is"},
-      {"kafka://a/t?x", "no SETTING=VALUE"},
-      {"kafka://a/t?=1", "no SETTING=VALUE"},
+      {"kafka://a/t?x", "not of the form SETTING=VALUE"},
+      {"kafka://a/t?=1", "not of the form SETTING=VALUE"},
       {"kafka://a/t?acks=1", "acks is not for users to set"},
       {"kafka://a/t?enable.idempotence=false", "not for users"},
   }));

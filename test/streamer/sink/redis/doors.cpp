@@ -120,7 +120,7 @@ TEST_CASE("a server that wants a certificate is given it, its key with a passwor
       "&cert=" + certificates.path("client.crt") + "&key=" + certificates.path("client.key");
   const Variable password{"MILLRACE_TEST_KEY", "open"};
   check_works(place + own + "&key-password-env=MILLRACE_TEST_KEY");
-  check_refused(place + own, "is no key of");
+  check_refused(place + own, "is not the key of");
   RedisSink rows{place};
   CHECK(refusal_of([&] { (void)rows.state(); }));
 }

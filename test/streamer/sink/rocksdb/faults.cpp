@@ -22,7 +22,7 @@ using rocksdb::IOStatus;
 /// What a disk does to those who write to it.
 struct Trouble {
   std::atomic<std::int64_t> room{INT64_MAX};  ///< bytes until it is full
-  std::atomic<bool> reaches{true};            ///< what is written can be synchronised
+  std::atomic<bool> reaches{true};            ///< what is written can be synchronized
 
   [[nodiscard]] IOStatus take(std::size_t bytes) {
     if (room.fetch_sub(static_cast<std::int64_t>(bytes)) >= static_cast<std::int64_t>(bytes)) {
@@ -31,7 +31,7 @@ struct Trouble {
     return IOStatus::NoSpace("no room, says the test");
   }
   [[nodiscard]] IOStatus synchronise() const {
-    return reaches ? IOStatus::OK() : IOStatus::IOError("not synchronised, says the test");
+    return reaches ? IOStatus::OK() : IOStatus::IOError("not synchronized, says the test");
   }
 };
 
@@ -248,7 +248,7 @@ TEST_CASE("somebody else's database is left as it is", "[rocksdb]") {
   REQUIRE(theirs->Put({}, "key", "value").ok());
   theirs.reset();
   CHECK(kind_of_failure([&] { (void)bench.open(); }) == SinkError::Kind::wrong);
-  CHECK_THROWS_WITH(bench.open(), ContainsSubstring("somebody else's"));
+  CHECK_THROWS_WITH(bench.open(), ContainsSubstring("another program"));
   std::vector<std::string> families;
   REQUIRE(rocksdb::DB::ListColumnFamilies(options, bench.folder.string(), &families).ok());
   CHECK(families.size() == 1);

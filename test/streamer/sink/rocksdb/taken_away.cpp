@@ -187,7 +187,7 @@ TEST_CASE("a RocksDB in a folder that is not there is refused, and no path is ma
   for (const char* const kind : {"rocksdb:", "file:"}) {
     const std::filesystem::path folder = temporary.path() / "none" / "rows";
     CHECK_THROWS_WITH(open_sink(kind + folder.string()),
-                      Catch::Matchers::ContainsSubstring("is not there"));
+                      Catch::Matchers::ContainsSubstring("does not exist"));
     CHECK_NOTHROW(open_sink(kind + (temporary.path() / "rows").string()));
     CHECK_NOTHROW(open_sink(kind + (temporary.path() / "rows/").string()));
     CHECK_NOTHROW(open_sink(std::string{kind} + "rows"));

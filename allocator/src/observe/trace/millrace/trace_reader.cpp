@@ -476,13 +476,13 @@ AllocationLog read_millrace_trace(std::string_view bytes, const std::string& sou
                                   std::uint64_t most_memory) {
   if (bytes.size() <= kTraceMagic.size()) {
     throw ParseError{source, fmt::format("byte {}", bytes.size()),
-                     "the trace of Millrace's ends before its version"};
+                     "the Millrace trace ends before its version"};
   }
   const char version = bytes[kTraceMagic.size()];
   if (version != kTraceVersion) {
     throw ParseError{
         source, "byte 8",
-        fmt::format("is a trace of Millrace's of version {}; version {} can be read",
+        fmt::format("is a Millrace trace of version {}; only version {} can be read",
                     static_cast<int>(static_cast<unsigned char>(version)), kTraceVersion + 0)};
   }
   const RecordCounts counts{bytes};

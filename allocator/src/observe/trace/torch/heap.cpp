@@ -74,7 +74,7 @@ void TorchHeap::add_segment(TorchSegment segment) {
   const std::uint64_t address = segment.address;
   const auto placed = segments_.emplace(address, std::move(segment)).first;
   const auto next = std::next(placed);
-  // A neighbour knows its pool; the new stretch had to guess.
+  // A neighbor knows its pool; the new stretch had to guess.
   if (next != segments_.end() && continues(placed->second, next->second)) {
     placed->second.bytes += next->second.bytes;
     placed->second.large = next->second.large;

@@ -18,7 +18,7 @@ namespace millrace::trace {
 
 /**
  * @brief The segments of a device and the blocks in use in them, at a moment that moves backwards.
- * Free blocks are not kept: PyTorch merges free neighbours, so they are what lies between blocks in
+ * Free blocks are not kept: PyTorch merges free neighbors, so they are what lies between blocks in
  * use.
  */
 class TorchHeap {

@@ -11,7 +11,7 @@ namespace millrace::trace {
 
 namespace {
 
-/** Stretches of memory that the recorded allocator holds; neighbours may be kept as one. */
+/** Stretches of memory that the recorded allocator holds; neighbors may be kept as one. */
 class Mapped {
  public:
   struct Stretch {

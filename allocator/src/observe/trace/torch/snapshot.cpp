@@ -91,7 +91,7 @@ class SnapshotReader {
     if (!field) return 0;
     if (field->is(ValueKind::integer)) return field->integer();
     const double time = field->number();
-    if (!(time > -beyond && time < beyond)) field->fail("is no time");
+    if (!(time > -beyond && time < beyond)) field->fail("is not a time");
     return static_cast<std::int64_t>(time);
   }
 

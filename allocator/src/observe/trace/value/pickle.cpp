@@ -40,7 +40,7 @@ std::string describe(std::uint8_t code) {
 
 std::string why_refused(std::uint8_t code) {
   const auto* const entry = std::ranges::find(kOpcodes, code, &OpcodeEntry::code);
-  if (entry == kOpcodes.end()) return "is no opcode of pickle protocols 2 to 5";
+  if (entry == kOpcodes.end()) return "is not an opcode of pickle protocols 2 to 5";
   switch (entry->verdict) {
     case Verdict::imports:
       return fmt::format("would run code, which is refused; {}", kPlainData);

@@ -13,7 +13,7 @@ class LoopRecorder {
 
   /** @brief Call it when the host has enqueued all of a step. @param held  batches it holds then */
   void step_ended(std::size_t held);
-  /** @brief Synchronises the device. @param at_peak  the most batches held at any moment */
+  /** @brief Synchronizes the device. @param at_peak  the most batches held at any moment */
   [[nodiscard]] LoopReport report(std::size_t at_peak);
 
  private:

@@ -44,8 +44,9 @@ class MpiProcesses {
   [[nodiscard]] unsigned rank() const noexcept { return rank_; }
   [[nodiscard]] unsigned size() const noexcept { return size_; }
 
+  /** @brief How long the ranks wait for each other. */
   struct Options {
-    /** How long an operation may wait for a rank before that rank counts as failed. */
+    /** Longest time that an operation waits for a rank. After it, that rank counts as failed. */
     std::chrono::milliseconds time_out{std::chrono::minutes{5}};
   };
 

@@ -42,6 +42,7 @@ struct NcclSupport {
  */
 class NcclGroup : public ProcessGroup {
  public:
+  /** @brief How long the ranks wait for each other. */
   struct Options {
     std::chrono::milliseconds time_out{std::chrono::minutes{5}};  ///< for one operation
   };

@@ -21,8 +21,10 @@ namespace millrace {
  */
 class Rendezvous {
  public:
+  /** @brief How long the ranks wait for each other. */
   struct Options {
-    std::chrono::milliseconds time_out{std::chrono::minutes{5}};  ///< until all ranks must be here
+    /** Longest time until all ranks are connected. */
+    std::chrono::milliseconds time_out{std::chrono::minutes{5}};
   };
 
   /**

@@ -40,6 +40,7 @@ struct LinkModel {
  */
 class ThreadRanks {
  public:
+  /** @brief How virtual devices model the exchange between ranks. */
   struct Options {
     LinkModel link;
     bool cost_only = false;  ///< virtual devices: account for time and accesses, move no data

@@ -11,8 +11,10 @@
 
 namespace millrace {
 
+/** @brief The type of ids, or of lengths and offsets. */
 enum class IndexType : unsigned char { int32, int64 };
 
+/** @return bytes of one number of this type */
 [[nodiscard]] constexpr std::size_t bytes_of(IndexType type) noexcept {
   return type == IndexType::int32 ? sizeof(std::int32_t) : sizeof(std::int64_t);
 }
@@ -21,6 +23,7 @@ enum class IndexType : unsigned char { int32, int64 };
 
 /** @brief Names of features, in order; shared by all batches of a source. */
 using Keys = std::shared_ptr<const std::vector<std::string>>;
+/** @brief Makes keys that batches can share. The order of `names` is kept. */
 [[nodiscard]] Keys make_keys(std::vector<std::string> names);
 
 /** @brief What the host knows about a KeyedJaggedTensor without reading its memory. */
@@ -32,15 +35,16 @@ struct JaggedLayout {
   IndexType value_type = IndexType::int64;
   IndexType length_type = IndexType::int32;  ///< type of lengths and offsets
 
-  [[nodiscard]] std::size_t key_count() const noexcept { return keys ? keys->size() : 0; }
-  [[nodiscard]] std::size_t value_count() const noexcept;
+  [[nodiscard]] std::size_t key_count() const noexcept { return keys ? keys->size() : 0; }  ///< F
+  [[nodiscard]] std::size_t value_count() const noexcept;                                   ///< N
   /** @brief Number of bags: F x B. */
   [[nodiscard]] std::size_t bag_count() const noexcept { return key_count() * batch_size; }
 
-  [[nodiscard]] std::size_t value_bytes() const noexcept;
+  [[nodiscard]] std::size_t value_bytes() const noexcept;   ///< bytes of N values
   [[nodiscard]] std::size_t length_bytes() const noexcept;  ///< bytes of F x B lengths
-  [[nodiscard]] std::size_t offset_bytes() const noexcept;  ///< of F x B + 1 offsets; 0 if F is 0
-  [[nodiscard]] std::size_t weight_bytes() const noexcept;
+  /** @brief Bytes of F x B + 1 offsets; 0 if F is 0. */
+  [[nodiscard]] std::size_t offset_bytes() const noexcept;
+  [[nodiscard]] std::size_t weight_bytes() const noexcept;  ///< bytes of N weights; 0 if unweighted
 
   /**
    * @brief Checks that the members agree.
@@ -65,6 +69,7 @@ struct JaggedLayout {
  */
 class KeyedJaggedTensor {
  public:
+  /** @brief The memory. An unweighted tensor has no `weights`. */
   struct Tensors {
     BatchTensor values, lengths, offsets, weights;
   };
@@ -72,6 +77,8 @@ class KeyedJaggedTensor {
   KeyedJaggedTensor() = default;  ///< no keys and no examples
   /**
    * @brief Describes existing memory. The contents are not read.
+   * @param layout   the shape; `check` holds for it
+   * @param tensors  all in pinned host memory, or all in device memory
    * @throws std::invalid_argument as `JaggedLayout::check`, or if the size of a tensor is not that
    *         of the layout
    */
@@ -96,10 +103,17 @@ class KeyedJaggedTensor {
   [[nodiscard]] const BatchTensor& offsets() const noexcept { return tensors_.offsets; }
   [[nodiscard]] const BatchTensor& weights() const noexcept { return tensors_.weights; }
 
-  /** @brief The position of a key. @throws std::invalid_argument that lists the existing keys */
+  /**
+   * @brief Finds a key by its name.
+   * @return the key's index, from 0
+   * @throws std::invalid_argument for an unknown key; the message lists the known ones
+   */
   [[nodiscard]] std::size_t find(std::string_view key) const;
 
-  /** @brief Records that `stream` uses the owned tensors; does nothing for borrowed ones. */
+  /**
+   * @brief Records that `stream` uses the owned tensors; does nothing for borrowed ones. Their
+   *        memory is reused only after the work that `stream` does until the free.
+   */
   void record_use(StreamRef stream) const;
 
  private:

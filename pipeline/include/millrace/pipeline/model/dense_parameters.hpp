@@ -32,7 +32,7 @@ class DenseParameters {
   Parameter add_uniform(std::string name, std::size_t size, float bound);
   /** @brief Adds a parameter whose numbers are all `value` initially. */
   Parameter add_constant(std::string name, std::size_t size, float value);
-  /** @brief Allocates the arrays, and enqueues their initialisation on the main stream. */
+  /** @brief Allocates the arrays, and enqueues their initialization on the main stream. */
   void create();
 
   [[nodiscard]] float* values(Parameter parameter) const {
@@ -62,6 +62,7 @@ class DenseParameters {
   void set_values(const Array<float>& from, StreamRef stream);
 
  private:
+  /** @brief A parameter and its name in a checkpoint. */
   struct Named {
     std::string name;
     Parameter parameter;

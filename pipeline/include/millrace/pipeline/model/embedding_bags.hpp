@@ -26,26 +26,29 @@ template <typename T>
 struct UpdatedTables;
 }  // namespace model
 
+/** @brief How the rows of one bag become one pooled row. W[i] is row i of the table. */
 enum class Pooling {
   sum,   ///< the sum of s_i W[id_i], where s_i is the id's weight, or 1
   mean,  ///< that sum divided by the number of ids; 0 for a bag without ids
 };
 
+/** @brief One embedding table, or one shard of it. */
 struct TableConfig {
   std::string name;
   std::size_t rows = 0;
-  std::size_t width = 0;
+  std::size_t width = 0;  ///< floats of a row
   Pooling pooling = Pooling::sum;
   std::vector<std::string> features;  ///< the features that are looked up in this table
   std::size_t whole_rows = 0;         ///< if this is a shard: rows of the whole table; 0 otherwise
   std::size_t first_row = 0;          ///< if this is a shard: its first row's number in the whole
 };
 
+/** @brief How tables are initialized, updated and stored. */
 struct EmbeddingOptions {
   Optimizer optimizer;
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;                 ///< seed of the initial weights
   RowUpdateObserver* observer = nullptr;  ///< not owned
-  /** The caller gives the weights with `bind`. They are neither allocated nor initialised here. */
+  /** The caller gives the weights with `bind`. They are neither allocated nor initialized here. */
   bool bound = false;
   /** Tables are in pinned host memory, with a cache on the device. Not together with `bound`. */
   std::optional<TableCache> cache{};
@@ -85,9 +88,9 @@ struct InvalidId {
 class EmbeddingBags {
  public:
   /**
-   * @brief Allocates the tables, and enqueues their initialisation on the main stream.
-   * @throws std::invalid_argument for a table or feature that is there twice, and for a table
-   *         without rows, width or features
+   * @brief Allocates the tables, and enqueues their initialization on the main stream.
+   * @throws std::invalid_argument if a table or a feature occurs twice, or a table has no rows, no
+   *         width or no features
    * @throws out_of_memory
    */
   EmbeddingBags(ModelContext& context, std::vector<TableConfig> tables,

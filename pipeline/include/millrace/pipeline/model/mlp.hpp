@@ -47,6 +47,7 @@ class Mlp {
   void drop() noexcept;
 
  private:
+  /** @brief One layer of the perceptron. */
   struct Layer {
     std::size_t inputs = 0, outputs = 0;
     bool relu = true;

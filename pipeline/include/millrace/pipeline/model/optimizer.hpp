@@ -53,14 +53,16 @@ inline constexpr std::array kOptimizers{
 
 /** @brief The name in `kOptimizers`. */
 [[nodiscard]] std::string_view to_string(OptimizerKind kind) noexcept;
-/** @throws std::invalid_argument that lists the names there are */
+/** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] OptimizerKind parse_optimizer(std::string_view name);
 
-/** @brief The names as messages list them: `"none", "sgd" or "adam"`. @param quote  around each */
+/** @brief The names as messages list them: `"none", "sgd" or "adam"`.
+ *  @param quote  written before and after each name */
 [[nodiscard]] std::string optimizer_names(std::string_view quote);
-/** @brief The same for optimizers of dense parameters: those without state for rows. */
+/** @brief The same for the optimizers of dense parameters, which keep no state for rows. */
 [[nodiscard]] std::string dense_optimizer_names(std::string_view quote);
 
+/** @brief An optimizer and its parameters: lr, eps, b1 and b2 in the formulas of OptimizerKind. */
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
   float learning_rate = 0.01F;

@@ -21,15 +21,17 @@ namespace millrace {
  */
 class WholeState {
  public:
+  /** @brief One tensor of a checkpoint. */
   struct Tensor {
     std::string name;
     std::size_t size = 0;  ///< floats
   };
+  /** @brief One number of a checkpoint, such as the steps so far. */
   struct Counter {
     std::string name;
     std::uint64_t value = 0;
   };
-  using Use = std::function<void(std::span<const std::byte>)>;
+  using Use = std::function<void(std::span<const std::byte>)>;  ///< gets bytes of a tensor
 
   virtual ~WholeState() = default;
 

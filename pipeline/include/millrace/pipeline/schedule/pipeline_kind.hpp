@@ -42,7 +42,7 @@ struct PipelineTraits {
 [[nodiscard]] const PipelineTraits& traits_of(PipelineKind kind) noexcept;
 /** @brief The name in its traits. */
 [[nodiscard]] std::string_view to_string(PipelineKind kind) noexcept;
-/** @throws std::invalid_argument that lists the names there are */
+/** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] PipelineKind parse_pipeline_kind(std::string_view name);
 
 }  // namespace millrace

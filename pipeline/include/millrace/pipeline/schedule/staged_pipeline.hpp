@@ -109,6 +109,7 @@ class StagedPipeline {
   [[nodiscard]] std::size_t held() const noexcept { return held_.size(); }
 
  private:
+  /** @brief A batch that was drawn and not returned yet. */
   struct InFlight {
     Batch batch;
     std::size_t done = 0, wanted = 0;  ///< number of stages

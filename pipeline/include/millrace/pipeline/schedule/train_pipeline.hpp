@@ -115,12 +115,11 @@ class TrainPipeline {
    *
    * Errors: a step is done completely or not at all, unless the model throws.
    * - If the model throws in forward, backward or optimizer_step, the step and its batch are
-   * dropped
-   *   (`TrainModel::abandon`).
+   *   dropped (`TrainModel::abandon`).
    * - If the source, a copy or an exchange throws, no batch is lost. An error that the step itself
    *   depends on is thrown before forward; only the gradients were set to zero. An error for a
-   * later batch is thrown after the step is done; `steps()` then includes the step. In each case
-   * the next call continues from there.
+   *   later batch is thrown after the step is done; `steps()` then includes the step.
+   * In each case the next call continues from there.
    * @return false if there is nothing to train on; no step was done. Main is then ordered after all
    *         uses of the tables, as it is after `drain`, `reset` and `detach`
    * @throws std::logic_error while no model is attached

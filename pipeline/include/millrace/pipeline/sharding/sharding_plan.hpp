@@ -22,7 +22,7 @@ inline constexpr std::array kShardings{Sharding::table_wise, Sharding::row_wise,
                                        Sharding::data_parallel};
 /** @brief "table-wise", "row-wise", "data-parallel" */
 [[nodiscard]] std::string_view to_string(Sharding sharding) noexcept;
-/** @throws std::invalid_argument that lists the names there are */
+/** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] Sharding parse_sharding(std::string_view name);
 
 /** @brief Where one table is. */

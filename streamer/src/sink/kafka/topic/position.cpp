@@ -74,7 +74,7 @@ TopicPosition parse_topic_position(std::string_view line) {
     }
     return position;
   } catch (const std::exception& error) {
-    throw std::invalid_argument{"'" + std::string{line} + "' is no position in a topic"};
+    throw std::invalid_argument{"'" + std::string{line} + "' is not a position in a topic"};
   }
 }
 

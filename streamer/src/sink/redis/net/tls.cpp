@@ -59,11 +59,11 @@ void use_certificate(SSL_CTX* context, const RedisTls& tls, const std::string& n
   SSL_CTX_set_default_passwd_cb(context, give_password);
   SSL_CTX_set_default_passwd_cb_userdata(context, &password);
   if (SSL_CTX_use_certificate_chain_file(context, tls.certificate.c_str()) != 1) {
-    refuse_tls(name, fmt::format("{} is no certificate: {}", tls.certificate, newest_error()));
+    refuse_tls(name, fmt::format("{} is not a certificate: {}", tls.certificate, newest_error()));
   }
   if (SSL_CTX_use_PrivateKey_file(context, tls.key.c_str(), SSL_FILETYPE_PEM) != 1) {
-    refuse_tls(name,
-               fmt::format("{} is no key of {}: {}", tls.key, tls.certificate, newest_error()));
+    refuse_tls(
+        name, fmt::format("{} is not the key of {}: {}", tls.key, tls.certificate, newest_error()));
   }
   SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
 }
@@ -158,8 +158,8 @@ class TlsChannel final : public Channel {
     const long trust = SSL_get_verify_result(session_.get());
     if (trust != X509_V_OK) {
       refuse_tls(name_,
-                 fmt::format("the server is not trusted: {}; right: its certificate's issuer "
-                             "with ?ca=FILE, and the name in it with ?server-name=NAME",
+                 fmt::format("the server is not trusted: {} (expected its certificate's issuer "
+                             "with ?ca=FILE, and the name in it with ?server-name=NAME)",
                              X509_verify_cert_error_string(trust)));
     }
     refuse_tls(name_, newest_error());

@@ -338,7 +338,7 @@ class Allocator final : public native::CUDAAllocator {
   TorchMemory& memory(DeviceIndex gpu) {
     TORCH_CHECK(initialized_, "CUDA has not been initialized");
     if (gpu < 0) C10_CUDA_CHECK(c10::cuda::GetDevice(&gpu));
-    TORCH_CHECK(gpu < gpus_ && gpu < kMost, "there is no GPU ", static_cast<int>(gpu));
+    TORCH_CHECK(gpu < gpus_ && gpu < kMost, "unknown GPU ", static_cast<int>(gpu));
     std::atomic<TorchMemory*>& known = memories_[static_cast<std::size_t>(gpu)];
     if (TorchMemory* const here = known.load(std::memory_order_acquire)) return *here;
     const std::lock_guard lock{mutex_};
