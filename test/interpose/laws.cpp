@@ -72,12 +72,24 @@ TEST_CASE("a program ends on Millrace's allocator as it ends on its own") {
 TEST_CASE("calls that the runtime serves get the memory that Millrace keeps free") {
   const std::string schedule = GENERATE("instant", "lag:5", "adversarial:1", "h200");
   CAPTURE(schedule);
-  const Ran ran = run("needs_what_is_kept_free", schedule + ",memory=2GiB");
+  const Ran ran = run("needs_what_is_kept_free", schedule);
   CAPTURE(ran.errors);
   CHECK(ran.code == 0);
-  CHECK(run_alone("needs_what_is_kept_free", schedule + ",memory=2GiB").code == 0);
+  CHECK(run_alone("needs_what_is_kept_free", schedule).code == 0);
   CHECK(calls(ran, "cudaMallocPitch", "passed") == 1);
   CHECK(calls(ran, "cudaMallocPitch", "refused") == 1);
+}
+
+TEST_CASE("the report says of PyTorch that it divides its memory itself") {
+  const Ran without = run("counted_by_hand", "instant");
+  CHECK(without.report.at("pytorch").is_null());
+  const Ran with = run("beside_pytorch", "instant");
+  REQUIRE(with.code == 0);
+  CHECK_THAT(with.report.at("pytorch").get<std::string>(),
+             Catch::Matchers::ContainsSubstring("MILLRACE_TORCH=1"));
+  const Ran on = run("beside_pytorch", "instant", "MILLRACE_TORCH=1");
+  CHECK_THAT(on.report.at("pytorch").get<std::string>(),
+             Catch::Matchers::ContainsSubstring("torch.cuda.memory_stats()"));
 }
 
 TEST_CASE("the report has the memory that a reset of the device ended") {

@@ -160,6 +160,13 @@ int needs_what_is_kept_free() {
   return 0;
 }
 
+/// A process with a library that is called as PyTorch's.
+int beside_pytorch() {
+  if (dlopen(MILLRACE_FAKE_PYTORCH, RTLD_NOW) == nullptr) return 1;
+  allocate(20 * kMiB);
+  return 0;
+}
+
 /// 6 MiB, a reset, 3 MiB, and a reset at the end, as profilers ask for.
 int reset_twice() {
   for (const std::size_t bytes : {6 * kMiB, 3 * kMiB}) {
@@ -309,6 +316,7 @@ const std::map<std::string, int (*)()> kCases{
     {"too_much", too_much},
     {"needs_what_is_kept_free", needs_what_is_kept_free},
     {"reset_twice", reset_twice},
+    {"beside_pytorch", beside_pytorch},
     {"streams_in_a_loop", streams_in_a_loop},
     {"streams_side_by_side", streams_side_by_side},
     {"threads_that_end", threads_that_end},

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -57,6 +59,19 @@ bool is_last(const std::vector<GpuFigures>& all, const GpuFigures& gpu) {
   return std::none_of(&gpu + 1, all.data() + all.size(), [&](const GpuFigures& later) {
     return later.ordinal == gpu.ordinal;
   });
+}
+
+/** PyTorch asks for large segments and divides them itself; nullptr if the process has no PyTorch.
+ */
+const char* about_pytorch() {
+  if (!pytorch_is_loaded()) return nullptr;
+  const char* const on = std::getenv("MILLRACE_TORCH");
+  if (on != nullptr && *on != '\0' && std::strcmp(on, "0") != 0) {
+    return "PyTorch's tensors are on Millrace's allocator (MILLRACE_TORCH), and are not in these "
+           "figures: torch.cuda.memory_stats() has theirs";
+  }
+  return "PyTorch's allocator requests these segments and divides them itself, so the figures above "
+         "are not what Millrace saves; for its tensors: MILLRACE_TORCH=1 (docs/python.md)";
 }
 
 /** What a process ends with. */
@@ -160,6 +175,7 @@ Json document_of(Process& process) {
                         ? Json(recorded.recorder->file())
                         : Json(nullptr)},
           {"gpus", gpus},
+          {"pytorch", about_pytorch() == nullptr ? Json(nullptr) : Json(about_pytorch())},
           {"calls", calls}};
 }
 
@@ -274,6 +290,7 @@ void write_text(std::FILE* file, Process& process) {
   const std::vector<GpuFigures> figures = all_figures(process);
   for (const GpuFigures& gpu : figures)
     write_gpu(file, gpu, recorded, what_if, is_last(figures, gpu));
+  if (const char* const hint = about_pytorch()) fmt::print(file, "  {}\n", hint);
   if (recorded.recorder != nullptr && !recorded.recorder->file().empty())
     fmt::print(file, "  its trace is in {}\n", recorded.recorder->file());
   for (const CallLine& line : calls_of(process)) {

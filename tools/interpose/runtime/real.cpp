@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -53,9 +54,15 @@ void look_up(Pointer& function, void* library, const char* name) {
   function = reinterpret_cast<Pointer>(dlsym(library, name));
 }
 
+// A runtime that is loaded here is not the program's.
+std::atomic<bool> loaded_here{false};
+
 void* open_program_runtime(Runtime& runtime) {
   FoundRuntime found = find_runtime();
-  if (found.major == 0) found = {name_of_runtime(), kBuiltFor};
+  if (found.major == 0) {
+    found = {name_of_runtime(), kBuiltFor};
+    loaded_here = true;
+  }
   void* const library = dlopen(found.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
   bool all = true;
@@ -113,7 +120,15 @@ const char* to_string(Function function) noexcept {
 const Runtime& real() noexcept { return opened().runtime; }
 bool allocator_has_runtime() noexcept { return opened().for_allocator; }
 
-bool runtime_is_loaded() noexcept { return find_runtime().major != 0; }
+bool runtime_is_loaded() noexcept { return !loaded_here && find_runtime().major != 0; }
+
+bool pytorch_is_loaded() noexcept {
+  return dl_iterate_phdr(
+             [](dl_phdr_info* info, std::size_t, void*) {
+               return std::strstr(info->dlpi_name, "/libc10_cuda.so") == nullptr ? 0 : 1;
+             },
+             nullptr) != 0;
+}
 
 bool driver_is_loaded() noexcept {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

@@ -54,8 +54,11 @@ struct Runtime {
 /** @brief Whether libcuda.so.1 is loaded: the process has used CUDA in one way or another. */
 [[nodiscard]] bool driver_is_loaded() noexcept;
 
-/** @brief Whether a shared CUDA runtime is loaded, called or not. */
+/** @brief Whether the program has loaded a shared CUDA runtime, called or not. */
 [[nodiscard]] bool runtime_is_loaded() noexcept;
+
+/** @brief Whether PyTorch's CUDA allocator (libc10_cuda.so) is in the process. */
+[[nodiscard]] bool pytorch_is_loaded() noexcept;
 
 /** @brief Says on standard error, once for each `what`, something that the user has to know. */
 void tell_once(const char* what) noexcept;
