@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "explain/page_blocks.hpp"
@@ -20,7 +22,8 @@ namespace {
 /** Makes the run of a page from one file. */
 class RunMaker {
  public:
-  explicit RunMaker(const ExplainedFile& file) : file_(file), log_(file.log) {}
+  explicit RunMaker(const ExplainedFile& file)
+      : file_(file), log_(file.log), first_(first_event_of(file.log)) {}
 
   PageRun run() {
     run_.name = file_.file;
@@ -34,13 +37,15 @@ class RunMaker {
     if (log_.times_are_positions) {
       run_.meta.emplace_back("axis", "events: the trace has no times of a clock");
     }
-    run_.events = static_cast<PageEvent>(log_.events.size());
+    run_.events = first_ + static_cast<PageEvent>(log_.events.size());
     add_streams();
+    add_events();
     add_times();
     add_stacks();
-    const std::uint32_t expandable = add_labels();
-    run_.blocks = page_blocks_of(log_, file_.explanation, stacks_);
-    run_.segments = page_segments_of(log_, file_.explanation, expandable);
+    add_tags();
+    add_sites();
+    run_.blocks = page_blocks_of(log_, file_.explanation, indices_);
+    add_page_segments(run_, log_, file_.explanation);
     for (const ExplainedDevice& device : file_.devices) add_device(device);
     add_arrows();
     add_annotations();
@@ -57,6 +62,22 @@ class RunMaker {
     }
   }
 
+  /** What the program calls an event: its number in the device's trace, or its line. */
+  void add_events() {
+    const bool has_lines = log_.format == trace::TraceFormat::rmm_log ||
+                           log_.format == trace::TraceFormat::lifetimes;
+    run_.event_word = has_lines ? "line" : "event";
+    if (first_ == 1) run_.positions.push_back(kUnknown);
+    for (const trace::LogEvent& event : log_.events) {
+      run_.positions.push_back(
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(event.position, kUnknown - 1)));
+    }
+    if (run_.devices == 1) return;
+    if (first_ == 1) run_.devices_of_events.push_back(kUnknown);
+    for (const trace::LogEvent& event : log_.events)
+      run_.devices_of_events.push_back(event.device);
+  }
+
   // Clocks of devices are interleaved, and the page's ascends.
   void add_times() {
     const bool has_times =
@@ -65,6 +86,7 @@ class RunMaker {
     if (!has_times) return;
     origin_ = log_.events.front().time_us;
     double latest = 0;
+    if (first_ == 1) run_.times_us.push_back(0);
     for (const trace::LogEvent& event : log_.events) {
       latest = std::max(latest, clock(event.time_us));
       run_.times_us.push_back(latest);
@@ -78,7 +100,8 @@ class RunMaker {
   /** The page's time of an event; of the beginning for none. */
   [[nodiscard]] double at(std::optional<std::size_t> event) const {
     if (!event) return 0;
-    return run_.times_us.empty() ? static_cast<double>(*event) : run_.times_us[*event];
+    const std::size_t place = first_ + *event;
+    return run_.times_us.empty() ? static_cast<double>(place) : run_.times_us[place];
   }
 
   // Only the stacks of blocks, of which many share one.
@@ -89,21 +112,39 @@ class RunMaker {
           std::min<std::uint64_t>(frame.line, std::numeric_limits<std::uint32_t>::max()));
       run_.frames.push_back({.function = frame.function, .file = frame.file, .line = line});
     }
-    stacks_.assign(log_.stacks.stack_count() + 1, kUnknown);
+    std::vector<std::uint32_t>& stacks = indices_.stacks;
+    stacks.assign(log_.stacks.stack_count() + 1, kUnknown);
     for (const trace::LoggedBlock& block : log_.blocks) {
-      if (block.stack == trace::StackTable::kNone || stacks_[block.stack] != kUnknown) continue;
-      stacks_[block.stack] = static_cast<std::uint32_t>(run_.stacks.size());
+      if (block.stack == trace::StackTable::kNone || stacks[block.stack] != kUnknown) continue;
+      stacks[block.stack] = static_cast<std::uint32_t>(run_.stacks.size());
       run_.stacks.push_back(log_.stacks.frames_of(block.stack));
     }
   }
 
-  /** Tags have the ids of labels, and one more is for segments. @return its id */
-  std::uint32_t add_labels() {
-    for (trace::LabelTable::Id i = 0; i < log_.labels.size(); ++i) {
-      run_.tags.push_back(log_.labels.at(i));
+  /** The labels of blocks. */
+  void add_tags() {
+    std::vector<std::uint32_t>& tags = indices_.tags;
+    tags.assign(log_.labels.size(), kUnknown);
+    tags.resize(std::max<std::size_t>(tags.size(), trace::LabelTable::kNone + 1), kUnknown);
+    for (const trace::LoggedBlock& block : log_.blocks) {
+      if (block.label == trace::LabelTable::kNone || tags[block.label] != kUnknown) continue;
+      tags[block.label] = static_cast<std::uint32_t>(run_.tags.size());
+      run_.tags.push_back(log_.labels.at(block.label));
     }
-    run_.tags.push_back("expandable");
-    return static_cast<std::uint32_t>(run_.tags.size() - 1);
+  }
+
+  /** Several sites may have one name: other stacks that have the same line of the program. */
+  void add_sites() {
+    const BlockSites found = sites_of_blocks(log_);
+    std::unordered_map<std::string, std::uint32_t> by_name;
+    std::vector<std::uint32_t> indices;
+    for (const ExplainedSite& site : found.sites) {
+      const auto [known, fresh] =
+          by_name.try_emplace(site.name, static_cast<std::uint32_t>(run_.sites.size()));
+      if (fresh) run_.sites.push_back(site.name);
+      indices.push_back(known->second);
+    }
+    for (const std::uint32_t site : found.by_block) indices_.sites.push_back(indices[site]);
   }
 
   void add_device(const ExplainedDevice& device) {
@@ -114,6 +155,13 @@ class RunMaker {
     add(peak_sentences(file_, device));
     add(advice_sentences(file_, device, true));
     const MemoryMoment& peak = device.memory.peak;
+    run_.knows_rounding = peak.knows(MemoryPart::rounding);
+    if (peak.asker.stream < run_.streams.size()) {
+      run_.askers.push_back({.device = device.memory.device,
+                             .stream = peak.asker.stream,
+                             .pool = page_pool_of(run_, peak.asker.pool),
+                             .shares = device.memory.shares_streams && peak.reserved.has_value()});
+    }
     mark(PageMark::Kind::peak, peak_sentences(file_, device).front(), peak.event, device);
     if (device.memory.failure) {
       mark(PageMark::Kind::out_of_memory, failure_sentences(file_, device.memory).front(),
@@ -129,7 +177,8 @@ class RunMaker {
                           .text = std::move(text),
                           .begin = at(event),
                           .end = at(event),
-                          .device = device.memory.device});
+                          .device = device.memory.device,
+                          .event = event ? first_ + static_cast<PageEvent>(*event) : 0});
   }
 
   void add_parts(const ExplainedDevice& device) {
@@ -212,8 +261,9 @@ class RunMaker {
   const ExplainedFile& file_;
   const trace::AllocationLog& log_;
   PageRun run_;
+  const PageEvent first_;  ///< the page's event that is the first one of the log
   std::int64_t origin_ = 0;
-  std::vector<std::uint32_t> stacks_;  ///< by stack of the log: index into the run's stacks
+  PageIndices indices_;
 };
 
 }  // namespace

@@ -53,13 +53,16 @@ struct PageBlock {
   std::uint32_t stream = kUnknown;  ///< index into `streams`
   PageEvent allocated = kUnknown;   ///< kUnknown: before the first event
   PageEvent freed = kUnknown;       ///< kUnknown: not freed within the run
-  /// From here on every stream may use the memory, or another block has it; from `freed` until then
-  /// the block waits. The number of events: not within the run. kUnknown: not known.
+  /// From here on its own stream may use the memory, or another block has it; from `freed` until
+  /// then the block waits. The number of events: not within the run. kUnknown: not known.
   PageEvent ready = kUnknown;
   std::uint32_t tag = kUnknown;       ///< index into `tags`
   std::uint32_t stack = kUnknown;     ///< index into `stacks`
   std::uint32_t previous = kUnknown;  ///< block that had the memory before; index into `blocks`
   PageReuse reuse = PageReuse::unknown;
+  std::uint32_t site = kUnknown;  ///< who allocated it; index into `sites`
+  std::uint32_t pool = kUnknown;  ///< of its segment; index into `pools`. kUnknown: the default pool
+  bool placed = false;            ///< whether it is in one of `segments`
 };
 
 /** @brief Memory that an allocator got from the driver, from the time it was mapped until it was
@@ -71,7 +74,27 @@ struct PageSegment {
   std::uint32_t stream = kUnknown;  ///< its free memory serves this stream only; kUnknown: any
   PageEvent mapped = kUnknown;      ///< kUnknown: before the first event
   PageEvent unmapped = kUnknown;    ///< kUnknown: not within the run
-  std::uint32_t label = kUnknown;   ///< index into `tags`: a pool, "expandable"
+  std::uint32_t pool = kUnknown;    ///< index into `pools`; kUnknown: the default pool
+  bool expandable = false;
+};
+
+/** @brief Free memory that serves one stream only for a time, where segments are not bound to
+ *         streams: that of its last user. */
+struct PageFree {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t device = 0;
+  std::uint32_t stream = 0;
+  PageEvent from = 0, to = 0;  ///< `to` is not included
+};
+
+/** @brief The stream for which free memory of a device is looked at. */
+struct PageAsker {
+  std::uint32_t device = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t pool = kUnknown;  ///< index into `pools`; kUnknown: the default pool
+  bool shares = false;            ///< streams share free memory: see `PageRun::free`
+  bool fixed = false;             ///< which memory is stranded is known for this stream only
 };
 
 /** @brief The kinds of operations on a stream. */
@@ -99,15 +122,15 @@ struct PageMark {
   std::string text;
   double begin = 0, end = 0;        ///< equal for a moment
   std::uint32_t device = kUnknown;  ///< kUnknown: of all
+  PageEvent event = kUnknown;       ///< of a peak: after this event
 };
 
 /** @brief A quantity that was sampled, where it cannot be derived from blocks and segments. */
 struct PageCounter {
-  enum class Kind : std::uint8_t { reserved, active, live, stranded, other };
+  enum class Kind : std::uint8_t { reserved, active, live, other };
   Kind kind = Kind::other;
   std::string name;
   std::uint32_t device = 0;
-  std::uint32_t stream = kUnknown;  ///< stranded for this stream
   /// Clock and bytes, by clock. A value holds until the next; none: not known from here on.
   std::vector<std::pair<double, std::optional<std::uint64_t>>> points;
 };
@@ -141,15 +164,24 @@ struct PageRun {
   std::uint32_t devices = 1;
   PageEvent events = 0;
   std::vector<double> times_us;  ///< of each event, ascending; empty: the run has no times
+  std::string event_word = "event";      ///< what its user calls an event: "event", "line"
+  std::vector<std::uint32_t> positions;  ///< of each event: its number for its user. kUnknown: the
+                                         ///< beginning, before all events. Empty: 0, 1, 2, ...
+  std::vector<std::uint32_t> devices_of_events;  ///< empty: all are of device 0
 
   std::vector<PageStream> streams;
   std::vector<std::string> tags;
+  std::vector<std::string> sites;  ///< names of those that allocate, as in the text of a command
+  std::vector<std::string> pools;  ///< names of the pools other than the default one
+  std::vector<PageAsker> askers;   ///< at most one a device
   std::vector<std::string> names;  ///< of operations
   std::vector<PageFrame> frames;
   std::vector<std::vector<std::uint32_t>> stacks;  ///< indices into `frames`, the innermost first
 
+  bool knows_rounding = true;  ///< whether `PageBlock::bytes` has the rounding of sizes
   std::vector<PageBlock> blocks;
   std::vector<PageSegment> segments;
+  std::vector<PageFree> free;  ///< of devices whose streams share free memory
   std::vector<PageOperation> operations;
   std::vector<PageArrow> arrows;
   std::vector<PageMark> marks;

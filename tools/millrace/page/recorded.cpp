@@ -39,8 +39,8 @@ PageRows page_ladder(const Ladder& ladder) {
 }
 
 std::vector<std::string> ladder_sentences(const Ladder& ladder) {
-  return {fmt::format("At the peak {} were reserved for {} live.", format_bytes(ladder.reserved),
-                      format_bytes(ladder.requested)),
+  return {fmt::format("At most {} were reserved, and at most {} were live at once.",
+                      format_bytes(ladder.reserved), format_bytes(ladder.requested)),
           fmt::format("Of the rest, {} are the cost of streams, {} of contiguous blocks, {} of the "
                       "allocator's decisions, and {} of rounding.",
                       format_bytes(ladder.streams()), format_bytes(ladder.packing()),
@@ -64,7 +64,7 @@ void RecordedPage::take(std::size_t index, const experiment::RecordedRun& record
   run.summary = ladder_sentences(recorded.ladder);
   if (recorded.stranded_peak) {
     run.summary.push_back(
-        fmt::format("At the ends of steps, up to {} were free but not usable by main.",
+        fmt::format("At the ends of steps, up to {} were freed, but waiting or stranded for main.",
                     format_bytes(*recorded.stranded_peak)));
   }
   run.tables = {page_ladder(recorded.ladder)};

@@ -3,7 +3,6 @@
 import { App } from './app';
 import { element } from './dom';
 import { nextOwner, previousOwner } from './reuse';
-import { COLORINGS } from './state';
 
 const KEYS: [string, string][] = [
   ['← →  or  A D', 'move in time'],
@@ -76,7 +75,7 @@ function act(app: App, search: HTMLInputElement, help: HTMLDialogElement, event:
     case '[': follow(app, previousOwner); break;
     case ']': follow(app, nextOwner); break;
     case 'f': if (state.block >= 0) app.zoomTo(state.block); break;
-    case 'c': app.update({ coloring: COLORINGS[(COLORINGS.indexOf(state.coloring) + 1) % COLORINGS.length] }); break;
+    case 'c': app.update({ coloring: app.colorings[(app.colorings.indexOf(state.coloring) + 1) % app.colorings.length] }); break;
     case 'e': app.update({ axis: state.axis === 'time' ? 'events' : 'time' }); break;
     case 'r': app.update({ run: (state.run + 1) % app.runs.length }); break;
     case 't': app.update({ theme: app.dark ? 'light' : 'dark' }); break;

@@ -49,7 +49,8 @@ export class SelectionPanel {
     add('Freed', this.moment(blocks.freed[block], 'not within the run'));
     const ready = blocks.ready[block];
     if (blocks.freed[block] !== UNKNOWN) {
-      add('Usable by all', ready >= events && ready !== UNKNOWN ? 'not within the run' : this.moment(ready, 'not known'));
+      const of = blocks.stream[block] === UNKNOWN ? 'its stream' : streams[blocks.stream[block]].name;
+      add(`Usable by ${of}`, ready >= events && ready !== UNKNOWN ? 'not within the run' : this.moment(ready, 'not known'));
     }
     add('Life', this.life(block));
     return list;
@@ -58,7 +59,7 @@ export class SelectionPanel {
   private moment(event: number, unknown: string): string {
     if (event === UNKNOWN) return unknown;
     const { run, axis } = this.app;
-    const count = `event ${countText(event)}`;
+    const count = this.app.eventName(event);
     return axis.mode === 'events' ? count : `${axis.label(axis.ofEvent(run, event))} (${count})`;
   }
 
@@ -66,7 +67,8 @@ export class SelectionPanel {
     const { run, axis } = this.app;
     const { allocated, freed } = run.blocks;
     if (allocated[block] === UNKNOWN || freed[block] === UNKNOWN) return 'longer than the run shows';
-    const events = `${countText(freed[block] - allocated[block])} events`;
+    const number = (event: number) => run.positions?.[event] ?? event;
+    const events = `${countText(number(freed[block]) - number(allocated[block]))} ${run.eventWord}s`;
     if (axis.mode === 'events') return events;
     return `${axis.label(axis.ofEvent(run, freed[block]) - axis.ofEvent(run, allocated[block]))} (${events})`;
   }
