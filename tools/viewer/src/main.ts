@@ -51,6 +51,7 @@ async function start() {
   app.onChange(draw);
   draw();
   new ResizeObserver(() => app.changed()).observe(main);
+  Object.assign(globalThis, { millrace: app }); // for the console, and for tests
   performance.mark('millrace:shown');
   document.documentElement.dataset.ready = 'true';
   app.changed();
