@@ -27,6 +27,7 @@ OTHERS = {
     "explain a snapshot": ["explain", SNAPSHOT],
     "explain a snapshot against another": ["explain", SNAPSHOT, "--against", SNAPSHOT.replace(".pickle", ".expandable.pickle")],
     "explain a trace": ["explain", TRACE],
+    "explain a trace of many waits": ["explain", TRACE.replace("sparse_dist", "sharded_transformer"), "--replay", "none"],
     "replay a trace": ["replay", TRACE, "--allocator", "torch,millrace"],
     "pipelines": ["pipelines", "--pipeline", "base", "--copy", "side-stream", "--allocator", "torch,millrace", "--steps", "3", "--ranks",
                   "1", "--batch-size", "64", "--seeds", "1"],
@@ -196,7 +197,7 @@ def law_wheel_drag_and_keys_change_the_view_and_0_shows_everything(page, runs):
 
 
 def law_a_link_keeps_the_view(page, runs):
-    link = "axis=events&x0=20&x1=90&coloring=tag&query=tag%3Abatch&block=12&theme=dark"
+    link = "axis=time&x0=20000&x1=90000&coloring=tag&query=tag%3Abatch&block=12&theme=dark"
     page.open(link)
     assert page.state() == dict(pair.split("=") for pair in link.split("&"))
     assert page.text("#selection h2").startswith("Block 12")
@@ -269,6 +270,17 @@ def check_choices(page):
     assert names != ["not known"], names
 
 
+def check_arrows(page):
+    """The page says how many waits and reuses it has, and draws some of them if there are too many."""
+    page.open()
+    waits = page.js("millrace.run.arrows.count")
+    label = page.js("document.querySelector('.lanes canvas').getAttribute('aria-label')")
+    assert waits > 0 and f"{waits:,} waits" in label, (waits, label)
+    assert ("drawn" in label) == (waits > 400 or "reuses" in label and int(re.search(r"([\d,]+) reuses", label)[1].replace(",", "")) > 100)
+    names = page.js("millrace.run.streams.map(s => s.device + s.name)")
+    assert len(set(names)) == len(names), names
+
+
 def check_without_events(program, browser, folder):
     """A snapshot without a history shows the moment at which it was made."""
     file, path = os.path.join(folder, "plain.pickle"), os.path.join(folder, "plain.html")
@@ -309,6 +321,8 @@ def check_others(program, browser, folder):
             with open(path + ".json", encoding="utf-8") as file:
                 document = json.load(file)
             check_other(browser, path, document if words[0] == "explain" else None)
+            if title.startswith("explain a trace"):
+                check_arrows(Page(browser, path))
             if words[0] == "pipelines":
                 against_json.check_recorded(Page(browser, path), document["rows"])
             print(f"passed: the page of: {title}")

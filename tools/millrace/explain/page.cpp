@@ -55,9 +55,13 @@ class RunMaker {
  private:
   void add_streams() {
     const std::vector<std::string> names = stream_names(file_.explanation, false);
+    std::map<std::pair<std::uint32_t, std::string>, unsigned> uses;
     for (std::uint32_t i = 0; i < file_.explanation.streams.size(); ++i) {
       const std::uint32_t device = file_.explanation.streams[i].device;
-      run_.streams.push_back({.device = device, .name = short_stream(names[i])});
+      std::string name = short_stream(names[i]);
+      const unsigned use = ++uses[{device, name}];  // numbers and handles are used again
+      if (use > 1) name += fmt::format(" ({})", use);
+      run_.streams.push_back({.device = device, .name = std::move(name)});
       run_.devices = std::max(run_.devices, device + 1);
     }
   }
@@ -220,7 +224,14 @@ class RunMaker {
 
   // From what the mark covers to what the waiting stream did next.
   void add_arrows() {
-    if (log_.order.empty() || log_.events.empty()) return;
+    std::vector<std::uint32_t> arrows;  // by wait
+    if (!log_.order.empty() && !log_.events.empty()) arrows = add_waits();
+    for (PageBlock& block : run_.blocks)
+      block.wait = block.wait < arrows.size() ? arrows[block.wait] : kUnknown;
+  }
+
+  std::vector<std::uint32_t> add_waits() {
+    std::vector<std::uint32_t> arrows;
     PageOrder order{log_};
     order.advance(log_.events.size());
     if (order.is_cut())
@@ -231,12 +242,15 @@ class RunMaker {
     };
     for (const PageOrder::Wait& wait : order.waits()) {
       const trace::LoggedOrder &mark = log_.order[wait.mark], &waits = log_.order[wait.wait];
+      arrows.push_back(kUnknown);
       if (mark.stream == waits.stream) continue;
+      arrows.back() = static_cast<std::uint32_t>(run_.arrows.size());
       run_.arrows.push_back({.from_stream = mark.stream,
                              .to_stream = waits.stream,
                              .from = place(mark),
                              .to = place(waits)});
     }
+    return arrows;
   }
 
   // Ranges with one name may be nested; each end closes the latest begin.

@@ -133,7 +133,9 @@ class BlockMaker {
       return;
     }
     if (order_) {
-      block.reuse = order_->reuse(previous, block.stream);
+      const PageOrder::Reuse reuse = order_->reuse(previous, block.stream);
+      block.reuse = reuse.why;
+      block.wait = reuse.wait;
       return;
     }
     // A snapshot has the completion of each free: one that follows at once waited for no stream.

@@ -75,6 +75,7 @@ void check_block(const PageBlock& block, const PageRun& run) {
   check_index(block.previous, run.blocks.size(), "block");
   check_index(block.site, run.sites.size(), "site");
   check_index(block.pool, run.pools.size(), "pool");
+  check_index(block.wait, run.arrows.size(), "arrow");
   for (const PageEvent event : {block.allocated, block.freed, block.ready}) check_event(event, run);
 }
 

@@ -327,14 +327,17 @@ class Filler {
       return known;
     };
     for (const experiment::RecordedOperation& recorded : recording.operations) {
+      const bool is_before = !run_.times_us.empty() && microseconds(recorded.end) <= run_.times_us[0];
+      if (is_before) continue;  // than the first event: the axis does not have it
       const bool wait = recorded.engine == Engine::stream;
       run_.operations.push_back({stream(recorded.stream), kind_of(recorded.engine), recorded.name,
                                  microseconds(wait ? recorded.stands_since : recorded.begin),
                                  microseconds(recorded.end)});
     }
     for (const experiment::RecordedOrder& order : recording.orders) {
+      if (!run_.times_us.empty() && microseconds(order.to) <= run_.times_us[0]) continue;
       run_.arrows.push_back({stream(order.from_stream), stream(order.to_stream),
-                             microseconds(order.from), microseconds(order.to), false});
+                             microseconds(order.from), microseconds(order.to)});
     }
   }
 

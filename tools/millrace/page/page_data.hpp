@@ -40,7 +40,6 @@ enum class PageReuse : std::uint8_t {
   fresh,        ///< no block had this memory before
   same_stream,  ///< the earlier block was used on the same stream only
   ordered,      ///< the program had ordered the streams before: an event, a synchronization
-  waited,       ///< the allocator made the stream wait for the earlier uses
   completed,    ///< the earlier uses were known to be complete
 };
 
@@ -63,6 +62,7 @@ struct PageBlock {
   std::uint32_t site = kUnknown;  ///< who allocated it; index into `sites`
   std::uint32_t pool = kUnknown;  ///< of its segment; index into `pools`. kUnknown: the default pool
   bool placed = false;            ///< whether it is in one of `segments`
+  std::uint32_t wait = kUnknown;  ///< if ordered, the wait that did it; index into `arrows`
 };
 
 /** @brief Memory that an allocator got from the driver, from the time it was mapped until it was
@@ -112,7 +112,6 @@ struct PageOperation {
 struct PageArrow {
   std::uint32_t from_stream = 0, to_stream = 0;
   double from = 0, to = 0;
-  bool by_allocator = false;  ///< the allocator inserted the wait, not the program
 };
 
 /** @brief A moment, or a time with an end, that has a name: an annotation, an error, the peak. */

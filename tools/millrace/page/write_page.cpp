@@ -90,7 +90,8 @@ Json blocks_of(const PageRun& run, Columns& columns) {
           {"reuse", numbers(columns, blocks, &PageBlock::reuse)},
           {"site", numbers(columns, blocks, &PageBlock::site)},
           {"pool", numbers(columns, blocks, &PageBlock::pool)},
-          {"placed", numbers(columns, blocks, &PageBlock::placed)}};
+          {"placed", numbers(columns, blocks, &PageBlock::placed)},
+          {"wait", numbers(columns, blocks, &PageBlock::wait)}};
 }
 
 Json segments_of(const PageRun& run, Columns& columns) {
@@ -143,8 +144,7 @@ Json arrows_of(const PageRun& run, Columns& columns) {
   return {{"from_stream", numbers(columns, arrows, &PageArrow::from_stream)},
           {"to_stream", numbers(columns, arrows, &PageArrow::to_stream)},
           {"from", clocks(columns, arrows, &PageArrow::from, clock)},
-          {"to", clocks(columns, arrows, &PageArrow::to, clock)},
-          {"by_allocator", numbers(columns, arrows, &PageArrow::by_allocator)}};
+          {"to", clocks(columns, arrows, &PageArrow::to, clock)}};
 }
 
 /// Frames are decoded when a stack is shown or searched for, hence a text of their own.

@@ -29,7 +29,7 @@ export class App {
     this.stacks = runs.map((run) => new Stacks(run.stackRefs));
     const timed = runs.every((run) => run.times);
     this.usual = {
-      axis: timed ? 'time' : 'events', x0: 0, x1: NaN, y0: 0, y1: 1, run: 0, device: this.fullestDevice(0), asker: NaN,
+      axis: timed && runs.every(isSpread) ? 'time' : 'events', x0: 0, x1: NaN, y0: 0, y1: 1, run: 0, device: this.fullestDevice(0), asker: NaN,
       coloring: 'stream', grouping: this.firstGrouping(), query: '', block: -1, at: NaN, theme: 'system',
     };
     this.state = fromFragment(location.hash, this.usual);
@@ -259,4 +259,12 @@ export class App {
       this.changed();
     });
   }
+}
+
+/** Whether most events take a fair part of the time. If a long beginning or end has few, the axis counts events. */
+function isSpread(run: Run): boolean {
+  const times = run.times!;
+  if (times.length < 10) return true;
+  const at = (part: number) => times[Math.floor((times.length - 1) * part)];
+  return at(0.9) - at(0.1) >= 0.25 * (times[times.length - 1] - times[0]);
 }

@@ -25,12 +25,12 @@ interface RunHeader {
   times: ColumnRef | null;
   blocks: Columns<
     | 'address' | 'bytes' | 'requested' | 'device' | 'stream' | 'allocated' | 'freed' | 'ready'
-    | 'tag' | 'stack' | 'previous' | 'reuse' | 'site' | 'pool' | 'placed'
+    | 'tag' | 'stack' | 'previous' | 'reuse' | 'site' | 'pool' | 'placed' | 'wait'
   >;
   segments: Columns<'address' | 'bytes' | 'device' | 'stream' | 'mapped' | 'unmapped' | 'pool' | 'expandable'>;
   free: Columns<'address' | 'bytes' | 'device' | 'stream' | 'from' | 'to'>;
   operations: Columns<'stream' | 'kind' | 'name' | 'begin' | 'end'>;
-  arrows: Columns<'from_stream' | 'to_stream' | 'from' | 'to' | 'by_allocator'>;
+  arrows: Columns<'from_stream' | 'to_stream' | 'from' | 'to'>;
   stacks: Columns<'frames' | 'ends' | 'indices'>;
   marks: Mark[];
   counters: { kind: string; name: string; device: number; at: ColumnRef; bytes: ColumnRef }[];
@@ -82,6 +82,8 @@ export interface Blocks {
   pool: Uint32Array;
   /** 1: in one of the segments. */
   placed: Uint32Array;
+  /** The arrow of the wait that made its use of the memory safe. */
+  wait: Uint32Array;
 }
 
 export interface Segments {
@@ -122,7 +124,6 @@ export interface Arrows {
   toStream: Uint32Array;
   from: Float64Array;
   to: Float64Array;
-  byAllocator: Uint32Array;
 }
 
 export interface Counter {
@@ -166,12 +167,12 @@ export interface Run {
 
 async function readBlocks(h: RunHeader['blocks']): Promise<Blocks> {
   const [address, bytes, requested] = await Promise.all([wide(h.address), wide(h.bytes), wide(h.requested)]);
-  const [device, stream, allocated, freed, ready, tag, stack, previous, reuse, site, pool, placed] = await Promise.all(
-    [h.device, h.stream, h.allocated, h.freed, h.ready, h.tag, h.stack, h.previous, h.reuse, h.site, h.pool, h.placed].map(numbers),
+  const [device, stream, allocated, freed, ready, tag, stack, previous, reuse, site, pool, placed, wait] = await Promise.all(
+    [h.device, h.stream, h.allocated, h.freed, h.ready, h.tag, h.stack, h.previous, h.reuse, h.site, h.pool, h.placed, h.wait].map(numbers),
   );
   return {
     count: bytes.length, address, bytes, requested, device, stream, allocated, freed, ready, tag, stack, previous, reuse,
-    site, pool, placed,
+    site, pool, placed, wait,
   };
 }
 
@@ -196,11 +197,9 @@ async function readOperations(h: RunHeader['operations']): Promise<Operations> {
 }
 
 async function readArrows(h: RunHeader['arrows']): Promise<Arrows> {
-  const [fromStream, toStream, byAllocator] = await Promise.all(
-    [h.from_stream, h.to_stream, h.by_allocator].map(numbers),
-  );
+  const [fromStream, toStream] = await Promise.all([h.from_stream, h.to_stream].map(numbers));
   const [from, to] = await Promise.all([wide(h.from), wide(h.to)]);
-  return { count: from.length, fromStream, toStream, from, to, byAllocator };
+  return { count: from.length, fromStream, toStream, from, to };
 }
 
 async function readRun(h: RunHeader): Promise<Run> {

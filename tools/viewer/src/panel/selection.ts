@@ -85,8 +85,19 @@ export class SelectionPanel {
     } else {
       part.append(element('p', { 'data-fact': 'before' }, this.link(previous), element('span', { class: 'faint' }, ` ${REUSE_TEXT[reuse]}`)));
     }
+    const wait = app.run.blocks.wait[block];
+    if (wait !== UNKNOWN) part.append(element('p', { class: 'faint', 'data-fact': 'wait' }, this.wait(wait)));
     if (next >= 0) part.append(element('h3', {}, 'And after'), element('p', { 'data-fact': 'after' }, this.link(next)));
     return part;
+  }
+
+  /** The wait that ordered the streams, in words. */
+  private wait(arrow: number): string {
+    const { app } = this;
+    const { arrows, streams } = app.run;
+    const [from, to] = [arrows.fromStream[arrow], arrows.toStream[arrow]].map((stream) => streams[stream].name);
+    const place = (clock: number) => app.label(app.axis.ofClock(app.run, clock));
+    return `The wait of ${to} at ${place(arrows.to[arrow])} for what ${from} had done at ${place(arrows.from[arrow])}, drawn in blue.`;
   }
 
   private link(block: number): HTMLElement {
