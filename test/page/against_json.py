@@ -53,18 +53,41 @@ def check_holders(page, moment):
 
 
 def check_parts(page, device):
-    tables = page.js("millrace.run.tables.map(t => [t.title, t.device, t.rows.map(r => [r.label, r.bytes])])")
-    shown = {label: size for title, of, rows in tables if title == "where it is at the peak" and of == device["device"]
-             for label, size in rows}
+    shown = dict(rows_of(page, "where it is at the peak", device["device"]))
     assert shown == device["peak"]["parts"], (shown, device["peak"]["parts"])
 
 
+def rows_of(page, title, device):
+    """The rows of a table, with signed bytes; none if there is no such table."""
+    tables = page.js("millrace.run.tables.map(t => [t.title, t.device, t.rows.map(r => [r.label, r.is_less ? -r.bytes : r.bytes])])")
+    return [row for name, of, rows in tables if name.startswith(title) and of == device for row in rows]
+
+
+def check_shares(page, device):
+    moment, number = device["peak"], device["device"]
+    free = {"waiting", "stream", "pool", "hard", "soft", "driver"}
+    kept = sum(share["bytes"] for share in moment["shares"] if share["part"] in free)
+    if moment["further_shares"] == 0:
+        assert sum(size for _, size in rows_of(page, "not live, by site", number)) == kept
+    for title, part in (("free on other streams", "stream"), ("free in other pools", "pool")):
+        assert sum(size for _, size in rows_of(page, title, number)) == (moment["parts"][part] or 0)
+
+
+def check_changes(page, document):
+    for device in document.get("changes", []):
+        (name, whole), *rows = rows_of(page, "what changed of", device["device"])
+        assert name == "all" and whole == device["second_bytes"] - device["first_bytes"]
+        assert sum(size for _, size in rows) == whole, (rows, whole)
+
+
 def check_explained(page, document):
-    """Each device of the page of `explain`, without `--against`."""
+    """Each device of the page of `explain`."""
     for device in document["files"][0]["devices"]:
         page.open(f"device={device['device']}&grouping=site")
         check_moment(page, document, device)
         check_parts(page, device)
+        check_shares(page, device)
+    check_changes(page, document)
 
 
 def check_recorded(page, runs):

@@ -257,6 +257,19 @@ def check_other(browser, path, document):
     assert browser.errors == [], browser.errors
 
 
+def check_free_memory(page):
+    """A pointer that rests on free memory shows whose it is."""
+    page.open()
+    left, top, width, height = page.box(".map canvas")
+    for part in range(1, 60):
+        page.browser.mouse("mouseMoved", left + 104 + (width - 114) * (part % 10 + 0.5) / 10, top + height * part / 60)
+        text = page.text(".tip") or ""
+        if text.startswith("free, in a segment of"):
+            assert "0x" in text and ("stream " in text or "not used since" in text), text
+            return
+    raise AssertionError("no free memory under the pointer")
+
+
 def check_choices(page):
     """Nothing is offered that the run does not have, and keys choose only what is offered."""
     offered = page.js("[...document.querySelector('select[aria-label=\"Color by\"]').options].map(o => o.value)")
@@ -321,6 +334,8 @@ def check_others(program, browser, folder):
             with open(path + ".json", encoding="utf-8") as file:
                 document = json.load(file)
             check_other(browser, path, document if words[0] == "explain" else None)
+            if title in ("explain a snapshot", "explain a trace"):
+                check_free_memory(Page(browser, path))
             if title.startswith("explain a trace"):
                 check_arrows(Page(browser, path))
             if words[0] == "pipelines":

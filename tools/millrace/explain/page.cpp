@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -47,6 +48,8 @@ class RunMaker {
     run_.blocks = page_blocks_of(log_, file_.explanation, indices_);
     add_page_segments(run_, log_, file_.explanation);
     for (const ExplainedDevice& device : file_.devices) add_device(device);
+    add_host();
+    add_notes();
     add_arrows();
     add_annotations();
     return std::move(run_);
@@ -171,8 +174,108 @@ class RunMaker {
       mark(PageMark::Kind::out_of_memory, failure_sentences(file_, device.memory).front(),
            device.memory.failure->event, device);
     }
-    add_parts(device);
+    add_parts(device, "where it is at the peak");
+    add_shares(file_, device, "not live, by site", "");
     add_what_if(device);
+  }
+
+  /** Pinned host memory, which has no tracks: its peak and its parts. */
+  void add_host() {
+    for (const ExplainedFile& host : file_.host) {
+      for (const ExplainedDevice& device : host.devices) {
+        const std::vector<std::string> sentences = peak_sentences(host, device);
+        run_.summary.insert(run_.summary.end(), sentences.begin(), sentences.end());
+        add_parts(device, "pinned host memory at its peak");
+        add_shares(host, device, "pinned host memory that is not live, by site", "host ");
+      }
+    }
+  }
+
+  void add_notes() {
+    constexpr std::size_t most = 20;
+    const std::vector<std::string>& warnings = log_.warnings;
+    for (std::size_t i = 0; i < std::min(warnings.size(), most); ++i)
+      run_.meta.emplace_back("note", warnings[i]);
+    if (warnings.size() > most)
+      run_.meta.emplace_back("note", fmt::format("and {} more", warnings.size() - most));
+    for (const ExplainedDevice& device : file_.devices) {
+      if (!device.left_out.empty()) run_.meta.emplace_back("left out", device.left_out);
+    }
+  }
+
+  /** What is reserved and not live: by site, by stream and by pool. */
+  void add_shares(const ExplainedFile& file, const ExplainedDevice& device, const char* by_site,
+                  const std::string& prefix) {
+    const std::vector<std::string> streams = stream_names(file.explanation, false);
+    std::map<std::string, ShareRow> sites, of_streams, of_pools;
+    for (const MemoryShare& share : device.memory.peak.shares) {
+      const bool is_held = share.part == MemoryPart::live || share.part == MemoryPart::rounding ||
+                           share.part == MemoryPart::rest;
+      if (is_held) continue;
+      const std::string stream = share.stream == MemoryShare::kNoStream
+                                     ? std::string{"stream not known"}
+                                     : short_stream(streams[share.stream]);
+      add_share(sites[fmt::format("{}\n{}\n{}", file.site(share), to_string(share.part), stream)],
+                share);
+      if (share.part == MemoryPart::stream) add_share(of_streams[stream], share);
+      if (share.part == MemoryPart::pool) add_share(of_pools[pool_name(share.pool)], share);
+    }
+    const std::uint32_t number = device.memory.device;
+    add_rows(by_site, number, sites, [&](const ShareRow& row) {
+      const std::string stream = row.share.stream == MemoryShare::kNoStream
+                                     ? std::string{}
+                                     : ", on " + short_stream(streams[row.share.stream]);
+      return fmt::format("{}{}; usable: {}", to_string(row.share.part), stream,
+                         usable(file.log, row.share));
+    });
+    add_rows((prefix + "free on other streams").c_str(), number, of_streams,
+             [&](const ShareRow& row) {
+               return "last freed at " + event_name(file.log, row.share.last);
+             });
+    add_rows((prefix + "free in other pools").c_str(), number, of_pools,
+             [](const ShareRow&) { return std::string{"usable in its pool only"}; });
+  }
+
+  /** Shares that are one row. */
+  struct ShareRow {
+    MemoryShare share;
+    bool is_new = true;
+  };
+
+  static void add_share(ShareRow& row, const MemoryShare& share) {
+    if (std::exchange(row.is_new, false)) {
+      row.share = share;
+      return;
+    }
+    row.share.bytes += share.bytes;
+    row.share.last = std::max(row.share.last, share.last);
+    row.share.until =
+        row.share.until && share.until ? std::max(row.share.until, share.until) : std::nullopt;
+  }
+
+  template <typename Note>
+  void add_rows(const char* title, std::uint32_t device,
+                const std::map<std::string, ShareRow>& shares, Note note) {
+    if (shares.empty()) return;
+    std::vector<const std::pair<const std::string, ShareRow>*> order;
+    for (const auto& each : shares) order.push_back(&each);
+    std::ranges::stable_sort(order, std::greater{},
+                             [](const auto* each) { return each->second.share.bytes; });
+    constexpr std::size_t most = 12;
+    PageRows rows{.title = title, .device = device, .rows = {}};
+    std::uint64_t rest = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const auto& [name, row] = *order[i];
+      if (i >= most)
+        rest += row.share.bytes;
+      else
+        rows.rows.push_back({.label = name.substr(0, name.find('\n')),
+                             .bytes = row.share.bytes,
+                             .note = note(row)});
+    }
+    if (rest > 0)
+      rows.rows.push_back({.label = fmt::format("{} more", order.size() - most), .bytes = rest, .note = {}});
+    run_.tables.push_back(std::move(rows));
   }
 
   void mark(PageMark::Kind kind, std::string text, std::optional<std::size_t> event,
@@ -185,9 +288,9 @@ class RunMaker {
                           .event = event ? first_ + static_cast<PageEvent>(*event) : 0});
   }
 
-  void add_parts(const ExplainedDevice& device) {
+  void add_parts(const ExplainedDevice& device, const char* title) {
     const MemoryMoment& peak = device.memory.peak;
-    PageRows rows{.title = "where it is at the peak", .device = device.memory.device, .rows = {}};
+    PageRows rows{.title = title, .device = device.memory.device, .rows = {}};
     for (std::size_t i = 0; i < kMemoryParts; ++i) {
       const auto part = static_cast<MemoryPart>(i);
       PageRow row{.label = to_string(part), .bytes = {}, .note = meaning(part)};
@@ -208,8 +311,13 @@ class RunMaker {
                          .note = device.memory.peak.reserved ? "" : "not in this log"});
     for (const WhatIfRow& row : device.rows) {
       const bool advised = !device.advice.empty() && device.advice.front().row == row.name();
-      rows.rows.push_back(
-          {.label = row.name(), .bytes = row.reserved, .note = row.failure, .emphasized = advised});
+      std::string note = row.failure;
+      if (row.waits > 0) note = fmt::format("a stream waits for another {} times", row.waits);
+      if (advised) note = "its cost: " + device.advice.front().cost;
+      rows.rows.push_back({.label = row.name(),
+                           .bytes = row.reserved,
+                           .note = std::move(note),
+                           .emphasized = advised});
     }
     rows.rows.push_back({.label = kPackedName,
                          .bytes = device.packed,
@@ -280,6 +388,39 @@ class RunMaker {
   PageIndices indices_;
 };
 
+/** What grew since the earlier file, by part, stream and site. */
+void add_changes(PageRun& run, const std::vector<DeviceDifference>& devices) {
+  constexpr std::size_t most = 20;
+  const auto row = [](std::string label, std::int64_t change, std::string note) {
+    const auto magnitude = static_cast<std::uint64_t>(change < 0 ? -change : change);
+    return PageRow{
+        .label = std::move(label), .bytes = magnitude, .note = std::move(note), .is_less = change < 0};
+  };
+  std::vector<PageRows> tables;
+  for (const DeviceDifference& device : devices) {
+    if (device.device >= run.devices) continue;
+    PageRows rows{.title = fmt::format("what changed of {} bytes since the earlier file",
+                                       device.of_reserved ? "reserved" : "live"),
+                  .device = device.device,
+                  .rows = {}};
+    rows.rows.push_back(row("all", static_cast<std::int64_t>(device.second - device.first), ""));
+    rows.rows.back().emphasized = true;
+    std::int64_t rest = 0;
+    for (std::size_t i = 0; i < device.rows.size(); ++i) {
+      const MemoryDifference& each = device.rows[i];
+      if (i >= most)
+        rest += each.change();
+      else
+        rows.rows.push_back(row(each.site, each.change(),
+                                fmt::format("{}, on {}", to_string(each.part), each.stream)));
+    }
+    if (device.rows.size() > most)
+      rows.rows.push_back(row(fmt::format("{} more", device.rows.size() - most), rest, ""));
+    tables.push_back(std::move(rows));
+  }
+  run.tables.insert(run.tables.begin(), tables.begin(), tables.end());
+}
+
 }  // namespace
 
 PageData page_data_of(const ExplainedFile& file, const ExplainedFile* against) {
@@ -289,6 +430,7 @@ PageData page_data_of(const ExplainedFile& file, const ExplainedFile* against) {
   if (against != nullptr) {
     page.title += " against " + against->file;
     page.runs.push_back(RunMaker{*against}.run());
+    add_changes(page.runs.front(), difference(against->explanation, file.explanation));
   }
   return page;
 }

@@ -140,6 +140,7 @@ struct PageRow {
   std::optional<std::uint64_t> bytes;  ///< none: not known, see `note`
   std::string note;                    ///< what it means or costs; why there is no figure
   bool emphasized = false;             ///< the row of the advice
+  bool is_less = false;                ///< a change: `bytes` less than before
 };
 
 /** @brief Rows that belong together: the ladder, what-if, where the peak went. */

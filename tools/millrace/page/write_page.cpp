@@ -202,7 +202,8 @@ Json tables_of(const PageRun& run) {
       rows.push_back({{"label", row.label},
                       {"bytes", row.bytes ? Json(*row.bytes) : Json{}},
                       {"note", row.note},
-                      {"emphasized", row.emphasized}});
+                      {"emphasized", row.emphasized},
+                      {"is_less", row.is_less}});
     }
     tables.push_back({{"title", table.title},
                       {"device", table.device},

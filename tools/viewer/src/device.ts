@@ -295,6 +295,32 @@ export class Device {
     return this.strandedLevels(asker)?.pool?.[event] ?? null;
   }
 
+  /** The segment that has an address after an event; -1: none. */
+  segmentAt(address: number, event: number): number {
+    const { segments } = this.run;
+    for (let i = 0; i < segments.count; i++) {
+      const low = segments.address[i];
+      if (segments.device[i] !== this.device || low < 0 || address < low || address >= low + segments.bytes[i]) continue;
+      const mapped = segments.mapped[i] === UNKNOWN ? 0 : segments.mapped[i];
+      if (mapped <= event && (segments.unmapped[i] === UNKNOWN || segments.unmapped[i] > event)) return i;
+    }
+    return -1;
+  }
+
+  /** The block that had a free address last; -1: none since the segment was reserved. */
+  lastUser(address: number, event: number): number {
+    const { blocks, segments } = this.run;
+    const segment = this.segmentAt(address, event);
+    const since = segment < 0 || segments.mapped[segment] === UNKNOWN ? 0 : segments.mapped[segment];
+    let last = -1;
+    for (let k = 0; k < this.order.length && this.begin[k] <= event; k++) {
+      const block = this.order[k];
+      const low = blocks.address[block];
+      if (this.begin[k] >= since && low >= 0 && low <= address && address < low + blocks.bytes[block]) last = block;
+    }
+    return last;
+  }
+
   placed(axis: Axis) {
     if (this.x?.axis !== axis) {
       const begin = axis.ofEvents(this.run, this.begin);

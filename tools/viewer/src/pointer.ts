@@ -140,7 +140,7 @@ export class Pointer {
   private linesAt(track: Track, px: number, py: number): string[] {
     const { app, tracks } = this;
     const x = track.xAt(px);
-    if (track === tracks.map) return this.blockLines(tracks.map.blockAt(px, py), tracks.map.addressAt(py));
+    if (track === tracks.map) return this.blockLines(tracks.map.blockAt(px, py), tracks.map.addressAt(py), app.axis.eventAt(app.run, x));
     if (track === tracks.lanes) {
       const operation = tracks.lanes.operationAt(px, py);
       if (operation >= 0) return this.operationLines(operation);
@@ -168,9 +168,9 @@ export class Pointer {
     return lines;
   }
 
-  private blockLines(block: number, address: number): string[] {
+  private blockLines(block: number, address: number, event: number): string[] {
     const { app } = this;
-    if (block < 0) return address >= 0 ? [addressText(address), 'free or not reserved'] : [];
+    if (block < 0) return address >= 0 ? this.freeLines(address, event) : [];
     const { blocks, streams, tags } = app.run;
     const lines = [`${sizeText(blocks.bytes[block])}`];
     if (blocks.stream[block] !== UNKNOWN) lines.push(`stream ${streams[blocks.stream[block]].name}`);
@@ -181,6 +181,28 @@ export class Pointer {
     const from = allocated[block] === UNKNOWN ? 'the beginning' : app.eventName(allocated[block]);
     const to = freed[block] === UNKNOWN ? 'the end' : app.eventName(freed[block]);
     lines.push(`${from} to ${to}`);
+    return lines;
+  }
+
+  /** Whose free memory it is, and since when. */
+  private freeLines(address: number, event: number): string[] {
+    const { app } = this;
+    const { device, run } = app;
+    const segment = device.segmentAt(address, event);
+    if (segment < 0) return [addressText(address), 'not reserved'];
+    const { stream, pool, bytes, expandable } = run.segments;
+    const user = device.lastUser(address, event);
+    const of = user >= 0 ? run.blocks.stream[user] : stream[segment];
+    const lines = [`free, in a segment of ${sizeText(bytes[segment])}`, addressText(address)];
+    if (expandable[segment]) lines.push('of an expandable segment');
+    if (of !== UNKNOWN) lines.push(`stream ${run.streams[of].name}`);
+    if (run.pools.length) lines.push(pool[segment] === UNKNOWN ? 'the default pool' : run.pools[pool[segment]]);
+    if (user >= 0) {
+      lines.push(`last used by ${siteOf(device, user) || `block ${user.toLocaleString('en-US')}`}`);
+      if (run.blocks.freed[user] !== UNKNOWN) lines.push(`freed at ${app.eventName(run.blocks.freed[user])}`);
+    } else {
+      lines.push('not used since it was reserved, as far as the trace shows');
+    }
     return lines;
   }
 
