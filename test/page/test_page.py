@@ -122,6 +122,9 @@ def law_the_ladder_is_that_of_the_json(page, runs):
     shown = page.js("[...document.querySelectorAll('.ladder tr')].map(r => Number(r.querySelector('data').value))")
     ladder = runs[0]["ladder"]
     assert shown == [ladder[level] for level in ("l0", "l1", "l2", "l3", "reserved")]
+    compared = dict(against_json.rows_of(page, "What is reserved for this work", 0))
+    assert compared["any allocator, at least"] == ladder["l2"] and compared["packed offline"] == ladder["l3"]
+    assert sorted(compared.values())[-2:] == sorted(run["peak_reserved_bytes"] for run in runs), compared
 
 
 def law_the_summary_is_text_for_screen_readers(page, runs):
@@ -217,6 +220,25 @@ def law_two_runs_are_on_one_axis_and_keys_switch_between_them(page, runs):
     assert page.js("document.querySelectorAll('.holders thead th').length") == 4  # with the change
     page.browser.key("r")
     assert page.bytes('[data-level="reserved"]') == runs[1]["peak_reserved_bytes"]
+
+
+def law_keys_zoom_the_addresses_and_move_the_moment(page, runs):
+    page.open()
+    before = page.text('[data-fact="moment"]')
+    for key in ("ArrowUp", "ArrowRight"):
+        page.js(f"document.body.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', shiftKey: true, bubbles: true}}))")
+    page.browser.settle()
+    state = page.state()
+    assert "y0" in state and "y1" in state and "at" in state, state
+    assert page.text('[data-fact="moment"]') != before
+
+
+def law_a_narrow_window_keeps_its_buttons(page, runs):
+    page.browser.resize(800, 900)
+    page.open()
+    inside = page.js("[...document.querySelectorAll('header button')].every(b => b.getBoundingClientRect().right <= innerWidth)")
+    page.browser.resize(1500, 950)
+    assert inside
 
 
 def law_dark_light_and_help_are_a_key_away(page, runs):

@@ -183,7 +183,7 @@ TEST_CASE("a page that would show what there is not is refused") {
   refused([](PageRun& run) { run.operations = {{0, PageOperationKind::copy, 0, 10, 11}}; });
   refused([](PageRun& run) { run.marks = {{PageMark::Kind::peak, "", NAN, NAN, 0}}; });
   refused([](PageRun& run) {
-    run.counters = {{PageCounter::Kind::reserved, "", 0, kUnknown, {{2, 1}, {1, 2}}}};
+    run.counters = {{PageCounter::Kind::reserved, "", 0, {{2, 1}, {1, 2}}}};
   });
 }
 

@@ -402,6 +402,7 @@ void add_changes(PageRun& run, const std::vector<DeviceDifference>& devices) {
     PageRows rows{.title = fmt::format("what changed of {} bytes since the earlier file",
                                        device.of_reserved ? "reserved" : "live"),
                   .device = device.device,
+                  .changes = true,
                   .rows = {}};
     rows.rows.push_back(row("all", static_cast<std::int64_t>(device.second - device.first), ""));
     rows.rows.back().emphasized = true;

@@ -149,6 +149,7 @@ struct PageRows {
   std::uint32_t device = 0;
   /// Each row has all bytes of those above it, as on a ladder; otherwise rows stand for themselves.
   bool cumulative = false;
+  bool changes = false;  ///< rows are differences
   std::vector<PageRow> rows;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/error.hpp"
 #include "millrace/memory/byte_size.hpp"
 #include "page/from_trace.hpp"
@@ -71,9 +73,34 @@ void RecordedPage::take(std::size_t index, const experiment::RecordedRun& record
   taken = Taken{recorded.rank, reserved, std::move(run)};
 }
 
+// What this run reserved, what the other one did, and what no allocator can be better than.
+PageRows RecordedPage::compared(std::size_t shown) const {
+  PageRows rows{.title = "What is reserved for this work", .rows = {}};
+  for (std::size_t i = 0; i < taken_.size(); ++i) {
+    if (!taken_[i]) continue;
+    rows.rows.push_back({.label = taken_[i]->run.name,
+                         .bytes = taken_[i]->reserved,
+                         .note = i == shown ? "this run" : "the other run",
+                         .emphasized = i == shown});
+  }
+  const PageRows& ladder = taken_[shown]->run.tables.front();
+  const auto add = [&](const char* level, const char* label, const char* note) {
+    const auto row = std::ranges::find(ladder.rows, level, &PageRow::label);
+    if (row != ladder.rows.end())
+      rows.rows.push_back({.label = label, .bytes = row->bytes, .note = note});
+  };
+  add("packed", "packed offline", "this run's blocks in the best layout found, with its order of streams");
+  add("ordered", "any allocator, at least", "with the order of streams and the rounding of this run");
+  add("requested", "most live at once", "nothing can hold the requests in less");
+  return rows;
+}
+
 void RecordedPage::write() {
   PageData data;
   data.title = title_;
+  for (std::size_t i = 0; i < taken_.size(); ++i) {
+    if (taken_[i]) taken_[i]->run.tables.push_back(compared(i));
+  }
   for (std::optional<Taken>& taken : taken_) {
     if (taken) data.runs.push_back(std::move(taken->run));
   }

@@ -208,6 +208,7 @@ Json tables_of(const PageRun& run) {
     tables.push_back({{"title", table.title},
                       {"device", table.device},
                       {"cumulative", table.cumulative},
+                      {"changes", table.changes},
                       {"rows", std::move(rows)}});
   }
   return tables;

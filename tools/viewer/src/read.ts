@@ -61,6 +61,7 @@ export interface Table {
   title: string;
   device: number;
   cumulative: boolean;
+  changes: boolean;
   rows: { label: string; bytes: number | null; note: string; emphasized: boolean; is_less: boolean }[];
 }
 
