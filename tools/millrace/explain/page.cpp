@@ -71,8 +71,8 @@ class RunMaker {
 
   /** What the program calls an event: its number in the device's trace, or its line. */
   void add_events() {
-    const bool has_lines = log_.format == trace::TraceFormat::rmm_log ||
-                           log_.format == trace::TraceFormat::lifetimes;
+    const bool has_lines =
+        log_.format == trace::TraceFormat::rmm_log || log_.format == trace::TraceFormat::lifetimes;
     run_.event_word = has_lines ? "line" : "event";
     if (first_ == 1) run_.positions.push_back(kUnknown);
     for (const trace::LogEvent& event : log_.events) {
@@ -81,8 +81,7 @@ class RunMaker {
     }
     if (run_.devices == 1) return;
     if (first_ == 1) run_.devices_of_events.push_back(kUnknown);
-    for (const trace::LogEvent& event : log_.events)
-      run_.devices_of_events.push_back(event.device);
+    for (const trace::LogEvent& event : log_.events) run_.devices_of_events.push_back(event.device);
   }
 
   // Clocks of devices are interleaved, and the page's ascends.
@@ -175,8 +174,8 @@ class RunMaker {
            device.memory.failure->event, device);
     }
     add_parts(device, "where it is at the peak");
-    add_shares(file_, device, "not live, by site", "");
     add_what_if(device);
+    add_shares(file_, device, "not live, by site", "");
   }
 
   /** Pinned host memory, which has no tracks: its peak and its parts. */
@@ -274,7 +273,8 @@ class RunMaker {
                              .note = note(row)});
     }
     if (rest > 0)
-      rows.rows.push_back({.label = fmt::format("{} more", order.size() - most), .bytes = rest, .note = {}});
+      rows.rows.push_back(
+          {.label = fmt::format("{} more", order.size() - most), .bytes = rest, .note = {}});
     run_.tables.push_back(std::move(rows));
   }
 
@@ -393,8 +393,10 @@ void add_changes(PageRun& run, const std::vector<DeviceDifference>& devices) {
   constexpr std::size_t most = 20;
   const auto row = [](std::string label, std::int64_t change, std::string note) {
     const auto magnitude = static_cast<std::uint64_t>(change < 0 ? -change : change);
-    return PageRow{
-        .label = std::move(label), .bytes = magnitude, .note = std::move(note), .is_less = change < 0};
+    return PageRow{.label = std::move(label),
+                   .bytes = magnitude,
+                   .note = std::move(note),
+                   .is_less = change < 0};
   };
   std::vector<PageRows> tables;
   for (const DeviceDifference& device : devices) {

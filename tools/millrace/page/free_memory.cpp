@@ -19,9 +19,8 @@ void FreeMemory::released(std::uint64_t begin, std::uint64_t end, PageEvent now)
 
 void FreeMemory::moved(std::uint64_t from, std::uint64_t to, std::uint64_t bytes, PageEvent now) {
   std::vector<std::pair<std::uint64_t, Part>> parts;
-  remove(from, from + bytes, now, [&](std::uint64_t begin, const Part& part) {
-    parts.emplace_back(begin, part);
-  });
+  remove(from, from + bytes, now,
+         [&](std::uint64_t begin, const Part& part) { parts.emplace_back(begin, part); });
   released(to, to + bytes, now);
   for (auto& [begin, part] : parts) {
     part.end = part.end - from + to;

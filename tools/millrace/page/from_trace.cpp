@@ -29,7 +29,9 @@ class SegmentStreams {
   explicit SegmentStreams(std::span<const TracedSegment> segments)
       : segments_(segments), streams_(segments.size()) {}
 
-  void acquired(std::size_t segment) { present_.insert_or_assign(segments_[segment].base, segment); }
+  void acquired(std::size_t segment) {
+    present_.insert_or_assign(segments_[segment].base, segment);
+  }
   void released(std::size_t segment) {
     const auto at = present_.find(segments_[segment].base);
     if (at != present_.end() && at->second == segment) present_.erase(at);
@@ -263,8 +265,8 @@ class Filler {
     }
     PageBlock& block = run_.blocks.back();
     block.previous = previous;
-    block.reuse = previous == kUnknown ? PageReuse::fresh
-                                       : reuse_of(traced, trace_.blocks()[previous]);
+    block.reuse =
+        previous == kUnknown ? PageReuse::fresh : reuse_of(traced, trace_.blocks()[previous]);
   }
 
   void fill_segments() {
@@ -299,8 +301,8 @@ class Filler {
     }
     if (!peak) return;
     const double at = run_.times_us.empty() ? static_cast<double>(*peak) : run_.times_us[*peak];
-    run_.marks.push_back({.kind = PageMark::Kind::peak, .text = "peak", .begin = at, .end = at,
-                          .event = *peak});
+    run_.marks.push_back(
+        {.kind = PageMark::Kind::peak, .text = "peak", .begin = at, .end = at, .event = *peak});
   }
 
   static PageOperationKind kind_of(Engine engine) {
@@ -327,7 +329,8 @@ class Filler {
       return known;
     };
     for (const experiment::RecordedOperation& recorded : recording.operations) {
-      const bool is_before = !run_.times_us.empty() && microseconds(recorded.end) <= run_.times_us[0];
+      const bool is_before =
+          !run_.times_us.empty() && microseconds(recorded.end) <= run_.times_us[0];
       if (is_before) continue;  // than the first event: the axis does not have it
       const bool wait = recorded.engine == Engine::stream;
       run_.operations.push_back({stream(recorded.stream), kind_of(recorded.engine), recorded.name,

@@ -60,8 +60,9 @@ struct PageBlock {
   std::uint32_t previous = kUnknown;  ///< block that had the memory before; index into `blocks`
   PageReuse reuse = PageReuse::unknown;
   std::uint32_t site = kUnknown;  ///< who allocated it; index into `sites`
-  std::uint32_t pool = kUnknown;  ///< of its segment; index into `pools`. kUnknown: the default pool
-  bool placed = false;            ///< whether it is in one of `segments`
+  std::uint32_t pool =
+      kUnknown;         ///< of its segment; index into `pools`. kUnknown: the default pool
+  bool placed = false;  ///< whether it is in one of `segments`
   std::uint32_t wait = kUnknown;  ///< if ordered, the wait that did it; index into `arrows`
 };
 
@@ -164,7 +165,7 @@ struct PageRun {
   std::vector<std::string> summary;  ///< sentences, the most important first
   std::uint32_t devices = 1;
   PageEvent events = 0;
-  std::vector<double> times_us;  ///< of each event, ascending; empty: the run has no times
+  std::vector<double> times_us;          ///< of each event, ascending; empty: the run has no times
   std::string event_word = "event";      ///< what its user calls an event: "event", "line"
   std::vector<std::uint32_t> positions;  ///< of each event: its number for its user. kUnknown: the
                                          ///< beginning, before all events. Empty: 0, 1, 2, ...

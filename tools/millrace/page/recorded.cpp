@@ -89,8 +89,10 @@ PageRows RecordedPage::compared(std::size_t shown) const {
     if (row != ladder.rows.end())
       rows.rows.push_back({.label = label, .bytes = row->bytes, .note = note});
   };
-  add("packed", "packed offline", "this run's blocks in the best layout found, with its order of streams");
-  add("ordered", "any allocator, at least", "with the order of streams and the rounding of this run");
+  add("packed", "packed offline",
+      "this run's blocks in the best layout found, with its order of streams");
+  add("ordered", "any allocator, at least",
+      "with the order of streams and the rounding of this run");
   add("requested", "most live at once", "nothing can hold the requests in less");
   return rows;
 }
