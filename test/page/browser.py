@@ -114,7 +114,7 @@ class Browser:
         """Opens a file, and waits until the page says that it is shown."""
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=f"file://{os.path.abspath(path)}{'#' + fragment if fragment else ''}")
-        self.wait_for("document.documentElement?.dataset.sites === 'true'")
+        self.wait_for("document.documentElement?.dataset.ready === 'true'")
 
     def run(self, script):
         """The value of a JavaScript expression, which may be a promise."""

@@ -283,6 +283,8 @@ TEST_CASE("the page of a trace says why a stream could use what another one had"
                                         PageReuse::unknown, PageReuse::completed,
                                         PageReuse::completed});
   REQUIRE(run.arrows.size() == 1);
+  CHECK(run.blocks[6].wait == 0);
+  CHECK(run.blocks[7].wait == kUnknown);
   CHECK(run.arrows[0].from_stream == main);
   CHECK(run.arrows[0].to_stream == copy);
   CHECK(run.arrows[0].from <= run.arrows[0].to);

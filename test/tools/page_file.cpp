@@ -38,7 +38,7 @@ PageRun small_run() {
   run.frames = {{"forward", "model.py", 7}, {"main", "train.py", 1}};
   run.stacks = {{0, 1}, {}};
   run.blocks = {{4096, 512, 500, 0, 0, 0, 2, 3, 0, 0, kUnknown, PageReuse::fresh},
-                {4096, 512, 512, 0, 1, 3, kUnknown, kUnknown, kUnknown, 1, 0, PageReuse::waited}};
+                {4096, 512, 512, 0, 1, 3, kUnknown, kUnknown, kUnknown, 1, 0, PageReuse::ordered}};
   run.segments = {{4096, 8192, 0, 1, kUnknown, kUnknown, kUnknown}};
   return run;
 }
@@ -183,7 +183,7 @@ TEST_CASE("a page that would show what there is not is refused") {
   refused([](PageRun& run) { run.operations = {{0, PageOperationKind::copy, 0, 10, 11}}; });
   refused([](PageRun& run) { run.marks = {{PageMark::Kind::peak, "", NAN, NAN, 0}}; });
   refused([](PageRun& run) {
-    run.counters = {{PageCounter::Kind::reserved, "", 0, kUnknown, {{2, 1}, {1, 2}}}};
+    run.counters = {{PageCounter::Kind::reserved, "", 0, {{2, 1}, {1, 2}}}};
   });
 }
 

@@ -54,25 +54,26 @@ class BlockMaker {
   BlockMaker(const trace::AllocationLog& log, const Explanation& explanation)
       : log_(log),
         explanation_(explanation),
+        first_(first_event_of(log)),
         blocks_(log.blocks.size()),
         complete_(log.blocks.size()) {
     if (knows_order(log.format)) order_.emplace(log);
   }
 
-  std::vector<PageBlock> run(const std::vector<std::uint32_t>& stacks) {
+  std::vector<PageBlock> run(const PageIndices& indices) {
     for (std::uint32_t i = 0; i < blocks_.size(); ++i) {
-      describe(i, stacks);
+      describe(i, indices);
       if (log_.blocks[i].live_at_start && log_.has_addresses()) (void)use(i);
     }
     for (std::uint32_t i = 0; i < log_.events.size(); ++i) {
       if (order_) order_->advance(i);
-      apply(log_.events[i], i);
+      apply(log_.events[i], first_ + i);
     }
     return std::move(blocks_);
   }
 
  private:
-  void describe(std::uint32_t index, const std::vector<std::uint32_t>& stacks) {
+  void describe(std::uint32_t index, const PageIndices& indices) {
     const LoggedBlock& block = log_.blocks[index];
     PageBlock& out = blocks_[index];
     if (log_.has_addresses()) out.address = block.address;
@@ -80,12 +81,13 @@ class BlockMaker {
     out.requested = block.bytes;
     out.device = block.device;
     out.stream = block.stream;
-    if (block.label != trace::LabelTable::kNone) out.tag = block.label;
-    out.stack = stacks[block.stack];
+    out.tag = indices.tags[block.label];
+    out.stack = indices.stacks[block.stack];
+    out.site = indices.sites[index];
     if (block.freed_before_start) out.freed = 0;
     if (!log_.snapshot && !knows_order(log_.format)) return;
     const auto& completed = explanation_.completed[index];
-    out.ready = static_cast<PageEvent>(completed.value_or(log_.events.size()));
+    out.ready = first_ + static_cast<PageEvent>(completed.value_or(log_.events.size()));
   }
 
   std::uint32_t use(std::uint32_t index) {
@@ -131,7 +133,9 @@ class BlockMaker {
       return;
     }
     if (order_) {
-      block.reuse = order_->reuse(previous, block.stream);
+      const PageOrder::Reuse reuse = order_->reuse(previous, block.stream);
+      block.reuse = reuse.why;
+      block.wait = reuse.wait;
       return;
     }
     // A snapshot has the completion of each free: one that follows at once waited for no stream.
@@ -155,6 +159,7 @@ class BlockMaker {
 
   const trace::AllocationLog& log_;
   const Explanation& explanation_;
+  const PageEvent first_;
   std::vector<PageBlock> blocks_;
   std::optional<PageOrder> order_;            // of a trace of Millrace's
   std::vector<bool> complete_;                // by block: all its work was known to be complete
@@ -164,10 +169,15 @@ class BlockMaker {
 
 }  // namespace
 
+PageEvent first_event_of(const trace::AllocationLog& log) {
+  const bool has_segments = std::ranges::any_of(
+      log.initial, [](const trace::TorchLayout& layout) { return !layout.segments.empty(); });
+  return has_segments || std::ranges::any_of(log.blocks, &LoggedBlock::live_at_start) ? 1 : 0;
+}
+
 std::vector<PageBlock> page_blocks_of(const trace::AllocationLog& log,
-                                      const Explanation& explanation,
-                                      const std::vector<std::uint32_t>& stacks) {
-  return BlockMaker{log, explanation}.run(stacks);
+                                      const Explanation& explanation, const PageIndices& indices) {
+  return BlockMaker{log, explanation}.run(indices);
 }
 
 }  // namespace millrace::cli

@@ -66,18 +66,20 @@ void PageOrder::wait(const LoggedOrder& step, std::size_t index) {
   if (found == marks_[step.other].end()) return;
   const Mark& mark = found->second;
   is_cut_ = is_cut_ || waits_.size() == kMostWaits || entries_ >= kMostEntries;
+  const std::uint32_t number =
+      waits_.size() < kMostWaits ? static_cast<std::uint32_t>(waits_.size()) : kUnknown;
   if (waits_.size() < kMostWaits) waits_.push_back({mark.step, index});
   if (entries_ >= kMostEntries) return;
   Frontier& after = own_frontier(step.stream);
   const auto add = [&](std::uint32_t stream, std::uint64_t position) {
     if (position <= done_[stream]) return;  // complete: after that is everything
-    std::uint64_t& known = after[stream];
-    known = std::max(known, position);
+    After& known = after[stream];
+    if (position > known.position) known = {position, number};
   };
   const std::shared_ptr<const Frontier> others = mark.frontier;
   add(step.other, mark.position);
   if (others) {
-    for (const auto& [stream, position] : *others) add(stream, position);
+    for (const auto& [stream, theirs] : *others) add(stream, theirs.position);
   }
 }
 
@@ -89,8 +91,8 @@ PageOrder::Frontier& PageOrder::own_frontier(std::uint32_t stream) {
     frontier = std::make_shared<Frontier>();
   } else if (frontier.use_count() > 1) {
     auto copy = std::make_shared<Frontier>();
-    for (const auto& [other, position] : *frontier) {
-      if (position > done_[other]) copy->emplace_hint(copy->end(), other, position);
+    for (const auto& [other, known] : *frontier) {
+      if (known.position > done_[other]) copy->emplace_hint(copy->end(), other, known);
     }
     entries_ += copy->size();
     frontier = std::move(copy);
@@ -108,8 +110,9 @@ void PageOrder::freed(const trace::LogEvent& event) {
   }
 }
 
-PageReuse PageOrder::reuse(std::uint32_t block, std::uint32_t stream) const {
+PageOrder::Reuse PageOrder::reuse(std::uint32_t block, std::uint32_t stream) const {
   bool same = true, complete = true, ordered = true;
+  std::uint32_t wait = kUnknown;
   const auto look = [&](std::uint32_t user) {
     if (user == stream) return;
     same = false;
@@ -117,15 +120,18 @@ PageReuse PageOrder::reuse(std::uint32_t block, std::uint32_t stream) const {
     complete = false;
     const std::shared_ptr<Frontier>& frontier = frontier_[stream];
     const bool is_after =
-        frontier && frontier->contains(user) && frontier->at(user) >= freed_at_[block];
+        frontier && frontier->contains(user) && frontier->at(user).position >= freed_at_[block];
     ordered = ordered && is_after;
+    if (!is_after || frontier->at(user).wait == kUnknown) return;
+    const std::uint32_t by = frontier->at(user).wait;
+    wait = wait == kUnknown ? by : std::max(wait, by);
   };
   look(log_.blocks[block].stream);
   const auto others = uses_.find(block);
   if (others != uses_.end()) std::ranges::for_each(others->second, look);
-  if (same) return PageReuse::same_stream;
-  if (complete || complete_[block]) return PageReuse::completed;
-  return ordered ? PageReuse::ordered : PageReuse::unknown;
+  if (same) return {PageReuse::same_stream};
+  if (complete || complete_[block]) return {PageReuse::completed};
+  return ordered ? Reuse{PageReuse::ordered, wait} : Reuse{};
 }
 
 }  // namespace millrace::cli

@@ -34,8 +34,13 @@ class PageOrder {
   void freed(const trace::LogEvent& event);
   void completed(std::uint32_t block) { complete_[block] = true; }
 
+  /** Why a stream may use memory. */
+  struct Reuse {
+    PageReuse why = PageReuse::unknown;
+    std::uint32_t wait = kUnknown;  ///< if ordered: the stream's last wait that did it, in `waits`
+  };
   /** @brief Why `stream` may use the memory of a freed block now. */
-  [[nodiscard]] PageReuse reuse(std::uint32_t block, std::uint32_t stream) const;
+  [[nodiscard]] Reuse reuse(std::uint32_t block, std::uint32_t stream) const;
 
   /** @brief Whether the trace has more order than is followed: later reuse may be "unknown". */
   [[nodiscard]] bool is_cut() const noexcept { return is_cut_; }
@@ -44,8 +49,12 @@ class PageOrder {
   [[nodiscard]] const std::vector<Wait>& waits() const noexcept { return waits_; }
 
  private:
-  /// By stream: all its work before this position is ordered before the owner's next work.
-  using Frontier = std::map<std::uint32_t, std::uint64_t>;
+  /// All work before a position is ordered before the owner's next work, by a wait of the owner.
+  struct After {
+    std::uint64_t position = 0;
+    std::uint32_t wait = kUnknown;
+  };
+  using Frontier = std::map<std::uint32_t, After>;  ///< by stream
   struct Mark {
     std::uint64_t position = 0;
     std::size_t step = 0;

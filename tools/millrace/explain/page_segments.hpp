@@ -9,12 +9,15 @@
 
 namespace millrace::cli {
 
-/**
- * @brief The segments of a log, each from its acquisition until it was given back.
- * @param expandable  the page's tag for expandable segments
+/** @brief Index of a pool in the page, which is added where it is new; kUnknown: the default pool.
  */
-[[nodiscard]] std::vector<PageSegment> page_segments_of(const trace::AllocationLog& log,
-                                                        const Explanation& explanation,
-                                                        std::uint32_t expandable);
+[[nodiscard]] std::uint32_t page_pool_of(PageRun& run, const trace::TorchPool& pool);
+
+/**
+ * @brief Adds the segments of a log to a page, each from its acquisition until it was given back;
+ *        the free memory of devices whose streams share it; and the pools of the page's blocks.
+ */
+void add_page_segments(PageRun& run, const trace::AllocationLog& log,
+                       const Explanation& explanation);
 
 }  // namespace millrace::cli

@@ -42,6 +42,13 @@ void check_clock(const PageRun& run, double at) {
 }
 
 void check_times(const PageRun& run) {
+  const auto check_each = [&](std::size_t count, const char* what) {
+    if (count != 0 && count != run.events) {
+      refuse_page(fmt::format("{} events have {} {}", run.events, count, what));
+    }
+  };
+  check_each(run.positions.size(), "positions");
+  check_each(run.devices_of_events.size(), "devices");
   if (!run.times_us.empty() && run.times_us.size() != run.events) {
     refuse_page(fmt::format("{} events have {} times", run.events, run.times_us.size()));
   }
@@ -66,6 +73,9 @@ void check_block(const PageBlock& block, const PageRun& run) {
   check_index(block.tag, run.tags.size(), "tag");
   check_index(block.stack, run.stacks.size(), "stack");
   check_index(block.previous, run.blocks.size(), "block");
+  check_index(block.site, run.sites.size(), "site");
+  check_index(block.pool, run.pools.size(), "pool");
+  check_index(block.wait, run.arrows.size(), "arrow");
   for (const PageEvent event : {block.allocated, block.freed, block.ready}) check_event(event, run);
 }
 
@@ -74,9 +84,25 @@ void check_segment(const PageSegment& segment, const PageRun& run) {
   check_bytes(segment.bytes, "size");
   check_device(segment.device, run);
   check_index(segment.stream, run.streams.size(), "stream");
-  check_index(segment.label, run.tags.size(), "tag");
+  check_index(segment.pool, run.pools.size(), "pool");
   check_event(segment.mapped, run);
   check_event(segment.unmapped, run);
+}
+
+void check_free(const PageRun& run) {
+  for (const PageFree& free : run.free) {
+    check_bytes(free.address, "address");
+    check_bytes(free.bytes, "size");
+    check_device(free.device, run);
+    check_index(free.stream, run.streams.size(), "stream");
+    check_event(free.from, run);
+    check_event(free.to, run);
+  }
+  for (const PageAsker& asker : run.askers) {
+    check_device(asker.device, run);
+    check_index(asker.stream, run.streams.size(), "stream");
+    check_index(asker.pool, run.pools.size(), "pool");
+  }
 }
 
 void check_lanes(const PageRun& run) {
@@ -96,12 +122,12 @@ void check_lanes(const PageRun& run) {
     check_clock(run, mark.begin);
     check_clock(run, mark.end);
     check_index(mark.device, run.devices, "device");
+    check_event(mark.event, run);
   }
 }
 
 void check_counter(const PageCounter& counter, const PageRun& run) {
   check_device(counter.device, run);
-  check_index(counter.stream, run.streams.size(), "stream");
   double last = counter.points.empty() ? 0 : counter.points.front().first;
   for (const auto& [at, bytes] : counter.points) {
     check_clock(run, at);
@@ -120,6 +146,7 @@ void check_run(const PageRun& run) {
   }
   for (const PageBlock& block : run.blocks) check_block(block, run);
   for (const PageSegment& segment : run.segments) check_segment(segment, run);
+  check_free(run);
   check_lanes(run);
   for (const PageCounter& counter : run.counters) check_counter(counter, run);
   for (const PageRows& table : run.tables) check_device(table.device, run);

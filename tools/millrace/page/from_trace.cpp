@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
+#include <optional>
+#include <span>
 #include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "page/free_memory.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -17,79 +22,85 @@ double microseconds(Nanoseconds time) {
 /// Positions of a trace count from 1, events of a page from 0.
 PageEvent event_of(TracePosition position) { return static_cast<PageEvent>(position - 1); }
 
-/// The block that has, or last had, each address.
-class Owners {
+/// What the blocks of a trace say of its segments, as those of a snapshot do: a segment belongs to
+/// the stream of its first block, unless streams share their free memory.
+class SegmentStreams {
  public:
-  /// A part of an earlier block's memory, which a new block takes.
-  struct Taken {
-    std::uint32_t owner;
-    std::uint64_t bytes;
-  };
+  explicit SegmentStreams(std::span<const TracedSegment> segments)
+      : segments_(segments), streams_(segments.size()) {}
 
-  /** @brief The block `owner` takes [begin, end). */
-  std::vector<Taken> take(std::uint64_t begin, std::uint64_t end, std::uint32_t owner) {
-    std::vector<Taken> taken;
-    auto part = parts_.lower_bound(begin);
-    if (part != parts_.begin() && std::prev(part)->second.end > begin) --part;
-    while (part != parts_.end() && part->first < end) {
-      const auto [from, had] = std::pair{part->first, part->second};
-      taken.push_back({had.owner, std::min(end, had.end) - std::max(begin, from)});
-      part = parts_.erase(part);
-      if (from < begin) parts_.emplace(from, Part{begin, had.owner});
-      if (had.end > end) part = parts_.emplace(end, Part{had.end, had.owner}).first;
-    }
-    parts_.emplace(begin, Part{end, owner});
-    return taken;
+  void acquired(std::size_t segment) {
+    present_.insert_or_assign(segments_[segment].base, segment);
   }
+  void released(std::size_t segment) {
+    const auto at = present_.find(segments_[segment].base);
+    if (at != present_.end() && at->second == segment) present_.erase(at);
+  }
+  void allocated(const TracedBlock& block) {
+    auto at = present_.upper_bound(block.address);
+    if (at != present_.begin()) --at;
+    for (; at != present_.end() && at->first < block.address + block.bytes; ++at) {
+      if (at->first + segments_[at->second].bytes <= block.address) continue;
+      StreamId& stream = streams_[at->second];
+      if (!stream.valid()) stream = block.owner;
+      ++placed_;
+      if (stream != block.owner) ++shared_;
+    }
+  }
+
+  [[nodiscard]] StreamId stream(std::size_t segment) const { return streams_[segment]; }
+  /** Whether streams got memory of other streams' segments. */
+  [[nodiscard]] bool are_shared() const noexcept { return shared_ > 0; }
 
  private:
-  struct Part {
-    std::uint64_t end;
-    std::uint32_t owner;
+  std::span<const TracedSegment> segments_;
+  std::vector<StreamId> streams_;
+  std::map<std::uintptr_t, std::size_t> present_;  // by address
+  std::uint64_t placed_ = 0, shared_ = 0;
+};
+
+/// The events of a trace that change its memory, in order.
+struct Step {
+  enum class What : std::uint8_t { released, acquired, allocated, freed };
+  TracePosition position = 0;
+  What what = What::allocated;
+  std::size_t index = 0;  // of the block or the segment
+};
+
+std::vector<Step> steps_of(const AllocationTrace& trace) {
+  std::vector<Step> steps;
+  const auto add = [&](TracePosition position, Step::What what, std::size_t index) {
+    if (position != kNever) steps.push_back({position, what, index});
   };
-  std::map<std::uint64_t, Part> parts_;  // by first address
-};
-
-/// Bytes that are free, but that one stream could not use without waiting, from event to event.
-class Stranded {
- public:
-  void add(std::uint64_t bytes, PageEvent from, PageEvent to) {
-    if (from >= to) return;
-    changes_[from] += static_cast<std::int64_t>(bytes);
-    changes_[to] -= static_cast<std::int64_t>(bytes);
+  for (std::size_t i = 0; i < trace.segments().size(); ++i) {
+    add(trace.segments()[i].acquired, Step::What::acquired, i);
+    add(trace.segments()[i].released, Step::What::released, i);
   }
-
-  [[nodiscard]] PageCounter counter(const PageRun& run, std::uint32_t stream) const {
-    PageCounter counter;
-    counter.kind = PageCounter::Kind::stranded;
-    counter.name = "stranded";
-    counter.stream = stream;
-    const auto clock = [&](PageEvent event) {
-      return run.times_us.empty() ? static_cast<double>(event) : run.times_us[event];
-    };
-    if (run.events > 0) counter.points.emplace_back(clock(0), 0);
-    std::int64_t bytes = 0;
-    for (const auto& [event, change] : changes_) {
-      bytes += change;
-      if (event < run.events) {
-        counter.points.emplace_back(clock(event), static_cast<std::uint64_t>(bytes));
-      }
-    }
-    return counter;
+  for (std::size_t i = 0; i < trace.blocks().size(); ++i) {
+    add(trace.blocks()[i].allocated, Step::What::allocated, i);
+    add(trace.blocks()[i].freed, Step::What::freed, i);
   }
-
- private:
-  std::map<PageEvent, std::int64_t> changes_;
-};
+  std::ranges::stable_sort(steps, [](const Step& a, const Step& b) {
+    return std::pair{a.position, a.what} < std::pair{b.position, b.what};
+  });
+  return steps;
+}
 
 class Filler {
  public:
   Filler(const AllocationTrace& trace, const experiment::RunRecording* recording,
          const std::map<StreamId, std::string>& names)
-      : trace_(trace), recording_(recording), names_(names) {
-    for (const auto& [id, name] : names) {
-      if (name == "main") main_ = id;
+      : trace_(trace),
+        recording_(recording),
+        names_(names),
+        steps_(steps_of(trace)),
+        segments_(trace.segments()) {
+    for (const Step& step : steps_) {
+      if (step.what == Step::What::acquired) segments_.acquired(step.index);
+      if (step.what == Step::What::released) segments_.released(step.index);
+      if (step.what == Step::What::allocated) segments_.allocated(trace.blocks()[step.index]);
     }
+    main_ = find_main();
   }
 
   PageRun fill() {
@@ -97,6 +108,11 @@ class Filler {
     if (recording_ != nullptr) fill_times(*recording_);
     fill_blocks();
     fill_segments();
+    if (main_.valid() && !run_.segments.empty())
+      run_.askers.push_back({.stream = stream_of(main_),
+                             .shares = segments_.are_shared(),
+                             .fixed = segments_.are_shared()});
+    mark_peak();
     if (recording_ != nullptr) fill_operations(*recording_);
     return std::move(run_);
   }
@@ -130,9 +146,38 @@ class Filler {
     return position == kNever ? run_.events : event_of(position);
   }
 
+  /// Which stream keeps the memory of a block.
+  StreamId keeper_of(const TracedBlock& block) const {
+    return segments_.are_shared() ? block.user : block.owner;
+  }
+
+  /// The stream that is named so, or else the one whose blocks hold most memory at once.
+  StreamId find_main() const {
+    for (const auto& [id, name] : names_) {
+      if (name == "main") return id;
+    }
+    std::map<StreamId, std::pair<std::uint64_t, std::uint64_t>> live;  // now, and at most
+    StreamId main;
+    std::uint64_t most = 0;
+    for (const Step& step : steps_) {
+      const bool begins = step.what == Step::What::allocated;
+      if (!begins && step.what != Step::What::freed) continue;
+      const TracedBlock& block = trace_.blocks()[step.index];
+      auto& [now, peak] = live[keeper_of(block)];
+      now = begins ? now + block.bytes : now - block.bytes;
+      peak = std::max(peak, now);
+      if (peak <= most) continue;
+      most = peak;
+      main = keeper_of(block);
+    }
+    return main;
+  }
+
+  /// Work on its own stream does not keep that stream from using it.
   PageEvent ready_of(const TracedBlock& block) const {
     TracePosition from = block.freed;
     for (const Point point : block.free_points) {
+      if (point.stream == keeper_of(block)) continue;
       from = std::max(from, trace_.ordering().completed_from(point));
     }
     return within(from);
@@ -169,7 +214,8 @@ class Filler {
     block.address = traced.address;
     block.bytes = traced.bytes;
     block.requested = traced.requested;
-    block.stream = stream_of(traced.user);
+    block.placed = !trace_.segments().empty();
+    block.stream = stream_of(keeper_of(traced));
     block.allocated = event_of(traced.allocated);
     block.tag = tag_of(traced.tag);
     if (traced.freed == kNever) return block;
@@ -183,42 +229,80 @@ class Filler {
   }
 
   void fill_blocks() {
-    Owners owners;
-    Stranded stranded;
-    const std::span<const TracedBlock> blocks = trace_.blocks();
-    std::vector<std::uint64_t> untaken;  // of each block, bytes that no other block has taken
-    for (std::uint32_t i = 0; i < blocks.size(); ++i) {
-      const TracedBlock& traced = blocks[i];
-      PageBlock block = block_of(traced);
-      for (const Owners::Taken& part :
-           owners.take(traced.address, traced.address + traced.bytes, i)) {
-        PageBlock& before = run_.blocks[part.owner];
-        if (block.previous == kUnknown || block.previous < part.owner) block.previous = part.owner;
-        before.ready = std::min(before.ready, block.allocated);
-        untaken[part.owner] -= part.bytes;
-        stranded.add(part.bytes, before.freed,
-                     std::min(usable_by_main(blocks[part.owner]), block.allocated));
+    const std::span<const TracedBlock> traced = trace_.blocks();
+    const bool shares = segments_.are_shared();
+    FreeMemory memory{run_.blocks, 0,
+                      [&](std::uint32_t block) { return usable_by_main(traced[block]); }};
+    std::map<TracePosition, const TracedMove*> moves;  // by position of the release
+    for (const TracedMove& move : trace_.moves()) moves[move.position - 1] = &move;
+    for (const Step& step : steps_) {
+      if (step.what == Step::What::allocated) add_block(memory, traced[step.index]);
+      if (step.what != Step::What::acquired && step.what != Step::What::released) continue;
+      const TracedSegment& segment = trace_.segments()[step.index];
+      const PageEvent now = event_of(step.position);
+      if (moves.contains(step.position)) {
+        const TracedMove& move = *moves.at(step.position);
+        memory.moved(move.from, move.to, move.bytes, now);
+      } else if (step.what == Step::What::released) {
+        memory.released(segment.base, segment.base + segment.bytes, now);
+      } else if (!moves.contains(step.position - 1)) {
+        memory.acquired(segment.base, segment.base + segment.bytes, kUnknown, now);
       }
-      block.reuse =
-          block.previous == kUnknown ? PageReuse::fresh : reuse_of(traced, blocks[block.previous]);
-      run_.blocks.push_back(block);
-      untaken.push_back(traced.bytes);
     }
-    for (std::uint32_t i = 0; i < blocks.size(); ++i) {
-      if (blocks[i].freed == kNever || untaken[i] == 0) continue;
-      stranded.add(untaken[i], run_.blocks[i].freed, usable_by_main(blocks[i]));
+    if (shares && !trace_.segments().empty() && main_.valid())
+      run_.free = memory.finish(run_.events);
+  }
+
+  void add_block(FreeMemory& memory, const TracedBlock& traced) {
+    const auto index = static_cast<std::uint32_t>(run_.blocks.size());
+    run_.blocks.push_back(block_of(traced));
+    const PageEvent now = run_.blocks.back().allocated;
+    std::uint32_t previous = kUnknown;
+    for (const FreeMemory::Taken& part : memory.taken(index, now)) {
+      PageBlock& before = run_.blocks[part.block];
+      if (previous == kUnknown || previous < part.block) previous = part.block;
+      before.ready = std::min(before.ready, now);
     }
-    if (main_.valid()) run_.counters.push_back(stranded.counter(run_, stream_of(main_)));
+    PageBlock& block = run_.blocks.back();
+    block.previous = previous;
+    block.reuse =
+        previous == kUnknown ? PageReuse::fresh : reuse_of(traced, trace_.blocks()[previous]);
   }
 
   void fill_segments() {
-    for (const TracedSegment& traced : trace_.segments()) {
+    for (std::size_t i = 0; i < trace_.segments().size(); ++i) {
+      const TracedSegment& traced = trace_.segments()[i];
       PageSegment& segment = run_.segments.emplace_back();
       segment.address = traced.base;
       segment.bytes = traced.bytes;
+      if (!segments_.are_shared()) segment.stream = stream_of(segments_.stream(i));
       segment.mapped = event_of(traced.acquired);
       if (traced.released != kNever) segment.unmapped = event_of(traced.released);
     }
+  }
+
+  /// After the request that made the reserved memory grow to its peak, as `explain` has it.
+  void mark_peak() {
+    std::uint64_t reserved = 0, most = 0;
+    bool has_grown = false;
+    std::optional<PageEvent> peak;
+    for (const Step& step : steps_) {
+      if (step.what == Step::What::allocated && has_grown) {
+        peak = event_of(step.position);
+        has_grown = false;
+      }
+      const bool got = step.what == Step::What::acquired;
+      if (!got && step.what != Step::What::released) continue;
+      const std::uint64_t bytes = trace_.segments()[step.index].bytes;
+      reserved = got ? reserved + bytes : reserved - bytes;
+      if (reserved <= most) continue;
+      most = reserved;
+      has_grown = true;
+    }
+    if (!peak) return;
+    const double at = run_.times_us.empty() ? static_cast<double>(*peak) : run_.times_us[*peak];
+    run_.marks.push_back(
+        {.kind = PageMark::Kind::peak, .text = "peak", .begin = at, .end = at, .event = *peak});
   }
 
   static PageOperationKind kind_of(Engine engine) {
@@ -245,20 +329,26 @@ class Filler {
       return known;
     };
     for (const experiment::RecordedOperation& recorded : recording.operations) {
+      const bool is_before =
+          !run_.times_us.empty() && microseconds(recorded.end) <= run_.times_us[0];
+      if (is_before) continue;  // than the first event: the axis does not have it
       const bool wait = recorded.engine == Engine::stream;
       run_.operations.push_back({stream(recorded.stream), kind_of(recorded.engine), recorded.name,
                                  microseconds(wait ? recorded.stands_since : recorded.begin),
                                  microseconds(recorded.end)});
     }
     for (const experiment::RecordedOrder& order : recording.orders) {
+      if (!run_.times_us.empty() && microseconds(order.to) <= run_.times_us[0]) continue;
       run_.arrows.push_back({stream(order.from_stream), stream(order.to_stream),
-                             microseconds(order.from), microseconds(order.to), false});
+                             microseconds(order.from), microseconds(order.to)});
     }
   }
 
   const AllocationTrace& trace_;
   const experiment::RunRecording* const recording_;
   const std::map<StreamId, std::string>& names_;
+  const std::vector<Step> steps_;
+  SegmentStreams segments_;
   StreamId main_;
   PageRun run_;
   std::unordered_map<std::string, std::uint32_t> by_name_;

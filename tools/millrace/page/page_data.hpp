@@ -40,7 +40,6 @@ enum class PageReuse : std::uint8_t {
   fresh,        ///< no block had this memory before
   same_stream,  ///< the earlier block was used on the same stream only
   ordered,      ///< the program had ordered the streams before: an event, a synchronization
-  waited,       ///< the allocator made the stream wait for the earlier uses
   completed,    ///< the earlier uses were known to be complete
 };
 
@@ -53,13 +52,18 @@ struct PageBlock {
   std::uint32_t stream = kUnknown;  ///< index into `streams`
   PageEvent allocated = kUnknown;   ///< kUnknown: before the first event
   PageEvent freed = kUnknown;       ///< kUnknown: not freed within the run
-  /// From here on every stream may use the memory, or another block has it; from `freed` until then
-  /// the block waits. The number of events: not within the run. kUnknown: not known.
+  /// From here on its own stream may use the memory, or another block has it; from `freed` until
+  /// then the block waits. The number of events: not within the run. kUnknown: not known.
   PageEvent ready = kUnknown;
   std::uint32_t tag = kUnknown;       ///< index into `tags`
   std::uint32_t stack = kUnknown;     ///< index into `stacks`
   std::uint32_t previous = kUnknown;  ///< block that had the memory before; index into `blocks`
   PageReuse reuse = PageReuse::unknown;
+  std::uint32_t site = kUnknown;  ///< who allocated it; index into `sites`
+  std::uint32_t pool =
+      kUnknown;         ///< of its segment; index into `pools`. kUnknown: the default pool
+  bool placed = false;  ///< whether it is in one of `segments`
+  std::uint32_t wait = kUnknown;  ///< if ordered, the wait that did it; index into `arrows`
 };
 
 /** @brief Memory that an allocator got from the driver, from the time it was mapped until it was
@@ -71,7 +75,27 @@ struct PageSegment {
   std::uint32_t stream = kUnknown;  ///< its free memory serves this stream only; kUnknown: any
   PageEvent mapped = kUnknown;      ///< kUnknown: before the first event
   PageEvent unmapped = kUnknown;    ///< kUnknown: not within the run
-  std::uint32_t label = kUnknown;   ///< index into `tags`: a pool, "expandable"
+  std::uint32_t pool = kUnknown;    ///< index into `pools`; kUnknown: the default pool
+  bool expandable = false;
+};
+
+/** @brief Free memory that serves one stream only for a time, where segments are not bound to
+ *         streams: that of its last user. */
+struct PageFree {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t device = 0;
+  std::uint32_t stream = 0;
+  PageEvent from = 0, to = 0;  ///< `to` is not included
+};
+
+/** @brief The stream for which free memory of a device is looked at. */
+struct PageAsker {
+  std::uint32_t device = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t pool = kUnknown;  ///< index into `pools`; kUnknown: the default pool
+  bool shares = false;            ///< streams share free memory: see `PageRun::free`
+  bool fixed = false;             ///< which memory is stranded is known for this stream only
 };
 
 /** @brief The kinds of operations on a stream. */
@@ -89,7 +113,6 @@ struct PageOperation {
 struct PageArrow {
   std::uint32_t from_stream = 0, to_stream = 0;
   double from = 0, to = 0;
-  bool by_allocator = false;  ///< the allocator inserted the wait, not the program
 };
 
 /** @brief A moment, or a time with an end, that has a name: an annotation, an error, the peak. */
@@ -99,15 +122,15 @@ struct PageMark {
   std::string text;
   double begin = 0, end = 0;        ///< equal for a moment
   std::uint32_t device = kUnknown;  ///< kUnknown: of all
+  PageEvent event = kUnknown;       ///< of a peak: after this event
 };
 
 /** @brief A quantity that was sampled, where it cannot be derived from blocks and segments. */
 struct PageCounter {
-  enum class Kind : std::uint8_t { reserved, active, live, stranded, other };
+  enum class Kind : std::uint8_t { reserved, active, live, other };
   Kind kind = Kind::other;
   std::string name;
   std::uint32_t device = 0;
-  std::uint32_t stream = kUnknown;  ///< stranded for this stream
   /// Clock and bytes, by clock. A value holds until the next; none: not known from here on.
   std::vector<std::pair<double, std::optional<std::uint64_t>>> points;
 };
@@ -118,6 +141,7 @@ struct PageRow {
   std::optional<std::uint64_t> bytes;  ///< none: not known, see `note`
   std::string note;                    ///< what it means or costs; why there is no figure
   bool emphasized = false;             ///< the row of the advice
+  bool is_less = false;                ///< a change: `bytes` less than before
 };
 
 /** @brief Rows that belong together: the ladder, what-if, where the peak went. */
@@ -126,6 +150,7 @@ struct PageRows {
   std::uint32_t device = 0;
   /// Each row has all bytes of those above it, as on a ladder; otherwise rows stand for themselves.
   bool cumulative = false;
+  bool changes = false;  ///< rows are differences
   std::vector<PageRow> rows;
 };
 
@@ -140,16 +165,25 @@ struct PageRun {
   std::vector<std::string> summary;  ///< sentences, the most important first
   std::uint32_t devices = 1;
   PageEvent events = 0;
-  std::vector<double> times_us;  ///< of each event, ascending; empty: the run has no times
+  std::vector<double> times_us;          ///< of each event, ascending; empty: the run has no times
+  std::string event_word = "event";      ///< what its user calls an event: "event", "line"
+  std::vector<std::uint32_t> positions;  ///< of each event: its number for its user. kUnknown: the
+                                         ///< beginning, before all events. Empty: 0, 1, 2, ...
+  std::vector<std::uint32_t> devices_of_events;  ///< empty: all are of device 0
 
   std::vector<PageStream> streams;
   std::vector<std::string> tags;
+  std::vector<std::string> sites;  ///< names of those that allocate, as in the text of a command
+  std::vector<std::string> pools;  ///< names of the pools other than the default one
+  std::vector<PageAsker> askers;   ///< at most one a device
   std::vector<std::string> names;  ///< of operations
   std::vector<PageFrame> frames;
   std::vector<std::vector<std::uint32_t>> stacks;  ///< indices into `frames`, the innermost first
 
+  bool knows_rounding = true;  ///< whether `PageBlock::bytes` has the rounding of sizes
   std::vector<PageBlock> blocks;
   std::vector<PageSegment> segments;
+  std::vector<PageFree> free;  ///< of devices whose streams share free memory
   std::vector<PageOperation> operations;
   std::vector<PageArrow> arrows;
   std::vector<PageMark> marks;

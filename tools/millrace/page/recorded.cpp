@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/error.hpp"
 #include "millrace/memory/byte_size.hpp"
 #include "page/from_trace.hpp"
@@ -39,8 +41,8 @@ PageRows page_ladder(const Ladder& ladder) {
 }
 
 std::vector<std::string> ladder_sentences(const Ladder& ladder) {
-  return {fmt::format("At the peak {} were reserved for {} live.", format_bytes(ladder.reserved),
-                      format_bytes(ladder.requested)),
+  return {fmt::format("At most {} were reserved, and at most {} were live at once.",
+                      format_bytes(ladder.reserved), format_bytes(ladder.requested)),
           fmt::format("Of the rest, {} are the cost of streams, {} of contiguous blocks, {} of the "
                       "allocator's decisions, and {} of rounding.",
                       format_bytes(ladder.streams()), format_bytes(ladder.packing()),
@@ -64,16 +66,43 @@ void RecordedPage::take(std::size_t index, const experiment::RecordedRun& record
   run.summary = ladder_sentences(recorded.ladder);
   if (recorded.stranded_peak) {
     run.summary.push_back(
-        fmt::format("At the ends of steps, up to {} were free but not usable by main.",
+        fmt::format("At the ends of steps, up to {} were freed, but waiting or stranded for main.",
                     format_bytes(*recorded.stranded_peak)));
   }
   run.tables = {page_ladder(recorded.ladder)};
   taken = Taken{recorded.rank, reserved, std::move(run)};
 }
 
+// What this run reserved, what the other one did, and what no allocator can be better than.
+PageRows RecordedPage::compared(std::size_t shown) const {
+  PageRows rows{.title = "What is reserved for this work", .rows = {}};
+  for (std::size_t i = 0; i < taken_.size(); ++i) {
+    if (!taken_[i]) continue;
+    rows.rows.push_back({.label = taken_[i]->run.name,
+                         .bytes = taken_[i]->reserved,
+                         .note = i == shown ? "this run" : "the other run",
+                         .emphasized = i == shown});
+  }
+  const PageRows& ladder = taken_[shown]->run.tables.front();
+  const auto add = [&](const char* level, const char* label, const char* note) {
+    const auto row = std::ranges::find(ladder.rows, level, &PageRow::label);
+    if (row != ladder.rows.end())
+      rows.rows.push_back({.label = label, .bytes = row->bytes, .note = note});
+  };
+  add("packed", "packed offline",
+      "this run's blocks in the best layout found, with its order of streams");
+  add("ordered", "any allocator, at least",
+      "with the order of streams and the rounding of this run");
+  add("requested", "most live at once", "nothing can hold the requests in less");
+  return rows;
+}
+
 void RecordedPage::write() {
   PageData data;
   data.title = title_;
+  for (std::size_t i = 0; i < taken_.size(); ++i) {
+    if (taken_[i]) taken_[i]->run.tables.push_back(compared(i));
+  }
   for (std::optional<Taken>& taken : taken_) {
     if (taken) data.runs.push_back(std::move(taken->run));
   }

@@ -50,6 +50,8 @@ class RecordedPage {
   void write();
 
  private:
+  [[nodiscard]] PageRows compared(std::size_t shown) const;
+
   struct Taken {
     unsigned rank = 0;
     std::size_t reserved = 0;

@@ -87,7 +87,11 @@ Json blocks_of(const PageRun& run, Columns& columns) {
           {"tag", numbers(columns, blocks, &PageBlock::tag)},
           {"stack", numbers(columns, blocks, &PageBlock::stack)},
           {"previous", numbers(columns, blocks, &PageBlock::previous)},
-          {"reuse", numbers(columns, blocks, &PageBlock::reuse)}};
+          {"reuse", numbers(columns, blocks, &PageBlock::reuse)},
+          {"site", numbers(columns, blocks, &PageBlock::site)},
+          {"pool", numbers(columns, blocks, &PageBlock::pool)},
+          {"placed", numbers(columns, blocks, &PageBlock::placed)},
+          {"wait", numbers(columns, blocks, &PageBlock::wait)}};
 }
 
 Json segments_of(const PageRun& run, Columns& columns) {
@@ -98,7 +102,30 @@ Json segments_of(const PageRun& run, Columns& columns) {
           {"stream", numbers(columns, segments, &PageSegment::stream)},
           {"mapped", numbers(columns, segments, &PageSegment::mapped)},
           {"unmapped", numbers(columns, segments, &PageSegment::unmapped)},
-          {"label", numbers(columns, segments, &PageSegment::label)}};
+          {"pool", numbers(columns, segments, &PageSegment::pool)},
+          {"expandable", numbers(columns, segments, &PageSegment::expandable)}};
+}
+
+Json free_of(const PageRun& run, Columns& columns) {
+  const std::vector<PageFree>& free = run.free;
+  return {{"address", sizes(columns, free, &PageFree::address)},
+          {"bytes", sizes(columns, free, &PageFree::bytes)},
+          {"device", numbers(columns, free, &PageFree::device)},
+          {"stream", numbers(columns, free, &PageFree::stream)},
+          {"from", numbers(columns, free, &PageFree::from)},
+          {"to", numbers(columns, free, &PageFree::to)}};
+}
+
+Json askers_of(const PageRun& run) {
+  Json askers = Json::array();
+  for (const PageAsker& asker : run.askers) {
+    askers.push_back({{"device", asker.device},
+                      {"stream", asker.stream},
+                      {"pool", asker.pool == kUnknown ? Json{} : Json(asker.pool)},
+                      {"shares", asker.shares},
+                      {"fixed", asker.fixed}});
+  }
+  return askers;
 }
 
 Json operations_of(const PageRun& run, Columns& columns) {
@@ -117,8 +144,7 @@ Json arrows_of(const PageRun& run, Columns& columns) {
   return {{"from_stream", numbers(columns, arrows, &PageArrow::from_stream)},
           {"to_stream", numbers(columns, arrows, &PageArrow::to_stream)},
           {"from", clocks(columns, arrows, &PageArrow::from, clock)},
-          {"to", clocks(columns, arrows, &PageArrow::to, clock)},
-          {"by_allocator", numbers(columns, arrows, &PageArrow::by_allocator)}};
+          {"to", clocks(columns, arrows, &PageArrow::to, clock)}};
 }
 
 /// Frames are decoded when a stack is shown or searched for, hence a text of their own.
@@ -146,13 +172,14 @@ Json marks_of(const PageRun& run) {
                      {"text", mark.text},
                      {"begin", clock(mark.begin)},
                      {"end", clock(mark.end)},
-                     {"device", mark.device == kUnknown ? Json{} : Json(mark.device)}});
+                     {"device", mark.device == kUnknown ? Json{} : Json(mark.device)},
+                     {"event", mark.event == kUnknown ? Json{} : Json(mark.event)}});
   }
   return marks;
 }
 
 Json counters_of(const PageRun& run, Columns& columns) {
-  static constexpr const char* kKinds[] = {"reserved", "active", "live", "stranded", "other"};
+  static constexpr const char* kKinds[] = {"reserved", "active", "live", "other"};
   const Clock clock{run};
   Json counters = Json::array();
   for (const PageCounter& counter : run.counters) {
@@ -161,7 +188,6 @@ Json counters_of(const PageRun& run, Columns& columns) {
     counters.push_back({{"kind", kKinds[static_cast<std::size_t>(counter.kind)]},
                         {"name", counter.name},
                         {"device", counter.device},
-                        {"stream", counter.stream == kUnknown ? Json{} : Json(counter.stream)},
                         {"at", column<std::int64_t>(columns, counter.points, at)},
                         {"bytes", column<std::int64_t>(columns, counter.points, bytes)}});
   }
@@ -176,11 +202,13 @@ Json tables_of(const PageRun& run) {
       rows.push_back({{"label", row.label},
                       {"bytes", row.bytes ? Json(*row.bytes) : Json{}},
                       {"note", row.note},
-                      {"emphasized", row.emphasized}});
+                      {"emphasized", row.emphasized},
+                      {"is_less", row.is_less}});
     }
     tables.push_back({{"title", table.title},
                       {"device", table.device},
                       {"cumulative", table.cumulative},
+                      {"changes", table.changes},
                       {"rows", std::move(rows)}});
   }
   return tables;
@@ -195,6 +223,16 @@ Json run_of(const PageRun& run, Columns& columns) {
   Json document{{"name", run.name},       {"meta", meta},         {"summary", run.summary},
                 {"devices", run.devices}, {"events", run.events}, {"streams", streams},
                 {"tags", run.tags},       {"names", run.names}};
+  document["sites"] = run.sites;
+  document["pools"] = run.pools;
+  document["askers"] = askers_of(run);
+  document["knows_rounding"] = run.knows_rounding;
+  document["event_word"] = run.event_word;
+  const auto given = [&](const std::vector<std::uint32_t>& values) {
+    return values.empty() ? Json{} : columns.add(values);
+  };
+  document["positions"] = given(run.positions);
+  document["devices_of_events"] = given(run.devices_of_events);
   document["times"] =
       run.times_us.empty()
           ? Json{}
@@ -202,6 +240,7 @@ Json run_of(const PageRun& run, Columns& columns) {
                                  [clock = Clock{run}](double at) { return clock(at); });
   document["blocks"] = blocks_of(run, columns);
   document["segments"] = segments_of(run, columns);
+  document["free"] = free_of(run, columns);
   document["operations"] = operations_of(run, columns);
   document["arrows"] = arrows_of(run, columns);
   document["stacks"] = stacks_of(run, columns);

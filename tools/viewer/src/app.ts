@@ -5,15 +5,13 @@ import { Coloring as ColoringOf, colorsOf, Colors } from './colors';
 import { Device } from './device';
 import { Palette, palette } from './palette';
 import { PixelColumns, pixelColumns } from './pixelcolumns';
-import { Run, Stacks } from './read';
+import { eventName, Run, Stacks } from './read';
 import { Matches, search } from './search';
-import { fromFragment, toFragment, ViewState } from './state';
+import { COLORINGS, fromFragment, GROUPINGS, toFragment, ViewState } from './state';
 
 export class App {
   readonly state: ViewState;
   readonly stacks: Stacks[];
-  /** Names of the sites of each run, by stack; empty until they are decoded. */
-  readonly siteNames: string[][];
   matches: Matches | null = null;
   axis: Axis;
   private usual: ViewState;
@@ -29,10 +27,9 @@ export class App {
 
   constructor(readonly title: string, readonly runs: Run[]) {
     this.stacks = runs.map((run) => new Stacks(run.stackRefs));
-    this.siteNames = runs.map(() => []);
     const timed = runs.every((run) => run.times);
     this.usual = {
-      axis: timed ? 'time' : 'events', x0: 0, x1: NaN, y0: 0, y1: 1, run: 0, device: this.fullestDevice(0), asker: NaN,
+      axis: timed && runs.every(isSpread) ? 'time' : 'events', x0: 0, x1: NaN, y0: 0, y1: 1, run: 0, device: this.fullestDevice(0), asker: NaN,
       coloring: 'stream', grouping: this.firstGrouping(), query: '', block: -1, at: NaN, theme: 'system',
     };
     this.state = fromFragment(location.hash, this.usual);
@@ -80,13 +77,13 @@ export class App {
 
   /** Colors of the blocks of a run. */
   colorsOf(run: number): Colors {
-    return colorsOf(this.deviceOf(run), this.state.coloring as ColoringOf, this.palette, this.siteNames[run]);
+    return colorsOf(this.deviceOf(run), this.state.coloring as ColoringOf, this.palette);
   }
 
   /** Colors of the blocks that are shown; those that a search did not find are dimmed. */
   blockColors(): Colors {
     const { state } = this;
-    const key = [state.run, state.device, state.coloring, this.dark, this.siteNames[state.run].length].join();
+    const key = [state.run, state.device, state.coloring, this.dark].join();
     if (this.colors?.key !== key) this.colors = { key, colors: this.colorsOf(state.run) };
     return this.colors.colors;
   }
@@ -195,16 +192,46 @@ export class App {
     if (!(state.x0 >= 0 && state.x0 < state.x1)) state.x0 = 0;
     if (!(state.y0 >= 0 && state.y0 < state.y1 && state.y1 <= 1)) [state.y0, state.y1] = [0, 1];
     if (state.block >= this.run.blocks.count || state.block < 0) state.block = -1;
-    if (!this.device.streams.some((share) => share.stream === state.asker)) state.asker = this.usualAsker();
+    if (!this.askers.includes(state.asker)) state.asker = this.usualAsker();
+    if (!this.groupings.includes(state.grouping)) state.grouping = this.groupings[0];
+    if (!this.colorings.includes(state.coloring)) state.coloring = 'stream';
   }
 
   private leastSpan(): number {
     return this.state.axis === 'events' ? 4 : 100;
   }
 
-  /** The stream with the most live memory. */
+  /** Streams for which one can see what is stranded. */
+  get askers(): number[] {
+    const { asker, holding, streams } = this.device;
+    return asker?.fixed ? [asker.stream] : holding.length ? holding : streams.map((share) => share.stream);
+  }
+
+  /** What blocks can be colored by. */
+  get colorings(): ViewState['coloring'][] {
+    const { tags, sites } = this.run;
+    return COLORINGS.filter((coloring) => (coloring !== 'tag' || tags.length) && (coloring !== 'site' || sites.length));
+  }
+
+  /** Whether the holders can be listed by it. */
+  get groupings(): ViewState['grouping'][] {
+    const { tags, sites } = this.run;
+    return GROUPINGS.filter((grouping) => (grouping !== 'tag' || tags.length) && (grouping !== 'site' || sites.length));
+  }
+
+  /** A place on the axis, in words. */
+  label(x: number, run = this.state.run): string {
+    return this.axis.mode === 'events' ? this.eventName(Math.floor(x), run) : this.axis.label(x);
+  }
+
+  /** The last event of the shown device at or before an event, as its user calls it. */
+  eventName(event: number, run = this.state.run): string {
+    return eventName(this.runs[run], this.deviceOf(run).device, event);
+  }
+
+  /** The stream of the request that made the memory grow to its peak, or else the one with the most live memory. */
   private usualAsker(): number {
-    if (this.device.countedFor !== null) return this.device.countedFor;
+    if (this.device.asker) return this.device.asker.stream;
     let best = this.device.streams[0];
     for (const share of this.device.streams) if (share.stream >= 0 && share.peak > best.peak) best = share;
     return best ? best.stream : -1;
@@ -218,18 +245,26 @@ export class App {
   }
 
   private firstGrouping(): ViewState['grouping'] {
-    const { stackRefs, tags } = this.runs[0];
-    return stackRefs.ends.count ? 'site' : tags.length ? 'tag' : 'stream';
+    const { sites, tags } = this.runs[0];
+    return sites.length ? 'site' : tags.length ? 'tag' : 'stream';
   }
 
   private startSearch() {
     const key = [this.state.query, this.state.run, this.state.device].join('\n');
     if (key === this.searchedFor) return;
     this.searchedFor = key;
-    search(this.state.query, this.device, this.stacks[this.state.run], this.siteNames[this.state.run]).then((found) => {
+    search(this.state.query, this.device, this.stacks[this.state.run]).then((found) => {
       if (key !== this.searchedFor) return;
       this.matches = found;
       this.changed();
     });
   }
+}
+
+/** Whether most events take a fair part of the time. If a long beginning or end has few, the axis counts events. */
+function isSpread(run: Run): boolean {
+  const times = run.times!;
+  if (times.length < 10) return true;
+  const at = (part: number) => times[Math.floor((times.length - 1) * part)];
+  return at(0.9) - at(0.1) >= 0.25 * (times[times.length - 1] - times[0]);
 }

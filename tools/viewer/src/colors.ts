@@ -14,7 +14,7 @@ export interface Colors {
   legend: { color: string; text: string }[];
 }
 
-export function colorsOf(device: Device, coloring: Coloring, palette: Palette, sites: string[]): Colors {
+export function colorsOf(device: Device, coloring: Coloring, palette: Palette): Colors {
   const { blocks, tags } = device.run;
   switch (coloring) {
     case 'stream': {
@@ -26,7 +26,7 @@ export function colorsOf(device: Device, coloring: Coloring, palette: Palette, s
     case 'tag':
       return byPeak(device, palette, (block) => (blocks.tag[block] === UNKNOWN ? '' : tags[blocks.tag[block]]));
     case 'site':
-      return byPeak(device, palette, (block) => siteOf(device, block, sites));
+      return byPeak(device, palette, (block) => siteOf(device, block));
     case 'age':
       return ramped(device, (k) => device.end[k] - device.begin[k], (value) => `${value.toLocaleString('en-US')} events`);
     case 'size':
@@ -35,10 +35,9 @@ export function colorsOf(device: Device, coloring: Coloring, palette: Palette, s
 }
 
 /** The name of the site that allocated a block; "" if it is not known. */
-export function siteOf(device: Device, block: number, sites: string[]): string {
-  const stack = device.run.blocks.stack[block];
-  if (stack === UNKNOWN) return '';
-  return sites[stack] ?? `stack ${stack}`;
+export function siteOf(device: Device, block: number): string {
+  const site = device.run.blocks.site[block];
+  return site === UNKNOWN ? '' : device.run.sites[site];
 }
 
 /** The streams' colors, as in all tracks. */

@@ -2,15 +2,18 @@
 
 import { Axis } from './axis';
 import { Pyramid } from './pyramid';
-import { Run, UNKNOWN } from './read';
+import { Asker, Run, UNKNOWN } from './read';
 import { SpaceLayout } from './space';
 
 const CHUNK = 256;
 
 /** Values after each event; null: not known. */
 export interface Levels {
+  /** Requested bytes of live blocks. */
   live: Float64Array;
-  /** Live, or freed and not yet usable. */
+  /** Bytes of live blocks, with rounding. */
+  held: Float64Array;
+  /** Held, or freed and not yet usable by the stream that keeps it. */
   active: Float64Array;
   reserved: Float64Array | null;
 }
@@ -22,6 +25,14 @@ export interface StreamShare {
   live: Float32Array;
   /** Cached bytes that serve this stream only; null: free memory is not bound to streams. */
   free: Float32Array | null;
+}
+
+/** Free bytes that a stream cannot use, after each event. */
+export interface Stranded {
+  /** Of other streams. */
+  stream: Float64Array;
+  /** Of other pools; null: there is only one. */
+  pool: Float64Array | null;
 }
 
 export class Device {
@@ -36,10 +47,17 @@ export class Device {
   /** Of each block, where its memory is in `space`; -1: not known. */
   readonly places: Float64Array;
   readonly peak: number; // an event
-  private readonly strandedCounter: Float64Array | null;
-  /** The stream that stranded bytes were counted for; null: they follow from the segments' streams. */
-  readonly countedFor: number | null;
+  /** Requested bytes of each block, by position in `order`; where they are not known, its size. */
+  readonly requested: Float64Array;
+  /** The stream for which free memory is looked at, unless another is chosen; null: not known. */
+  readonly asker: Asker | null;
+  /** Streams that have memory, and may be asked for. */
+  readonly holding: number[];
+  readonly knowsStranded: boolean;
+  private strandedFor: { asker: number; levels: Stranded | null } = { asker: NaN, levels: null };
   readonly waits: boolean; // whether it is known when freed memory became usable
+  readonly rounds: boolean; // whether the sizes of blocks are known, and not only what was requested
+  private poolFor = { asker: NaN, pool: UNKNOWN };
   private moved: Uint32Array | null = null;
   livePyramid: Pyramid;
   reservedPyramid: Pyramid | null;
@@ -61,9 +79,14 @@ export class Device {
     this.end = pick(blocks.freed, () => events);
     this.ready = pick(blocks.ready, (k) => this.end[k]);
     this.waits = this.order.some((block) => blocks.ready[block] !== UNKNOWN);
+    this.requested = Float64Array.from(this.order, (block) =>
+      blocks.requested[block] < 0 ? blocks.bytes[block] : blocks.requested[block]);
+    this.rounds = run.knowsRounding;
     this.levels = this.sums();
-    this.strandedCounter = this.sampled('stranded');
-    this.countedFor = run.counters.find((c) => c.kind === 'stranded' && c.device === device)?.stream ?? null;
+    this.asker = run.askers.find((asker) => asker.device === device) ?? null;
+    const bound = run.segments.device.some((of, i) => of === device && run.segments.stream[i] !== UNKNOWN);
+    this.knowsStranded = this.levels.reserved !== null && (bound || this.shared);
+    this.holding = this.streamsByMemory();
     this.streams = this.shares();
     this.space = new SpaceLayout(run, device);
     this.places = Float64Array.from(this.order, (block) =>
@@ -77,12 +100,15 @@ export class Device {
     const { blocks, segments, events } = this.run;
     const size = events + 1;
     const live = new Float64Array(size);
+    const held = new Float64Array(size);
     const active = new Float64Array(size);
     for (let k = 0; k < this.order.length; k++) {
       const bytes = blocks.bytes[this.order[k]];
-      live[this.begin[k]] += bytes;
+      live[this.begin[k]] += this.requested[k];
+      held[this.begin[k]] += bytes;
       active[this.begin[k]] += bytes;
-      live[this.end[k]] -= bytes;
+      live[this.end[k]] -= this.requested[k];
+      held[this.end[k]] -= bytes;
       active[this.ready[k]] -= bytes;
     }
     let reserved: Float64Array | null = null;
@@ -92,12 +118,12 @@ export class Device {
       reserved[segments.mapped[i] === UNKNOWN ? 0 : segments.mapped[i]] += segments.bytes[i];
       if (segments.unmapped[i] !== UNKNOWN) reserved[segments.unmapped[i]] -= segments.bytes[i];
     }
-    const levels = [live, active, ...(reserved ? [reserved] : [])].map((deltas) => {
+    const levels = [live, held, active, ...(reserved ? [reserved] : [])].map((deltas) => {
       let sum = 0;
       for (let i = 0; i < events; i++) deltas[i] = sum += deltas[i];
       return deltas.subarray(0, Math.max(events, 1));
     });
-    return { live: levels[0], active: levels[1], reserved: levels[2] ?? this.sampled('reserved') };
+    return { live: levels[0], held: levels[1], active: levels[2], reserved: levels[3] ?? this.sampled('reserved') };
   }
 
   /** A counter's value after each event; null: there is no such counter. */
@@ -114,25 +140,29 @@ export class Device {
     return values;
   }
 
-  private shares(): StreamShare[] {
-    const { blocks, segments, streams, events } = this.run;
-    const SHOWN = 7;
-    const own = streams.map((stream, i) => ({ i, stream })).filter(({ stream }) => stream.device === this.device);
+  /** Those with segments or blocks, the ones with most memory first. */
+  private streamsByMemory(): number[] {
+    const { blocks, segments, streams } = this.run;
     const held = new Float64Array(streams.length);
-    let bound = false;
     for (let k = 0; k < this.order.length; k++) {
       const stream = blocks.stream[this.order[k]];
       if (stream !== UNKNOWN) held[stream] += blocks.bytes[this.order[k]];
     }
     for (let i = 0; i < segments.count; i++) {
       const stream = segments.stream[i];
-      if (segments.device[i] !== this.device || stream === UNKNOWN) continue;
-      held[stream] += segments.bytes[i] * 1e3; // streams that have segments come first
-      bound = true;
+      if (segments.device[i] === this.device && stream !== UNKNOWN) held[stream] += segments.bytes[i] * 1e3;
     }
-    const ranked = own.filter(({ i }) => held[i] > 0).sort((a, b) => held[b.i] - held[a.i]);
+    if (this.asker) held[this.asker.stream] = Infinity;
+    return [...streams.keys()].filter((i) => streams[i].device === this.device && held[i] > 0)
+      .sort((a, b) => (held[a] === held[b] ? a - b : held[b] - held[a]));
+  }
+
+  private shares(): StreamShare[] {
+    const { blocks, segments, streams, events, free: frees } = this.run;
+    const SHOWN = 7;
+    const ranked = this.holding;
     const shown = ranked.length > SHOWN + 1 ? ranked.slice(0, SHOWN) : ranked;
-    const groups = shown.map(({ i, stream }) => ({ stream: i, name: stream.name }));
+    const groups = shown.map((i) => ({ stream: i, name: streams[i].name }));
     if (ranked.length > shown.length) {
       groups.push({ stream: -1, name: `${ranked.length - shown.length} other streams` });
     }
@@ -140,30 +170,30 @@ export class Device {
     groups.forEach(({ stream }, group) => stream >= 0 && (groupOf[stream] = group));
     const size = events + 1;
     const live = groups.map(() => new Float64Array(size));
-    const free = bound ? groups.map(() => new Float64Array(size)) : null;
+    const free = this.knowsStranded ? groups.map(() => new Float64Array(size)) : null;
+    const bound = free !== null && !this.shared;
     for (let k = 0; k < this.order.length; k++) {
       const stream = blocks.stream[this.order[k]];
       if (stream === UNKNOWN) continue;
       const group = groupOf[stream];
-      const bytes = blocks.bytes[this.order[k]];
-      live[group][this.begin[k]] += bytes;
-      live[group][this.end[k]] -= bytes;
-      if (!free) continue;
-      free[group][this.begin[k]] -= bytes;
-      free[group][this.ready[k]] += bytes;
+      live[group][this.begin[k]] += this.requested[k];
+      live[group][this.end[k]] -= this.requested[k];
+      if (!free || !bound || !blocks.placed[this.order[k]]) continue;
+      free[group][this.begin[k]] -= blocks.bytes[this.order[k]];
+      free[group][this.ready[k]] += blocks.bytes[this.order[k]];
     }
-    for (let i = 0; free && i < segments.count; i++) {
+    for (let i = 0; free && bound && i < segments.count; i++) {
       if (segments.device[i] !== this.device || segments.stream[i] === UNKNOWN) continue;
       const group = groupOf[segments.stream[i]];
       free[group][segments.mapped[i] === UNKNOWN ? 0 : segments.mapped[i]] += segments.bytes[i];
       if (segments.unmapped[i] !== UNKNOWN) free[group][segments.unmapped[i]] -= segments.bytes[i];
     }
-    const summed = (deltas: Float64Array) => {
-      const out = new Float32Array(Math.max(events, 1));
-      let sum = 0;
-      for (let i = 0; i < events; i++) out[i] = sum += deltas[i];
-      return out;
-    };
+    for (let i = 0; free && !bound && i < frees.count; i++) {
+      if (frees.device[i] !== this.device) continue;
+      free[groupOf[frees.stream[i]]][frees.from[i]] += frees.bytes[i];
+      free[groupOf[frees.stream[i]]][frees.to[i]] -= frees.bytes[i];
+    }
+    const summed = (deltas: Float64Array) => Float32Array.from(added(deltas, Math.max(events, 1)));
     return groups.map(({ stream, name }, group) => {
       const values = summed(live[group]);
       let peak = 0;
@@ -172,10 +202,68 @@ export class Device {
     });
   }
 
+  /** Whether streams share free memory: segments are not bound to them. */
+  get shared(): boolean {
+    return this.asker?.shares === true;
+  }
+
+  /** The pool from which a stream asks: that of the peak's request, or else the one in which it has most memory. */
+  poolOf(stream: number): number {
+    if (this.asker?.stream === stream) return this.asker.pool ?? UNKNOWN;
+    const { segments } = this.run;
+    const held = new Map<number, number>();
+    for (let i = 0; i < segments.count; i++) {
+      if (segments.device[i] !== this.device || segments.stream[i] !== stream) continue;
+      held.set(segments.pool[i], (held.get(segments.pool[i]) ?? 0) + segments.bytes[i]);
+    }
+    return [...held].sort((a, b) => b[1] - a[1])[0]?.[0] ?? UNKNOWN;
+  }
+
+  /** Free bytes that `asker` cannot use; null: not known. */
+  strandedLevels(asker: number): Stranded | null {
+    if (!this.knowsStranded || asker < 0) return null;
+    if (this.strandedFor.asker !== asker) this.strandedFor = { asker, levels: this.strandedSums(asker) };
+    return this.strandedFor.levels;
+  }
+
+  private strandedSums(asker: number): Stranded {
+    const { blocks, segments, free, pools, events } = this.run;
+    const own = this.poolOf(asker);
+    const stream = new Float64Array(events + 1);
+    const pool = pools.length ? new Float64Array(events + 1) : null;
+    const shared = this.shared;
+    /** Where free memory of a stream and pool counts. */
+    const place = (of: number, in_: number) =>
+      pool && in_ !== own ? pool : !shared && of !== UNKNOWN && of !== asker ? stream : null;
+    for (let i = 0; i < segments.count; i++) {
+      if (segments.device[i] !== this.device) continue;
+      const sums = place(segments.stream[i], segments.pool[i]);
+      if (!sums) continue;
+      sums[segments.mapped[i] === UNKNOWN ? 0 : segments.mapped[i]] += segments.bytes[i];
+      if (segments.unmapped[i] !== UNKNOWN) sums[segments.unmapped[i]] -= segments.bytes[i];
+    }
+    for (let k = 0; k < this.order.length; k++) {
+      const block = this.order[k];
+      if (!blocks.placed[block]) continue;
+      const sums = place(blocks.stream[block], blocks.pool[block]);
+      if (!sums) continue;
+      sums[this.begin[k]] -= blocks.bytes[block];
+      sums[this.ready[k]] += blocks.bytes[block];
+    }
+    for (let i = 0; i < free.count; i++) {
+      if (free.device[i] !== this.device || free.stream[i] === asker) continue;
+      stream[free.from[i]] += free.bytes[i];
+      stream[free.to[i]] -= free.bytes[i];
+    }
+    const count = Math.max(events, 1);
+    return { stream: added(stream, count), pool: pool && added(pool, count) };
+  }
+
   private findPeak(): number {
     const marked = this.run.marks.find(
       (mark) => mark.kind === 'peak' && (mark.device === null || mark.device === this.device),
     );
+    if (marked && marked.event !== null) return marked.event;
     if (marked) return Math.max(0, new Axis(this.run.times ? 'time' : 'events', [this.run]).eventAt(this.run, marked.begin));
     const { live, reserved } = this.levels;
     let best = 0;
@@ -186,17 +274,51 @@ export class Device {
     return best;
   }
 
-  get knowsStranded(): boolean {
-    return this.strandedCounter !== null || this.streams.some((share) => share.free);
+  /** Whether free memory of a segment cannot be used by a stream. */
+  isStranded(stream: number, pool: number, asker: number): boolean {
+    if (!this.knowsStranded) return false;
+    return pool !== this.ownPool(asker) || (!this.shared && stream !== UNKNOWN && stream !== asker);
   }
 
-  /** Cached bytes at an event that serve other streams than `asker` only; null: not known. */
+  private ownPool(asker: number): number {
+    if (this.poolFor.asker !== asker) this.poolFor = { asker, pool: this.poolOf(asker) };
+    return this.poolFor.pool;
+  }
+
+  /** Free bytes of other streams at an event; null: not known. */
   stranded(event: number, asker: number): number | null {
-    if (this.strandedCounter) return Number.isNaN(this.strandedCounter[event]) ? null : this.strandedCounter[event];
-    if (!this.streams.some((share) => share.free)) return null;
-    let sum = 0;
-    for (const share of this.streams) if (share.stream !== asker && share.free) sum += Math.max(0, share.free[event]);
-    return sum;
+    return this.strandedLevels(asker)?.stream[event] ?? null;
+  }
+
+  /** Free bytes of other pools at an event; null: not known, or there is only one pool. */
+  inOtherPools(event: number, asker: number): number | null {
+    return this.strandedLevels(asker)?.pool?.[event] ?? null;
+  }
+
+  /** The segment that has an address after an event; -1: none. */
+  segmentAt(address: number, event: number): number {
+    const { segments } = this.run;
+    for (let i = 0; i < segments.count; i++) {
+      const low = segments.address[i];
+      if (segments.device[i] !== this.device || low < 0 || address < low || address >= low + segments.bytes[i]) continue;
+      const mapped = segments.mapped[i] === UNKNOWN ? 0 : segments.mapped[i];
+      if (mapped <= event && (segments.unmapped[i] === UNKNOWN || segments.unmapped[i] > event)) return i;
+    }
+    return -1;
+  }
+
+  /** The block that had a free address last; -1: none since the segment was reserved. */
+  lastUser(address: number, event: number): number {
+    const { blocks, segments } = this.run;
+    const segment = this.segmentAt(address, event);
+    const since = segment < 0 || segments.mapped[segment] === UNKNOWN ? 0 : segments.mapped[segment];
+    let last = -1;
+    for (let k = 0; k < this.order.length && this.begin[k] <= event; k++) {
+      const block = this.order[k];
+      const low = blocks.address[block];
+      if (this.begin[k] >= since && low >= 0 && low <= address && address < low + blocks.bytes[block]) last = block;
+    }
+    return last;
   }
 
   placed(axis: Axis) {
@@ -244,6 +366,13 @@ export class Device {
   positionOf(block: number): number {
     return this.order[block] === block ? block : this.order.indexOf(block);
   }
+}
+
+/** Turns differences into sums. */
+function added(deltas: Float64Array, count: number): Float64Array {
+  let sum = 0;
+  for (let i = 0; i < count; i++) deltas[i] = sum += deltas[i];
+  return deltas.subarray(0, count);
 }
 
 function ordered(run: Run, device: number): Uint32Array {

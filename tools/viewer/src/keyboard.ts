@@ -3,11 +3,11 @@
 import { App } from './app';
 import { element } from './dom';
 import { nextOwner, previousOwner } from './reuse';
-import { COLORINGS } from './state';
 
 const KEYS: [string, string][] = [
   ['← →  or  A D', 'move in time'],
   ['↑ ↓  or  W S', 'zoom in and out'],
+  ['Shift ↑ ↓, Shift ← →', 'zoom addresses; move the moment whose holders are listed'],
   ['0', 'the whole run'],
   ['P', 'go to the peak'],
   ['N, Shift N', 'next and previous match of the search, or block'],
@@ -64,6 +64,12 @@ function act(app: App, search: HTMLInputElement, help: HTMLDialogElement, event:
   const { state } = app;
   const span = state.x1 - state.x0;
   const middle = (state.x0 + state.x1) / 2;
+  if (event.shiftKey && event.key.startsWith('Arrow')) {
+    if (event.key === 'ArrowUp') zoomAddresses(app, 0.7);
+    else if (event.key === 'ArrowDown') zoomAddresses(app, 1 / 0.7);
+    else moveMoment(app, event.key === 'ArrowLeft' ? -1 : 1);
+    return true;
+  }
   switch (event.key) {
     case 'ArrowLeft': case 'a': app.pan(-span / 8); break;
     case 'ArrowRight': case 'd': app.pan(span / 8); break;
@@ -76,7 +82,7 @@ function act(app: App, search: HTMLInputElement, help: HTMLDialogElement, event:
     case '[': follow(app, previousOwner); break;
     case ']': follow(app, nextOwner); break;
     case 'f': if (state.block >= 0) app.zoomTo(state.block); break;
-    case 'c': app.update({ coloring: COLORINGS[(COLORINGS.indexOf(state.coloring) + 1) % COLORINGS.length] }); break;
+    case 'c': app.update({ coloring: app.colorings[(app.colorings.indexOf(state.coloring) + 1) % app.colorings.length] }); break;
     case 'e': app.update({ axis: state.axis === 'time' ? 'events' : 'time' }); break;
     case 'r': app.update({ run: (state.run + 1) % app.runs.length }); break;
     case 't': app.update({ theme: app.dark ? 'light' : 'dark' }); break;
@@ -86,6 +92,22 @@ function act(app: App, search: HTMLInputElement, help: HTMLDialogElement, event:
     default: return false;
   }
   return true;
+}
+
+function zoomAddresses(app: App, factor: number) {
+  const { y0, y1 } = app.state;
+  const span = Math.min(1, Math.max((y1 - y0) * factor, 1e-6));
+  const low = Math.min(Math.max((y0 + y1 - span) / 2, 0), 1 - span);
+  app.update({ y0: low, y1: low + span });
+}
+
+/** By a hundredth of what is shown, and at least by one event. */
+function moveMoment(app: App, by: number) {
+  const { state, axis, run } = app;
+  const x = axis.ofEvent(run, app.moment());
+  const next = axis.ofEvent(run, Math.min(Math.max(app.moment() + by, 0), run.events - 1));
+  const step = Math.max((state.x1 - state.x0) / 100, Math.abs(next - x));
+  app.update({ at: Math.min(Math.max(x + by * step, 0), axis.end) });
 }
 
 function toPeak(app: App) {

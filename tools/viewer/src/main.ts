@@ -51,27 +51,18 @@ async function start() {
   app.onChange(draw);
   draw();
   new ResizeObserver(() => app.changed()).observe(main);
+  Object.assign(globalThis, { millrace: app }); // for the console, and for tests
   performance.mark('millrace:shown');
   document.documentElement.dataset.ready = 'true';
   app.changed();
-  await nameSites(app);
 }
 
 /** What the picture shows, in words. */
 function spoken(app: App): string {
-  const { device, state, axis } = app;
+  const { device, state } = app;
   const { live, reserved } = device.levels;
-  return `Memory from ${axis.label(state.x0)} to ${axis.label(state.x1)}. At the peak, ${sizeText(live[device.peak])} live of `
+  return `Memory from ${app.label(state.x0)} to ${app.label(state.x1)}. At the peak, ${sizeText(live[device.peak])} live of `
     + `${reserved ? sizeText(reserved[device.peak]) : 'an amount that is not known'} reserved.`;
-}
-
-/** Stacks are decoded after the first picture: only their names are needed, for tables and colors. */
-async function nameSites(app: App) {
-  for (let run = 0; run < app.runs.length; run++) {
-    if (app.stacks[run].count) app.siteNames[run].push(...(await app.stacks[run].labels()));
-  }
-  document.documentElement.dataset.sites = 'true';
-  app.changed();
 }
 
 start().catch((error) => {

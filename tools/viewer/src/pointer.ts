@@ -2,7 +2,7 @@
 
 import { App } from './app';
 import { element } from './dom';
-import { addressText, countText, sizeText } from './format';
+import { addressText, sizeText } from './format';
 import { siteOf } from './colors';
 import { UNKNOWN } from './read';
 import { Lanes, OPERATION_KINDS } from './tracks/lanes';
@@ -140,46 +140,69 @@ export class Pointer {
   private linesAt(track: Track, px: number, py: number): string[] {
     const { app, tracks } = this;
     const x = track.xAt(px);
-    if (track === tracks.map) return this.blockLines(tracks.map.blockAt(px, py), tracks.map.addressAt(py));
+    if (track === tracks.map) return this.blockLines(tracks.map.blockAt(px, py), tracks.map.addressAt(py), app.axis.eventAt(app.run, x));
     if (track === tracks.lanes) {
       const operation = tracks.lanes.operationAt(px, py);
       if (operation >= 0) return this.operationLines(operation);
       const stream = tracks.lanes.streamAt(py);
-      return stream ? [stream, app.axis.label(x)] : [];
+      return stream ? [stream, app.label(x)] : [];
     }
     return this.levelLines(x);
   }
 
   private levelLines(x: number): string[] {
     const { app } = this;
-    const lines = [app.axis.label(x)];
+    const lines = [app.label(x)];
     app.runs.forEach((run, i) => {
       const event = app.axis.eventAt(run, x);
       if (event < 0 || x > app.axis.ofEvent(run, run.events)) return;
       const device = app.deviceOf(i);
-      const { live, active, reserved } = device.levels;
+      const { live, held, active, reserved } = device.levels;
       const stranded = device.stranded(event, app.state.asker);
       if (app.runs.length > 1) lines.push(`${'AB'[i]}: ${run.name}`);
       lines.push(`reserved ${sizeText(reserved ? reserved[event] : null)}`, `live ${sizeText(live[event])}`);
-      lines.push(`waiting ${device.waits ? sizeText(active[event] - live[event]) : 'not known'}`);
+      lines.push(`waiting ${device.waits ? sizeText(active[event] - held[event]) : 'not known'}`);
       lines.push(`stranded ${sizeText(stranded)}`);
+      if (run.pools.length) lines.push(`in other pools ${sizeText(device.inOtherPools(event, app.state.asker))}`);
     });
     return lines;
   }
 
-  private blockLines(block: number, address: number): string[] {
+  private blockLines(block: number, address: number, event: number): string[] {
     const { app } = this;
-    if (block < 0) return address >= 0 ? [addressText(address), 'free or not reserved'] : [];
+    if (block < 0) return address >= 0 ? this.freeLines(address, event) : [];
     const { blocks, streams, tags } = app.run;
     const lines = [`${sizeText(blocks.bytes[block])}`];
     if (blocks.stream[block] !== UNKNOWN) lines.push(`stream ${streams[blocks.stream[block]].name}`);
     if (blocks.tag[block] !== UNKNOWN) lines.push(tags[blocks.tag[block]]);
-    const site = siteOf(app.device, block, app.siteNames[app.state.run]);
+    const site = siteOf(app.device, block);
     if (site) lines.push(site);
     const { allocated, freed } = blocks;
-    const from = allocated[block] === UNKNOWN ? 'the start' : countText(allocated[block]);
-    const to = freed[block] === UNKNOWN ? 'the end' : countText(freed[block]);
-    lines.push(`events ${from} to ${to}`);
+    const from = allocated[block] === UNKNOWN ? 'the beginning' : app.eventName(allocated[block]);
+    const to = freed[block] === UNKNOWN ? 'the end' : app.eventName(freed[block]);
+    lines.push(`${from} to ${to}`);
+    return lines;
+  }
+
+  /** Whose free memory it is, and since when. */
+  private freeLines(address: number, event: number): string[] {
+    const { app } = this;
+    const { device, run } = app;
+    const segment = device.segmentAt(address, event);
+    if (segment < 0) return [addressText(address), 'not reserved'];
+    const { stream, pool, bytes, expandable } = run.segments;
+    const user = device.lastUser(address, event);
+    const of = user >= 0 ? run.blocks.stream[user] : stream[segment];
+    const lines = [`free, in a segment of ${sizeText(bytes[segment])}`, addressText(address)];
+    if (expandable[segment]) lines.push('of an expandable segment');
+    if (of !== UNKNOWN) lines.push(`stream ${run.streams[of].name}`);
+    if (run.pools.length) lines.push(pool[segment] === UNKNOWN ? 'the default pool' : run.pools[pool[segment]]);
+    if (user >= 0) {
+      lines.push(`last used by ${siteOf(device, user) || `block ${user.toLocaleString('en-US')}`}`);
+      if (run.blocks.freed[user] !== UNKNOWN) lines.push(`freed at ${app.eventName(run.blocks.freed[user])}`);
+    } else {
+      lines.push('not used since it was reserved, as far as the trace shows');
+    }
     return lines;
   }
 

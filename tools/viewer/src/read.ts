@@ -16,23 +16,29 @@ interface RunFacts {
   streams: { device: number; name: string }[];
   tags: string[];
   names: string[];
+  sites: string[];
+  pools: string[];
+  askers: Asker[];
   marks: Mark[];
   tables: Table[];
 }
 
 interface RunHeader extends RunFacts {
+  event_word: string;
+  knows_rounding: boolean;
+  positions: ColumnRef | null;
+  devices_of_events: ColumnRef | null;
   times: ColumnRef | null;
   blocks: Columns<
     | 'address' | 'bytes' | 'requested' | 'device' | 'stream' | 'allocated' | 'freed' | 'ready'
-    | 'tag' | 'stack' | 'previous' | 'reuse'
+    | 'tag' | 'stack' | 'previous' | 'reuse' | 'site' | 'pool' | 'placed' | 'wait'
   >;
-  segments: Columns<'address' | 'bytes' | 'device' | 'stream' | 'mapped' | 'unmapped' | 'label'>;
+  segments: Columns<'address' | 'bytes' | 'device' | 'stream' | 'mapped' | 'unmapped' | 'pool' | 'expandable'>;
+  free: Columns<'address' | 'bytes' | 'device' | 'stream' | 'from' | 'to'>;
   operations: Columns<'stream' | 'kind' | 'name' | 'begin' | 'end'>;
-  arrows: Columns<'from_stream' | 'to_stream' | 'from' | 'to' | 'by_allocator'>;
+  arrows: Columns<'from_stream' | 'to_stream' | 'from' | 'to'>;
   stacks: Columns<'frames' | 'ends' | 'indices'>;
-  counters: {
-    kind: string; name: string; device: number; stream: number | null; at: ColumnRef; bytes: ColumnRef;
-  }[];
+  counters: { kind: string; name: string; device: number; at: ColumnRef; bytes: ColumnRef }[];
 }
 
 export interface Mark {
@@ -41,13 +47,26 @@ export interface Mark {
   begin: number;
   end: number;
   device: number | null;
+  event: number | null;
+}
+
+/** The stream for which free memory of a device is looked at. */
+export interface Asker {
+  device: number;
+  stream: number;
+  pool: number | null;
+  /** Streams share free memory: it is in `Run.free`. */
+  shares: boolean;
+  /** Which memory is stranded is known for this stream only. */
+  fixed: boolean;
 }
 
 export interface Table {
   title: string;
   device: number;
   cumulative: boolean;
-  rows: { label: string; bytes: number | null; note: string; emphasized: boolean }[];
+  changes: boolean;
+  rows: { label: string; bytes: number | null; note: string; emphasized: boolean; is_less: boolean }[];
 }
 
 export interface Blocks {
@@ -64,6 +83,12 @@ export interface Blocks {
   stack: Uint32Array;
   previous: Uint32Array;
   reuse: Uint32Array;
+  site: Uint32Array;
+  pool: Uint32Array;
+  /** 1: in one of the segments. */
+  placed: Uint32Array;
+  /** The arrow of the wait that made its use of the memory safe. */
+  wait: Uint32Array;
 }
 
 export interface Segments {
@@ -74,7 +99,19 @@ export interface Segments {
   stream: Uint32Array;
   mapped: Uint32Array;
   unmapped: Uint32Array;
-  label: Uint32Array;
+  pool: Uint32Array;
+  expandable: Uint32Array;
+}
+
+/** Free memory that serves one stream only for a time, where segments are not bound to streams. */
+export interface Free {
+  count: number;
+  address: Float64Array;
+  bytes: Float64Array;
+  device: Uint32Array;
+  stream: Uint32Array;
+  from: Uint32Array;
+  to: Uint32Array;
 }
 
 export interface Operations {
@@ -92,23 +129,28 @@ export interface Arrows {
   toStream: Uint32Array;
   from: Float64Array;
   to: Float64Array;
-  byAllocator: Uint32Array;
 }
 
 export interface Counter {
   kind: string;
   name: string;
   device: number;
-  stream: number | null;
   at: Float64Array;
   bytes: Float64Array;
 }
 
 export interface Run extends RunFacts {
+  /** What the user calls an event: "event", "line". */
+  eventWord: string;
+  /** Of each event, its number for the user; null: as here. */
+  positions: Uint32Array | null;
+  knowsRounding: boolean;
+  devicesOfEvents: Uint32Array | null;
   /** Nanoseconds of each event from the first; null: the run has no times. */
   times: Float64Array | null;
   blocks: Blocks;
   segments: Segments;
+  free: Free;
   operations: Operations;
   arrows: Arrows;
   stackRefs: RunHeader['stacks'];
@@ -117,20 +159,27 @@ export interface Run extends RunFacts {
 
 async function readBlocks(h: RunHeader['blocks']): Promise<Blocks> {
   const [address, bytes, requested] = await Promise.all([wide(h.address), wide(h.bytes), wide(h.requested)]);
-  const [device, stream, allocated, freed, ready, tag, stack, previous, reuse] = await Promise.all(
-    [h.device, h.stream, h.allocated, h.freed, h.ready, h.tag, h.stack, h.previous, h.reuse].map(numbers),
+  const [device, stream, allocated, freed, ready, tag, stack, previous, reuse, site, pool, placed, wait] = await Promise.all(
+    [h.device, h.stream, h.allocated, h.freed, h.ready, h.tag, h.stack, h.previous, h.reuse, h.site, h.pool, h.placed, h.wait].map(numbers),
   );
   return {
     count: bytes.length, address, bytes, requested, device, stream, allocated, freed, ready, tag, stack, previous, reuse,
+    site, pool, placed, wait,
   };
 }
 
 async function readSegments(h: RunHeader['segments']): Promise<Segments> {
   const [address, bytes] = await Promise.all([wide(h.address), wide(h.bytes)]);
-  const [device, stream, mapped, unmapped, label] = await Promise.all(
-    [h.device, h.stream, h.mapped, h.unmapped, h.label].map(numbers),
+  const [device, stream, mapped, unmapped, pool, expandable] = await Promise.all(
+    [h.device, h.stream, h.mapped, h.unmapped, h.pool, h.expandable].map(numbers),
   );
-  return { count: bytes.length, address, bytes, device, stream, mapped, unmapped, label };
+  return { count: bytes.length, address, bytes, device, stream, mapped, unmapped, pool, expandable };
+}
+
+async function readFree(h: RunHeader['free']): Promise<Free> {
+  const [address, bytes] = await Promise.all([wide(h.address), wide(h.bytes)]);
+  const [device, stream, from, to] = await Promise.all([h.device, h.stream, h.from, h.to].map(numbers));
+  return { count: bytes.length, address, bytes, device, stream, from, to };
 }
 
 async function readOperations(h: RunHeader['operations']): Promise<Operations> {
@@ -140,26 +189,37 @@ async function readOperations(h: RunHeader['operations']): Promise<Operations> {
 }
 
 async function readArrows(h: RunHeader['arrows']): Promise<Arrows> {
-  const [fromStream, toStream, byAllocator] = await Promise.all(
-    [h.from_stream, h.to_stream, h.by_allocator].map(numbers),
-  );
+  const [fromStream, toStream] = await Promise.all([h.from_stream, h.to_stream].map(numbers));
   const [from, to] = await Promise.all([wide(h.from), wide(h.to)]);
-  return { count: from.length, fromStream, toStream, from, to, byAllocator };
+  return { count: from.length, fromStream, toStream, from, to };
 }
 
 async function readRun(h: RunHeader): Promise<Run> {
-  const [times, blocks, segments, operations, arrows] = await Promise.all([
-    h.times ? wide(h.times) : Promise.resolve(null),
-    readBlocks(h.blocks), readSegments(h.segments), readOperations(h.operations), readArrows(h.arrows),
+  const [times, blocks, segments, free, operations, arrows] = await Promise.all([
+    h.times ? wide(h.times) : null,
+    readBlocks(h.blocks), readSegments(h.segments), readFree(h.free), readOperations(h.operations), readArrows(h.arrows),
   ]);
+  const [positions, devicesOfEvents] = await Promise.all(
+    [h.positions, h.devices_of_events].map((ref) => (ref ? numbers(ref) : null)),
+  );
   const counters = await Promise.all(
     h.counters.map(async (c) => ({ ...c, at: await wide(c.at), bytes: await wide(c.bytes) })),
   );
-  const { name, meta, summary, devices, events, streams, tags, names, marks, tables } = h;
+  const { name, meta, summary, devices, events, streams, tags, names, sites, pools, askers, marks, tables } = h;
   return {
-    name, meta, summary, devices, events, streams, tags, names, times, blocks, segments, operations, arrows,
-    stackRefs: h.stacks, marks, counters, tables,
+    name, meta, summary, devices, events, streams, tags, names, sites, pools, askers, eventWord: h.event_word, positions, knowsRounding: h.knows_rounding,
+    devicesOfEvents, times, blocks, segments, free, operations, arrows, stackRefs: h.stacks, marks, counters, tables,
   };
+}
+
+/** The name of the last event of a device at or before an event, as the text of the command has it. */
+export function eventName(run: Run, device: number, event: number): string {
+  const { positions, devicesOfEvents } = run;
+  let at = Math.min(event, run.events - 1);
+  if (devicesOfEvents) while (at > 0 && devicesOfEvents[at] !== device) at--;
+  const position = positions ? positions[at] : at;
+  if (at < 0 || position === undefined || position === UNKNOWN) return 'the beginning';
+  return `${run.eventWord} ${position.toLocaleString('en-US')}`;
 }
 
 export async function readPage(): Promise<{ title: string; runs: Run[] }> {
@@ -203,21 +263,4 @@ export class Stacks {
     }
     return found;
   }
-
-  /** A short name of each stack: its innermost frame that is not of an allocator or a framework's core. */
-  async labels(): Promise<string[]> {
-    const [frames, ends, indices] = await this.read();
-    return Array.from(ends, (end, stack) => {
-      const begin = stack === 0 ? 0 : ends[stack - 1];
-      const all = Array.from(indices.subarray(begin, end), (index) => frames[index]);
-      const own = all.find(([, file]) => file.endsWith('.py') && !/\/(torch|site-packages|dist-packages)\//.test(file));
-      const best = own ?? all.find(([, file]) => file.endsWith('.py')) ?? all[0];
-      return best ? frameText(best) : '';
-    });
-  }
-}
-
-export function frameText([name, file, line]: Frame): string {
-  const place = file ? `${file.split('/').slice(-2).join('/')}${line ? `:${line}` : ''}` : '';
-  return name && place ? `${name} · ${place}` : name || place;
 }

@@ -9,7 +9,6 @@ export const REUSE_TEXT = [
   'no block had this memory before',
   'the same stream used it before',
   'the streams were ordered: by an event, a synchronization or a wait',
-  'the allocator made the stream wait',
   'the earlier use was known to be complete',
 ];
 

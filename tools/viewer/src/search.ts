@@ -1,7 +1,6 @@
 // Which blocks a search means. All of its words have to fit:
 //   stream:copy  tag:weights  site:forward  >64MiB  <4KiB  0x7f12a0000  live  freed  or any text of a name or a stack
 
-import { siteOf } from './colors';
 import { Device } from './device';
 import { parseSize } from './format';
 import { Stacks, UNKNOWN } from './read';
@@ -16,10 +15,10 @@ export interface Matches {
 
 type Test = (k: number, block: number) => boolean;
 
-export async function search(query: string, device: Device, stacks: Stacks, sites: string[]): Promise<Matches | null> {
+export async function search(query: string, device: Device, stacks: Stacks): Promise<Matches | null> {
   const words = query.match(/[^\s"]*"[^"]*"|\S+/g);
   if (!words) return null;
-  const tests = await Promise.all(words.map((word) => testOf(word.replace(/"/g, ''), device, stacks, sites)));
+  const tests = await Promise.all(words.map((word) => testOf(word.replace(/"/g, ''), device, stacks)));
   const found = new Uint8Array(device.order.length);
   let count = 0;
   let atPeak = 0;
@@ -28,12 +27,12 @@ export async function search(query: string, device: Device, stacks: Stacks, site
     if (!tests.every((test) => test(k, block))) continue;
     found[k] = 1;
     count++;
-    if (device.begin[k] <= device.peak && device.end[k] > device.peak) atPeak += device.run.blocks.bytes[block];
+    if (device.begin[k] <= device.peak && device.end[k] > device.peak) atPeak += device.requested[k];
   }
   return { found, count, atPeak };
 }
 
-async function testOf(word: string, device: Device, stacks: Stacks, sites: string[]): Promise<Test> {
+async function testOf(word: string, device: Device, stacks: Stacks): Promise<Test> {
   const { run } = device;
   const { blocks } = run;
   const [, key, text] = /^(stream|tag|site|block):(.*)$/i.exec(word) ?? ['', '', word];
@@ -44,6 +43,7 @@ async function testOf(word: string, device: Device, stacks: Stacks, sites: strin
   };
   const stream = named(run.streams.map(({ name }) => name));
   const tag = named(run.tags);
+  const site = named(run.sites);
   switch (key.toLowerCase()) {
     case 'stream': {
       const exact = run.streams.findIndex(({ name, device: of }) => of === device.device && name.toLowerCase() === lower);
@@ -52,7 +52,7 @@ async function testOf(word: string, device: Device, stacks: Stacks, sites: strin
     case 'tag':
       return (_, b) => tag(blocks.tag[b]);
     case 'site':
-      return (_, b) => siteOf(device, b, sites).toLowerCase().includes(lower);
+      return (_, b) => site(blocks.site[b]);
     case 'block':
       return (_, b) => b === Number(text);
   }
@@ -70,6 +70,6 @@ async function testOf(word: string, device: Device, stacks: Stacks, sites: strin
   }
   const stack = stacks.count ? await stacks.matching(lower) : null;
   return (_, b) =>
-    stream(blocks.stream[b]) || tag(blocks.tag[b]) ||
+    stream(blocks.stream[b]) || tag(blocks.tag[b]) || site(blocks.site[b]) ||
     (stack !== null && blocks.stack[b] !== UNKNOWN && stack[blocks.stack[b]] === 1);
 }

@@ -5,6 +5,7 @@ import { AxisMode } from './axis';
 export type Coloring = 'stream' | 'tag' | 'site' | 'age' | 'size';
 export const COLORINGS: Coloring[] = ['stream', 'tag', 'site', 'age', 'size'];
 export type Grouping = 'site' | 'tag' | 'stream' | 'size';
+export const GROUPINGS: Grouping[] = ['site', 'tag', 'stream', 'size'];
 
 export interface ViewState {
   axis: AxisMode;
@@ -27,7 +28,7 @@ const TEXTS: (keyof ViewState)[] = ['axis', 'coloring', 'grouping', 'query', 'th
 const CHOICES: Partial<Record<keyof ViewState, string[]>> = {
   axis: ['time', 'events'],
   coloring: COLORINGS,
-  grouping: ['site', 'tag', 'stream', 'size'],
+  grouping: GROUPINGS,
   theme: ['system', 'light', 'dark'],
 };
 

@@ -3,7 +3,8 @@
 import { App } from './app';
 import { element } from './dom';
 import { countText, sizeText } from './format';
-import { COLORINGS, Coloring } from './state';
+import { mixed } from './palette';
+import { Coloring } from './state';
 
 export class Toolbar {
   readonly root: HTMLElement;
@@ -38,7 +39,7 @@ export class Toolbar {
     if (document.activeElement !== this.search && this.search.value !== state.query) this.search.value = state.query;
     this.found.textContent = !state.query || !app.matches ? ''
       : `${countText(app.matches.count)} found, ${sizeText(app.matches.atPeak)} at the peak`;
-    const key = [state.run, state.device, state.axis, state.coloring, state.asker, app.dark, app.siteNames[state.run].length].join();
+    const key = [state.run, state.device, state.axis, state.coloring, state.asker, app.dark].join();
     if (key === this.key) return;
     this.key = key;
     this.drawChoices();
@@ -63,11 +64,9 @@ export class Toolbar {
     if (app.runs.every((run) => run.times)) {
       parts.push(select('Axis', state.axis, [['time', 'time'], ['events', 'events']], (v) => app.update({ axis: v as 'time' | 'events' })));
     }
-    const usable = COLORINGS.filter((coloring) => (coloring !== 'tag' || app.run.tags.length) && (coloring !== 'site' || app.stacks[state.run].count));
-    parts.push(select('Color by', state.coloring, usable.map((coloring) => [coloring, coloring]), (v) => app.update({ coloring: v as Coloring })));
-    if (app.device.streams.some((share) => share.free) && app.device.streams.length > 1) {
-      parts.push(select('Stranded for', state.asker,
-        app.device.streams.filter((share) => share.stream >= 0).map((share) => [share.stream, share.name]),
+    parts.push(select('Color by', state.coloring, app.colorings.map((coloring) => [coloring, coloring]), (v) => app.update({ coloring: v as Coloring })));
+    if (app.device.knowsStranded && app.askers.length > 1) {
+      parts.push(select('Stranded for', state.asker, app.askers.map((stream) => [stream, app.run.streams[stream].name]),
         (v) => app.update({ asker: Number(v) })));
     }
     this.choices.replaceChildren(...parts);
@@ -79,6 +78,10 @@ export class Toolbar {
     const item = (color: string, text: string, kind = '', of = 'state') =>
       element('li', { title: text, class: of }, element('i', { class: kind, style: `--color:${color}` }), text);
     const states = [item(palette.free, 'free')];
+    const { live, held } = app.device.levels;
+    if (app.device.rounds && held.some((bytes, i) => bytes > live[i])) {
+      states.push(item(mixed(palette.live, palette.background, 0.55), 'rounding'));
+    }
     if (app.device.waits) states.push(item(palette.waiting, 'waiting for work that uses it', 'hatched'));
     if (app.device.knowsStranded) {
       const asker = app.run.streams[state.asker]?.name ?? 'the stream';

@@ -184,4 +184,13 @@ struct Explanation {
  */
 [[nodiscard]] Explanation explain(const trace::AllocationLog& log);
 
+/** @brief Who allocated the blocks of a log. */
+struct BlockSites {
+  std::vector<ExplainedSite> sites;
+  std::vector<std::uint32_t> by_block;  ///< by block of the log: index into `sites`
+};
+
+/** @brief The sites of all blocks, with the names that an explanation has. */
+[[nodiscard]] BlockSites sites_of_blocks(const trace::AllocationLog& log);
+
 }  // namespace millrace

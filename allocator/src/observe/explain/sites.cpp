@@ -67,6 +67,16 @@ const StackFrame& own_frame(const StackTable& stacks, StackTable::Id stack) {
   return innermost;
 }
 
+BlockSites sites_of_blocks(const trace::AllocationLog& log) {
+  Sites sites{log};
+  BlockSites result;
+  result.by_block.reserve(log.blocks.size());
+  for (std::uint32_t i = 0; i < log.blocks.size(); ++i)
+    result.by_block.push_back(sites.of_block(i));
+  result.sites = sites.take();
+  return result;
+}
+
 std::uint32_t Sites::of_block(std::uint32_t index) {
   const trace::LoggedBlock& block = log_.blocks[index];
   const bool known = block.stack != StackTable::kNone || block.label != trace::LabelTable::kNone;

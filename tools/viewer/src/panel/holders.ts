@@ -15,7 +15,7 @@ interface Holder {
 }
 
 const SHOWN = 14;
-const GROUPINGS: [Grouping, string][] = [['site', 'Site'], ['tag', 'Tag'], ['stream', 'Stream'], ['size', 'Size']];
+const NAMES: Record<Grouping, string> = { site: 'Site', tag: 'Tag', stream: 'Stream', size: 'Size' };
 
 export function holders(app: App, run: number): Map<string, Holder> {
   const device = app.deviceOf(run);
@@ -29,7 +29,7 @@ export function holders(app: App, run: number): Map<string, Holder> {
     let query = '';
     switch (app.state.grouping) {
       case 'site':
-        name = siteOf(device, block, app.siteNames[run]) || name;
+        name = siteOf(device, block) || name;
         query = `site:"${name}"`;
         break;
       case 'tag':
@@ -47,9 +47,10 @@ export function holders(app: App, run: number): Map<string, Holder> {
       }
     }
     const holder = found.get(name);
-    if (!holder) found.set(name, { name, query: name === 'not known' ? '' : query, bytes: blocks.bytes[block], count: 1 });
+    const bytes = device.requested[k];
+    if (!holder) found.set(name, { name, query: name === 'not known' ? '' : query, bytes, count: 1 });
     else {
-      holder.bytes += blocks.bytes[block];
+      holder.bytes += bytes;
       holder.count++;
     }
   }
@@ -66,8 +67,7 @@ export class HoldersPanel {
   draw() {
     const { app } = this;
     const { run, grouping } = app.state;
-    const names = app.siteNames.map((sites) => sites.length);
-    const key = [run, app.state.device, grouping, app.state.at, app.state.axis, app.state.asker, ...names].join();
+    const key = [run, app.state.device, grouping, app.state.at, app.state.axis, app.state.asker].join();
     if (this.shown === key) return;
     this.shown = key;
     const mine = holders(app, run);
@@ -80,12 +80,12 @@ export class HoldersPanel {
     rows.sort((a, b) => (other ? Math.abs(difference(b)) - Math.abs(difference(a)) : 0) || b.bytes - a.bytes);
     const total = [...mine.values()].reduce((sum, holder) => sum + holder.bytes, 0);
     const event = app.moment();
-    const when = Number.isNaN(app.state.at) ? 'at the peak' : `at ${app.axis.label(app.state.at)}`;
+    const when = Number.isNaN(app.state.at) ? 'at the peak' : `at ${app.label(app.state.at)}`;
     const most = Math.max(1, ...rows.map((holder) => holder.bytes));
-    const choices = GROUPINGS.map(([value, text]) =>
+    const choices = app.groupings.map((value) =>
       element('button', {
         'aria-pressed': String(grouping === value), click: () => app.update({ grouping: value }),
-      }, text),
+      }, NAMES[value]),
     );
     const body = rows.slice(0, SHOWN).map((holder) => this.row(holder, most, other ? difference(holder) : null));
     const rest = rows.slice(SHOWN);
@@ -93,7 +93,7 @@ export class HoldersPanel {
     this.root.replaceChildren(
       element('h2', {}, `Live ${when}`),
       element('p', { class: 'big', 'data-level': 'live' }, bytesElement(total, sizeText(total)),
-        element('small', {}, ` event ${countText(event)}`)),
+        element('small', { 'data-fact': 'moment' }, ` ${app.eventName(event)}`)),
       element('dl', { class: 'levels' }, ...this.levels(event)),
       element('div', { class: 'choices', role: 'group', 'aria-label': 'Group by' }, ...choices),
       element('table', {},
@@ -110,13 +110,15 @@ export class HoldersPanel {
   /** The other levels at the event; what is not known is said to be so. */
   private levels(event: number): HTMLElement[] {
     const { device, state, run } = this.app;
-    const { live, active, reserved } = device.levels;
+    const { live, held, active, reserved } = device.levels;
     const asker = run.streams[state.asker];
     const known: [string, string, number | null][] = [
       ['reserved', 'Reserved', reserved && !Number.isNaN(reserved[event]) ? reserved[event] : null],
-      ['waiting', 'Waiting', device.waits ? active[event] - live[event] : null],
+      ['rounding', 'Rounding and rest', device.rounds ? held[event] - live[event] : null],
+      ['waiting', 'Waiting', device.waits ? active[event] - held[event] : null],
       ['stranded', asker ? `Stranded for ${asker.name}` : 'Stranded', device.stranded(event, state.asker)],
     ];
+    if (run.pools.length) known.push(['pool', 'In other pools', device.inOtherPools(event, state.asker)]);
     return known.flatMap(([level, name, bytes]) => [
       element('dt', {}, name), element('dd', { 'data-level': level }, bytesElement(bytes, sizeText(bytes))),
     ]);

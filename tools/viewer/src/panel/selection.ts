@@ -49,7 +49,8 @@ export class SelectionPanel {
     add('Freed', this.moment(blocks.freed[block], 'not within the run'));
     const ready = blocks.ready[block];
     if (blocks.freed[block] !== UNKNOWN) {
-      add('Usable by all', ready >= events && ready !== UNKNOWN ? 'not within the run' : this.moment(ready, 'not known'));
+      const of = blocks.stream[block] === UNKNOWN ? 'its stream' : streams[blocks.stream[block]].name;
+      add(`Usable by ${of}`, ready >= events && ready !== UNKNOWN ? 'not within the run' : this.moment(ready, 'not known'));
     }
     add('Life', this.life(block));
     return list;
@@ -58,7 +59,7 @@ export class SelectionPanel {
   private moment(event: number, unknown: string): string {
     if (event === UNKNOWN) return unknown;
     const { run, axis } = this.app;
-    const count = `event ${countText(event)}`;
+    const count = this.app.eventName(event);
     return axis.mode === 'events' ? count : `${axis.label(axis.ofEvent(run, event))} (${count})`;
   }
 
@@ -66,7 +67,8 @@ export class SelectionPanel {
     const { run, axis } = this.app;
     const { allocated, freed } = run.blocks;
     if (allocated[block] === UNKNOWN || freed[block] === UNKNOWN) return 'longer than the run shows';
-    const events = `${countText(freed[block] - allocated[block])} events`;
+    const number = (event: number) => run.positions?.[event] ?? event;
+    const events = `${countText(number(freed[block]) - number(allocated[block]))} ${run.eventWord}s`;
     if (axis.mode === 'events') return events;
     return `${axis.label(axis.ofEvent(run, freed[block]) - axis.ofEvent(run, allocated[block]))} (${events})`;
   }
@@ -83,8 +85,19 @@ export class SelectionPanel {
     } else {
       part.append(element('p', { 'data-fact': 'before' }, this.link(previous), element('span', { class: 'faint' }, ` ${REUSE_TEXT[reuse]}`)));
     }
+    const wait = app.run.blocks.wait[block];
+    if (wait !== UNKNOWN) part.append(element('p', { class: 'faint', 'data-fact': 'wait' }, this.wait(wait)));
     if (next >= 0) part.append(element('h3', {}, 'And after'), element('p', { 'data-fact': 'after' }, this.link(next)));
     return part;
+  }
+
+  /** The wait that ordered the streams, in words. */
+  private wait(arrow: number): string {
+    const { app } = this;
+    const { arrows, streams } = app.run;
+    const [from, to] = [arrows.fromStream[arrow], arrows.toStream[arrow]].map((stream) => streams[stream].name);
+    const place = (clock: number) => app.label(app.axis.ofClock(app.run, clock));
+    return `The wait of ${to} at ${place(arrows.to[arrow])} for what ${from} had done at ${place(arrows.from[arrow])}, drawn in blue.`;
   }
 
   private link(block: number): HTMLElement {

@@ -45,8 +45,8 @@ function bars(table: Table): HTMLElement {
     const style = row.bytes === null ? '' : `--from:${percent(from)};--to:${percent(row.bytes)}`;
     return element('tr', { class: row.emphasized ? 'emphasized' : '' },
       element('th', { scope: 'row' }, row.label, ...(row.note ? [element('small', {}, row.note)] : [])),
-      element('td', { class: 'bar', style, 'aria-hidden': 'true' }),
-      element('td', { class: 'number' }, bytesElement(row.bytes, sizeText(row.bytes))));
+      element('td', { class: row.bytes ? 'bar' : '', style, 'aria-hidden': 'true' }),
+      element('td', { class: 'number' }, bytesElement(row.bytes, `${row.is_less ? '−' : table.changes && row.bytes ? '+' : ''}${sizeText(row.bytes)}`)));
   });
   return element('section', { class: `card bars ${table.cumulative ? 'ladder' : ''}`, 'aria-label': table.title },
     element('h2', {}, table.title), element('table', {}, element('tbody', {}, ...rows)));

@@ -11,7 +11,7 @@ export class StreamBytesTrack extends Track {
   private top: { key: string; bytes: number } = { key: '', bytes: 1 };
 
   constructor(app: App) {
-    super(app, 'Cached bytes by stream', 'by-stream');
+    super(app, 'Bytes by stream', 'by-stream');
   }
 
   protected paint() {
@@ -44,6 +44,9 @@ export class StreamBytesTrack extends Track {
       });
     }
     this.show(raster);
+    const name = bound ? 'Cached bytes by stream' : 'Live bytes by stream';
+    this.canvas.setAttribute('aria-label', name);
+    this.root.setAttribute('aria-label', name);
     this.label(bound ? 'Cached bytes' : 'Live bytes', 10, { bold: true });
     this.label('by stream', 25, { faint: true });
     this.label(`≤ ${sizeText(this.top.bytes / 1.08)}`, 40, { faint: true });

@@ -4,7 +4,7 @@
 import { App } from '../app';
 import { Axis } from '../axis';
 import { streamColor } from '../colors';
-import { sizeText } from '../format';
+import { countText, sizeText } from '../format';
 import { mixed, pixel } from '../palette';
 import { lowerBound } from '../pyramid';
 import { previousOwner } from '../reuse';
@@ -13,7 +13,8 @@ import { fitted, GUTTER, Track } from './track';
 
 const LANE = 46;
 const WORK = 24; // of it, for operations
-const MOST_ARROWS = 400;
+const MOST_WAITS = 400;
+const MOST_REUSES = 100;
 const MOST_LABELS = 300;
 export const OPERATION_KINDS = ['kernel', 'copy', 'fill', 'callback', 'wait', 'other'];
 
@@ -36,6 +37,8 @@ interface Places {
 export class Lanes extends Track {
   private places: { axis: Axis | null; run: Run | null; lanes: Map<Lane, Places>; arrows: Places | null } =
     { axis: null, run: null, lanes: new Map(), arrows: null };
+  private notes: string[] = [];
+  private counts: Record<string, number> = {};
   private lanes: { run: Run; device: number; lanes: Lane[] } | null = null;
 
   constructor(app: App) {
@@ -127,8 +130,11 @@ export class Lanes extends Track {
     context.beginPath();
     context.rect(GUTTER, 0, this.width, this.height);
     context.clip();
+    this.notes = [];
+    this.counts = {};
     this.paintWaits();
     this.paintReuse();
+    this.paintNotes();
     context.restore();
   }
 
@@ -209,17 +215,41 @@ export class Lanes extends Track {
 
   private paintWaits() {
     const { app } = this;
-    const { arrows } = app.run;
+    const { arrows, streams } = app.run;
     const { begin, end } = this.placesOfArrows();
-    const shown: number[] = [];
+    const within: number[] = [];
     for (let i = 0; i < arrows.count; i++) {
-      if (end[i] < app.state.x0 || begin[i] > app.state.x1) continue;
-      if (shown.length >= MOST_ARROWS) return; // they would hide the lanes
-      shown.push(i);
+      const shown = end[i] >= app.state.x0 && begin[i] <= app.state.x1;
+      if (shown && streams[arrows.toStream[i]].device === app.device.device) within.push(i);
     }
-    for (const i of shown) {
-      this.arrow(arrows.fromStream[i], begin[i], arrows.toStream[i], end[i], app.palette.faint, arrows.byAllocator[i] === 1);
-    }
+    const draw = (i: number, color: string) =>
+      this.arrow(arrows.fromStream[i], begin[i], arrows.toStream[i], end[i], color, false);
+    for (const i of thinned(within, MOST_WAITS)) draw(i, app.palette.faint);
+    const wait = app.state.block < 0 ? UNKNOWN : app.run.blocks.wait[app.state.block];
+    if (wait !== UNKNOWN) draw(wait, app.palette.accent);
+    this.note(within.length, MOST_WAITS, 'wait', 'waits');
+  }
+
+  /** How many arrows a picture has, if it does not have all. */
+  private note(count: number, most: number, one: string, many: string) {
+    this.counts[many] = count;
+    if (count > most) this.notes.push(`${countText(most)} of ${countText(count)} ${count === 1 ? one : many} drawn`);
+  }
+
+  private paintNotes() {
+    const { context, app } = this;
+    const counts = Object.entries(this.counts).map(([name, count]) => `${countText(count)} ${name}`);
+    this.canvas.setAttribute('aria-label', `Streams: ${[...counts, ...this.notes].join(', ')}`);
+    if (!this.notes.length) return;
+    const text = `${this.notes.join(', ')}; zoom in for all`;
+    context.font = '10.5px system-ui, sans-serif';
+    const width = context.measureText(text).width + 12;
+    context.fillStyle = app.palette.surface;
+    context.fillRect(GUTTER + this.width - width, 1, width, 16);
+    context.fillStyle = app.palette.text;
+    context.textAlign = 'left';
+    context.textBaseline = 'middle';
+    context.fillText(text, GUTTER + this.width - width + 6, 9);
   }
 
   /** Where the memory of the selected block was before, and of all blocks where there is room for it. */
@@ -234,13 +264,14 @@ export class Lanes extends Track {
       const color = strong ? app.palette.selection : app.palette.stranded;
       this.arrow(stream[previous], end[before], stream[block], begin[k], color, !strong);
     };
-    const shown: [number, number][] = [];
+    const within: number[] = [];
     const { begin } = device.placed(axis);
     for (const k of device.movedBetweenStreams) {
-      if (begin[k] > state.x1 || shown.length > MOST_ARROWS / 4) break;
-      if (begin[k] >= state.x0) shown.push([run.blocks.previous[device.order[k]], device.order[k]]);
+      if (begin[k] > state.x1) break;
+      if (begin[k] >= state.x0) within.push(device.order[k]);
     }
-    if (shown.length <= MOST_ARROWS / 4) for (const [previous, block] of shown) draw(previous, block, false);
+    for (const block of thinned(within, MOST_REUSES)) draw(run.blocks.previous[block], block, false);
+    this.note(within.length, MOST_REUSES, 'reuse by another stream', 'reuses by another stream');
     if (state.block < 0) return;
     const previous = previousOwner(device, state.block);
     if (previous >= 0) draw(previous, state.block, true);
@@ -284,4 +315,10 @@ export class Lanes extends Track {
   streamAt(py: number): string | null {
     return this.all()[Math.floor(py / LANE)]?.name ?? null;
   }
+}
+
+/** Some of the items, evenly, if there are more than `most`. */
+function thinned<Item>(items: Item[], most: number): Item[] {
+  if (items.length <= most) return items;
+  return Array.from({ length: most }, (_, i) => items[Math.floor((i * items.length) / most)]);
 }

@@ -37,6 +37,7 @@ export class MapTrack extends Track {
     const raster = this.pixels();
     raster.clear(pixel(app.palette.background));
     this.paintSegments();
+    this.paintFree();
     this.paintBlocks();
     this.show(raster);
     context.fillStyle = app.palette.grid;
@@ -74,10 +75,33 @@ export class MapTrack extends Track {
       }
       const x0 = (from - state.x0) * perX;
       const x1 = (to - state.x0) * perX;
-      const stranded = segments.stream[i] !== UNKNOWN && segments.stream[i] !== state.asker;
+      const stranded = device.isStranded(segments.stream[i], segments.pool[i], state.asker);
       raster.fill(x0, y0, x1, y1, stranded ? bound : free);
       if (stranded) raster.hatch(x0, y0, x1, y1, lines, 8);
       if (y1 - y0 > 5) raster.fill(x0, y0, x1, y0 + 1, edge);
+    }
+  }
+
+  /** Where segments are not bound to streams: what was used last by others than the asker. */
+  private paintFree() {
+    const { app } = this;
+    const { device, run, palette, axis, state } = app;
+    const { free } = run;
+    const raster = this.pixels();
+    const { bottom, perByte } = this.scale(raster.height);
+    const perX = raster.width / (state.x1 - state.x0);
+    const back = pixel(mixed(palette.stranded, palette.background, 0.72));
+    const lines = pixel(palette.stranded);
+    for (let i = 0; i < free.count; i++) {
+      if (free.device[i] !== device.device || free.stream[i] === state.asker) continue;
+      const [from, to] = [axis.ofEvent(run, free.from[i]), axis.ofEvent(run, free.to[i])];
+      if (to < state.x0 || from > state.x1) continue;
+      const y1 = raster.height - (device.space.place(free.address[i]) - bottom) * perByte;
+      const y0 = y1 - free.bytes[i] * perByte;
+      if (y1 < 0 || y0 > raster.height) continue;
+      const [x0, x1] = [(from - state.x0) * perX, (to - state.x0) * perX];
+      raster.fill(x0, y0, x1, y1, back);
+      raster.hatch(x0, y0, x1, y1, lines, 8);
     }
   }
 
@@ -174,7 +198,7 @@ export class MapTrack extends Track {
   private nameOf(block: number): string {
     const { app } = this;
     const { tag } = app.run.blocks;
-    return tag[block] !== UNKNOWN ? app.run.tags[tag[block]] : siteOf(app.device, block, app.siteNames[app.state.run]);
+    return tag[block] !== UNKNOWN ? app.run.tags[tag[block]] : siteOf(app.device, block);
   }
 
   private paintSelection() {

@@ -1,4 +1,4 @@
-// Bytes over time: live, waiting, stranded for a stream, free; all of them together are reserved. Of each pixel's
+// Bytes over time: live, rounding, waiting, stranded for a stream, free; all of them together are reserved. Of each pixel's
 // events the one with the most live bytes is drawn, so that no peak is lost, and the least as a darker part.
 
 import { App } from '../app';
@@ -45,12 +45,13 @@ export class MemoryTrack extends Track {
     const { app } = this;
     const raster = this.pixels();
     const { palette } = app;
-    const { live, active, reserved } = device.levels;
+    const { live, held, active, reserved } = device.levels;
+    const stranded = device.strandedLevels(app.state.asker);
     const [cLive, cLow, cWaiting, cFree, cReserved] = [
       palette.live, palette.live, palette.waiting, palette.free, palette.reserved,
     ].map(pixel);
-    // Where stranded bytes were counted, what waits is among them, or usable by the stream.
-    const lower = device.countedFor === null ? active : live;
+    const cRounding = pixel(mixed(palette.live, palette.background, 0.55));
+    const cWaitingBack = pixel(mixed(palette.waiting, palette.background, 0.65));
     const cBand = pixel(mixed(palette.live, palette.background, 0.28));
     const cStranded = pixel(palette.stranded);
     const cStrandedBack = pixel(mixed(palette.stranded, palette.background, 0.72));
@@ -59,14 +60,18 @@ export class MemoryTrack extends Track {
     for (let x = 0; x < columns.count; x++) {
       const most = columns.most[x];
       const least = columns.least[x];
-      const stranded = device.stranded(most, app.state.asker) ?? 0;
       raster.fill(x, y(live[most]), x + 1, raster.height, cBand);
       raster.fill(x, y(live[least]), x + 1, raster.height, least === most ? cLive : cLow);
-      if (lower[most] > live[most]) raster.fill(x, y(lower[most]), x + 1, y(live[most]), cWaiting);
+      if (held[most] > live[most]) raster.fill(x, y(held[most]), x + 1, y(live[most]), cRounding);
+      if (active[most] > held[most]) {
+        raster.fill(x, y(active[most]), x + 1, y(held[most]), cWaitingBack);
+        raster.hatch(x, y(active[most]), x + 1, y(held[most]), cWaiting);
+      }
       if (!reserved || Number.isNaN(reserved[most])) continue;
-      const floor = Math.min(lower[most] + stranded, reserved[most]);
-      raster.fill(x, y(floor), x + 1, y(lower[most]), cStrandedBack);
-      raster.hatch(x, y(floor), x + 1, y(lower[most]), cStranded);
+      const unusable = stranded ? stranded.stream[most] + (stranded.pool?.[most] ?? 0) : 0;
+      const floor = Math.min(active[most] + unusable, reserved[most]);
+      raster.fill(x, y(floor), x + 1, y(active[most]), cStrandedBack);
+      raster.hatch(x, y(floor), x + 1, y(active[most]), cStranded);
       raster.fill(x, y(reserved[most]), x + 1, y(floor), cFree);
       const highest = device.reservedPyramid!.argMax(columns.from[x], columns.to[x]);
       const edge = Math.round(y(reserved[highest]));
