@@ -49,13 +49,7 @@ bool is_kept(MemoryPart part) {
   return part != MemoryPart::live && part != MemoryPart::rounding && part != MemoryPart::rest;
 }
 
-/** Bytes of one stream that others cannot use, and the last event that freed some of them. */
-struct StreamBytes {
-  std::uint32_t stream = 0;
-  std::uint64_t bytes = 0;
-  bool was_used = false;             ///< since its segments were acquired
-  std::optional<std::size_t> freed;  ///< the last free; or, if never used, the last acquisition
-};
+}  // namespace
 
 std::vector<StreamBytes> bytes_by_stream(const ExplainedFile& file, const MemoryMoment& moment) {
   std::map<std::uint32_t, StreamBytes> streams;
@@ -75,7 +69,10 @@ std::vector<StreamBytes> bytes_by_stream(const ExplainedFile& file, const Memory
   return rows;
 }
 
-}  // namespace
+std::string last_use(const trace::AllocationLog& log, const StreamBytes& bytes) {
+  return (bytes.was_used ? "last freed at " : "not used since it was acquired at ") +
+         event_name(log, bytes.freed);
+}
 
 MomentText::MomentText(const ExplainedFile& file, bool wide, std::size_t width,
                        const Painter& paint)
@@ -114,10 +111,9 @@ std::string MomentText::by_stream(const MemoryMoment& moment) const {
   for (std::size_t i = 0; i < shown; ++i) {
     constexpr std::size_t indent = 4;
     const std::string line =
-        fmt::format("{} of it {}, {} {}", format_bytes(rows[i].bytes),
+        fmt::format("{} of it {}, {}", format_bytes(rows[i].bytes),
                     on_stream(file_.explanation, streams_, rows[i].stream),
-                    rows[i].was_used ? "last freed at" : "not used since it was acquired at",
-                    event_name(file_.log, rows[i].freed));
+                    last_use(file_.log, rows[i]));
     text += std::string(indent, ' ') + wrap(printable(line), width_ - indent, indent + 2) + '\n';
   }
   return text + and_more(rows.size() - shown, "on", "stream");

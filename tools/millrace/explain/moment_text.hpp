@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,21 @@
 #include "explain/explained.hpp"
 
 namespace millrace::cli {
+
+/** @brief Bytes of one stream that the asker cannot use. */
+struct StreamBytes {
+  std::uint32_t stream = 0;
+  std::uint64_t bytes = 0;
+  bool was_used = false;             ///< since its segments were acquired
+  std::optional<std::size_t> freed;  ///< the last free; or, if never used, the last acquisition
+};
+
+/** @brief Those of every stream, the most first. */
+[[nodiscard]] std::vector<StreamBytes> bytes_by_stream(const ExplainedFile& file,
+                                                       const MemoryMoment& moment);
+
+/** @brief "last freed at event 12", "not used since it was acquired at event 3". */
+[[nodiscard]] std::string last_use(const trace::AllocationLog& log, const StreamBytes& bytes);
 
 /** @brief The memory at one moment, for a terminal: its parts, and what holds them. */
 class MomentText {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "explain/moment_text.hpp"
 #include "explain/page_blocks.hpp"
 #include "explain/page_order.hpp"
 #include "explain/page_segments.hpp"
@@ -158,6 +159,7 @@ class RunMaker {
       run_.summary.insert(run_.summary.end(), sentences.begin(), sentences.end());
     };
     add(failure_sentences(file_, device.memory));
+    if (const std::string served = served_sentence(device); !served.empty()) add({served});
     add(peak_sentences(file_, device));
     add(advice_sentences(file_, device, true));
     const MemoryMoment& peak = device.memory.peak;
@@ -198,6 +200,11 @@ class RunMaker {
     if (warnings.size() > most)
       run_.meta.emplace_back("note", fmt::format("and {} more", warnings.size() - most));
     for (const ExplainedDevice& device : file_.devices) {
+      if (device.limit.bytes > 0) {
+        run_.meta.emplace_back(
+            "replays", "run on " + in_words(device.limit, log_.snapshot.has_value()));
+      }
+      for (const std::string& note : device.notes) run_.meta.emplace_back("note", note);
       if (!device.left_out.empty()) run_.meta.emplace_back("left out", device.left_out);
     }
   }
@@ -206,6 +213,7 @@ class RunMaker {
   void add_shares(const ExplainedFile& file, const ExplainedDevice& device, const char* by_site,
                   const std::string& prefix) {
     const std::vector<std::string> streams = stream_names(file.explanation, false);
+    const std::vector<StreamBytes> by_stream = bytes_by_stream(file, device.memory.peak);
     std::map<std::string, ShareRow> sites, of_streams, of_pools;
     for (const MemoryShare& share : device.memory.peak.shares) {
       const bool is_held = share.part == MemoryPart::live || share.part == MemoryPart::rounding ||
@@ -225,11 +233,12 @@ class RunMaker {
                                      ? std::string{}
                                      : ", on " + short_stream(streams[row.share.stream]);
       return fmt::format("{}{}; usable: {}", to_string(row.share.part), stream,
-                         usable(file.log, row.share));
+                         usable(file, row.share));
     });
     add_rows((prefix + "free on other streams").c_str(), number, of_streams,
              [&](const ShareRow& row) {
-               return "last freed at " + event_name(file.log, row.share.last);
+               const auto of = std::ranges::find(by_stream, row.share.stream, &StreamBytes::stream);
+               return last_use(file.log, *of);
              });
     add_rows((prefix + "free in other pools").c_str(), number, of_pools,
              [](const ShareRow&) { return std::string{"usable in its pool only"}; });
