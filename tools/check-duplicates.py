@@ -25,7 +25,7 @@ STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.D
 PYTHON_DOCSTRING = re.compile(r'^\s*(?:r|f)?"""(?:.*?)"""', re.DOTALL | re.MULTILINE)
 PYTHON_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 NO_LOGIC = re.compile(
-    r"#\s*(include|pragma)\b|(inline )?namespace\b|using\b|(import|from)\b.*|(public|private|protected):$|[\W_]*$"
+    r"#\s*(include|pragma)\b|(inline )?namespace\b|using\b|(import|from) [\w.{*\"'].*(;|import .*)$|(import) [\w.]+( as \w+)?$|(public|private|protected):$|[\W_]*$"
 )
 
 

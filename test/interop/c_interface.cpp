@@ -305,6 +305,11 @@ TEST_CASE("a snapshot replaces no link and no special file") {
   CHECK(std::filesystem::is_symlink(link));
   CHECK(read(target.string()).contains("segments"));
 
+  std::filesystem::remove(target);
+  REQUIRE(millrace_snapshot(0, link.c_str()) == MILLRACE_OK);
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(std::filesystem::exists(target));
+
   const std::filesystem::path device = folder.path() / "device";
   std::filesystem::create_symlink("/dev/full", device);
   CHECK(millrace_snapshot(0, device.c_str()) == MILLRACE_FILE);

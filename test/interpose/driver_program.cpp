@@ -9,7 +9,6 @@ int main() {
   const bool done = cuInit(0) == CUDA_SUCCESS && cuDeviceGet(&device, 0) == CUDA_SUCCESS &&
                     cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS &&
                     cuCtxSetCurrent(context) == CUDA_SUCCESS &&
-                    cuMemAlloc(&block, 4 << 20) == CUDA_SUCCESS &&
-                    cuMemFree(block) == CUDA_SUCCESS;
+                    cuMemAlloc(&block, 4 << 20) == CUDA_SUCCESS && cuMemFree(block) == CUDA_SUCCESS;
   return done ? 0 : 1;
 }

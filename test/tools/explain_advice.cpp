@@ -102,8 +102,8 @@ TEST_CASE("explain says which allocator serves the request that failed") {
   const ScratchFolder scratch;
   constexpr std::uint64_t MiB = 1 << 20, base = 0x7f0000000000;
   const auto event = [&](const char* action, std::uint64_t bytes, int time) {
-    return json{{"action", action}, {"addr", base}, {"size", bytes}, {"stream", 7},
-                {"time_us", time}};
+    return json{
+        {"action", action}, {"addr", base}, {"size", bytes}, {"stream", 7}, {"time_us", time}};
   };
   json trace = json::array({event("segment_alloc", 44 * MiB, 0), event("alloc", 44 * MiB, 1),
                             event("free_requested", 44 * MiB, 2),
@@ -113,21 +113,19 @@ TEST_CASE("explain says which allocator serves the request that failed") {
                    {"size", 30 * MiB},
                    {"stream", 0},
                    {"time_us", 5}});
-  const json segment{
-      {"device", 0},
-      {"address", base},
-      {"total_size", 44 * MiB},
-      {"stream", 7},
-      {"segment_type", "large"},
-      {"blocks",
-       {{{"address", base},
-         {"size", 24 * MiB},
-         {"requested_size", 24 * MiB},
-         {"state", "active_allocated"}},
-        {{"address", base + 24 * MiB}, {"size", 20 * MiB}, {"state", "inactive"}}}}};
+  const json segment{{"device", 0},
+                     {"address", base},
+                     {"total_size", 44 * MiB},
+                     {"stream", 7},
+                     {"segment_type", "large"},
+                     {"blocks",
+                      {{{"address", base},
+                        {"size", 24 * MiB},
+                        {"requested_size", 24 * MiB},
+                        {"state", "active_allocated"}},
+                       {{"address", base + 24 * MiB}, {"size", 20 * MiB}, {"state", "inactive"}}}}};
   const std::string file =
-      scratch
-          .write("failed.json", json{{"segments", {segment}}, {"device_traces", {trace}}}.dump())
+      scratch.write("failed.json", json{{"segments", {segment}}, {"device_traces", {trace}}}.dump())
           .string();
   const json device = explained(file);
   CHECK(device.at("what_if_device") == json{{"bytes", 64 * MiB}, {"from", "out of memory"}});

@@ -131,6 +131,17 @@ int write_in_place(const std::string& path, const std::string& text) {
   return file ? 0 : errno;
 }
 
+/** What a link stands for, through further links. */
+std::string target_of(std::filesystem::path path) {
+  std::error_code error;
+  for (int links = 0; links < 40 && std::filesystem::is_symlink(path, error); ++links) {
+    const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = target.is_absolute() ? target : path.parent_path() / target;
+  }
+  return path.string();
+}
+
 /** Whole or not at all, unless there is a device, a pipe or another special file of this name. */
 void write_file(std::string path, const std::string& text) {
   static std::atomic<unsigned> count{0};
@@ -140,8 +151,7 @@ void write_file(std::string path, const std::string& text) {
     if (const int failed = write_in_place(path, text); failed != 0) refuse_file(path, failed);
     return;
   }
-  // A link stays one.
-  if (std::filesystem::exists(status)) path = std::filesystem::canonical(path, error).string();
+  path = target_of(path);  // a link stays one
   const std::string unfinished =
       fmt::format("{}.{}.{}.tmp", path, getpid(), count.fetch_add(1, std::memory_order_relaxed));
   int failed = write_in_place(unfinished, text);

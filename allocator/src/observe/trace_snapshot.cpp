@@ -22,7 +22,7 @@ using trace::TorchSegment;
 
 constexpr std::size_t kMostSmall = std::size_t{2} << 20;  // PyTorch's segments of small blocks
 
-/** Kind the blocks of a trace say of its segments. */
+/** What the blocks of a trace say of its segments. */
 class SegmentFacts {
  public:
   /** @param touching  segments that touch each other are of one range */

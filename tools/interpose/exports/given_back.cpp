@@ -53,8 +53,7 @@ MILLRACE_EXPORT cudaError_t cudaMallocManaged(void** address, std::size_t bytes,
 }
 
 MILLRACE_EXPORT cudaError_t cudaMallocArray(cudaArray_t* array, const cudaChannelFormatDesc* format,
-                                            std::size_t width, std::size_t height,
-                                            unsigned flags) {
+                                            std::size_t width, std::size_t height, unsigned flags) {
   return passed(Function::cudaMallocArray, [&](const Runtime& runtime) {
     return runtime.cudaMallocArray(array, format, width, height, flags);
   });
@@ -77,7 +76,7 @@ MILLRACE_EXPORT cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t* array
   });
 }
 
-// A graph with allocations takes its memory when it is instantiated, uploaded or launched.
+// A graph with allocations takes its memory when it is uploaded or launched.
 MILLRACE_EXPORT cudaError_t cudaGraphUpload(cudaGraphExec_t graph, cudaStream_t stream) {
   return passed(Function::cudaGraphUpload,
                 [&](const Runtime& runtime) { return runtime.cudaGraphUpload(graph, stream); });

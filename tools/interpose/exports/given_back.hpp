@@ -13,8 +13,8 @@ namespace millrace::interpose {
 [[nodiscard]] bool give_back(const Runtime& runtime, Process& process);
 
 /**
- * @brief Makes a call that the runtime serves, and makes it again if it had no memory while Millrace
- *        kept some free: the program's own allocator would have had it.
+ * @brief Makes a call that the runtime serves, and makes it again if it had no memory while
+ * Millrace kept some free: the program's own allocator would have had it.
  */
 template <typename Call>
 cudaError_t with_memory_given_back(const Runtime& runtime, Process& process, Call call) {

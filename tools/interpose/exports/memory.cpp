@@ -95,8 +95,8 @@ cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** ad
       return cudaSuccess;
     }
   }
-  const cudaError_t error = with_memory_given_back(
-      runtime, process, [&] { return runtime.cudaMalloc(address, bytes); });
+  const cudaError_t error =
+      with_memory_given_back(runtime, process, [&] { return runtime.cudaMalloc(address, bytes); });
   note_answer(process, Function::cudaMalloc, gpu, error, bytes, std::nullopt);
   if (gpu != nullptr && process.settings.what_if && error == cudaSuccess) {
     decide_beside(runtime, *gpu, *address, {.bytes = bytes, .own_bytes = bytes}, [&] {

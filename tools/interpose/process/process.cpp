@@ -94,12 +94,20 @@ void Process::forget(int ordinal) {
     ended.figures.was_reset = true;
     if (!settings.snapshot.empty()) ended.snapshot = gpu->memory().snapshot();
     const std::lock_guard lock{mutex_};
-    ended_.push_back(std::move(ended));
+    for (EndedMemory& earlier : ended_) {  // a snapshot has the last memory only
+      if (earlier.figures.ordinal == ordinal) earlier.snapshot = {};
+    }
+    if (ended_.size() < kMostEnded) ended_.push_back(std::move(ended));
   } catch (const std::exception&) {  // the report lacks it; the program goes on
   }
   gpus_[static_cast<std::size_t>(ordinal)] = nullptr;
   recorder_.load()->writer().device_reset(static_cast<std::uint32_t>(ordinal));
   delete gpu;
+}
+
+std::vector<EndedMemory> Process::ended() const {
+  const std::lock_guard lock{mutex_};
+  return ended_;
 }
 
 void Process::enable_peer(int user, int owner) {

@@ -62,7 +62,7 @@ class Process {
    *         it was. */
   void forget(int ordinal);
   /** @brief What was forgotten, in order. */
-  [[nodiscard]] const std::vector<EndedMemory>& ended() const noexcept { return ended_; }
+  [[nodiscard]] std::vector<EndedMemory> ended() const;
 
   /** @brief The program's cudaDeviceEnablePeerAccess: work on `user` uses memory of `owner`. */
   void enable_peer(int user, int owner);
@@ -82,6 +82,7 @@ class Process {
 
  private:
   static constexpr int kMostGpus = 64;
+  static constexpr std::size_t kMostEnded = 1'000;
 
   Process();
   Gpu* make(int ordinal);
@@ -101,7 +102,7 @@ class Process {
   };
   std::unordered_multimap<cudaStream_t, Capture> capture_of_;
   std::unordered_map<cudaMemPool_t, int> pools_;
-  std::vector<EndedMemory> ended_;  // read when the process ends
+  std::vector<EndedMemory> ended_;
 };
 
 /**

@@ -20,8 +20,8 @@ void tell_what_was_not_caught() {
   tell_once(
       "this process used the CUDA driver, and no call of a shared CUDA runtime (libcudart.so) was "
       "seen: its memory was not Millrace's. A runtime that is linked statically cannot be caught: "
-      "link the shared one (nvcc -cudart shared; CMake: CUDA_RUNTIME_LIBRARY Shared). Memory of the "
-      "driver's own functions (cuMemAlloc) stays the driver's");
+      "link the shared one (nvcc -cudart shared; CMake: CUDA_RUNTIME_LIBRARY Shared). Memory of "
+      "the driver's own functions (cuMemAlloc) stays the driver's");
 }
 
 void write_snapshot_of(const Process& process) {

@@ -56,22 +56,21 @@ std::vector<GpuFigures> all_figures(const Process& process) {
 
 /** What the recording shows of a GPU covers all of the run, and is told once. */
 bool is_last(const std::vector<GpuFigures>& all, const GpuFigures& gpu) {
-  return std::none_of(&gpu + 1, all.data() + all.size(), [&](const GpuFigures& later) {
-    return later.ordinal == gpu.ordinal;
-  });
+  return std::none_of(&gpu + 1, all.data() + all.size(),
+                      [&](const GpuFigures& later) { return later.ordinal == gpu.ordinal; });
 }
 
-/** PyTorch asks for large segments and divides them itself; nullptr if the process has no PyTorch.
- */
-const char* about_pytorch() {
-  if (!pytorch_is_loaded()) return nullptr;
+/** What the figures mean beside PyTorch, which asks for large segments and divides them itself;
+ * nullptr if there is no PyTorch, or there are no figures. */
+const char* about_pytorch(const Process& process) {
+  if (!pytorch_is_loaded() || (process.gpus().empty() && process.ended().empty())) return nullptr;
   const char* const on = std::getenv("MILLRACE_TORCH");
   if (on != nullptr && *on != '\0' && std::strcmp(on, "0") != 0) {
     return "PyTorch's tensors are on Millrace's allocator (MILLRACE_TORCH), and are not in these "
            "figures: torch.cuda.memory_stats() has theirs";
   }
-  return "PyTorch's allocator requests these segments and divides them itself, so the figures above "
-         "are not what Millrace saves; for its tensors: MILLRACE_TORCH=1 (docs/python.md)";
+  return "PyTorch's allocator requests segments and divides them itself, so these figures are not "
+         "what Millrace saves; for PyTorch's tensors: MILLRACE_TORCH=1 (docs/python.md)";
 }
 
 /** What a process ends with. */
@@ -136,7 +135,8 @@ Json document_of(const GpuFigures& gpu, const EndOfRun& recorded, bool what_if, 
   if (what_if) {
     document["own_peak_bytes"] = gpu.own_peak;
     document["what_if"] = nullptr;
-    if (const auto found = is_last ? recorded.what_if(gpu) : std::nullopt) document["what_if"] = nlohmann::json(*found);
+    if (const auto found = is_last ? recorded.what_if(gpu) : std::nullopt)
+      document["what_if"] = nlohmann::json(*found);
     return document;
   }
   document["stranded"] = nullptr;
@@ -169,19 +169,21 @@ Json document_of(Process& process) {
                      {"passed", line.passed},
                      {"refused", line.refused}});
   }
-  return {{"schema", "millrace.run/1"},
-          {"allocator", process.settings.what_if ? "own" : "millrace"},
-          {"trace", recorded.recorder != nullptr && !recorded.recorder->file().empty()
-                        ? Json(recorded.recorder->file())
-                        : Json(nullptr)},
-          {"gpus", gpus},
-          {"pytorch", about_pytorch() == nullptr ? Json(nullptr) : Json(about_pytorch())},
-          {"calls", calls}};
+  return {
+      {"schema", "millrace.run/1"},
+      {"allocator", process.settings.what_if ? "own" : "millrace"},
+      {"trace", recorded.recorder != nullptr && !recorded.recorder->file().empty()
+                    ? Json(recorded.recorder->file())
+                    : Json(nullptr)},
+      {"gpus", gpus},
+      {"pytorch", about_pytorch(process) == nullptr ? Json(nullptr) : Json(about_pytorch(process))},
+      {"calls", calls}};
 }
 
 std::string size(std::size_t bytes) { return fmt::format("{:.1f} MiB", in_mib(bytes)); }
 
-void write_own_calls(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded, bool what_if) {
+void write_own_calls(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded,
+                     bool what_if) {
   if (what_if) {
     fmt::print(file, "    its own allocators reserved {}\n", size(gpu.own_peak));
   } else if (const auto own = recorded.own_calls(gpu)) {
@@ -212,8 +214,8 @@ void write_gpu(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded,
              size(bytes.requested.peak));
   if (what_if || is_last) write_own_calls(file, gpu, recorded, what_if);
   fmt::print(file, "    at the {}: reserved {}, live {}, free {}, of which {} wait for work\n",
-             gpu.was_reset ? "reset" : "end", size(bytes.reserved.current), size(bytes.requested.current),
-             size(bytes.cached.current), size(gpu.stranded));
+             gpu.was_reset ? "reset" : "end", size(bytes.reserved.current),
+             size(bytes.requested.current), size(bytes.cached.current), size(gpu.stranded));
   fmt::print(file,
              "    {} allocations: {} from the stream's own memory, {} from another stream's, {} "
              "after a wait, {} from new memory\n",
@@ -238,21 +240,12 @@ void write_gpu(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded,
   }
 }
 
-/** Of a GPU that was reset more than once, the snapshot has the last memory. */
-bool has_last(const Process& process, const EndedMemory& ended) {
-  return std::none_of(&ended + 1, process.ended().data() + process.ended().size(),
-                      [&](const EndedMemory& later) {
-                        return later.figures.ordinal == ended.figures.ordinal;
-                      });
-}
-
 }  // namespace
 
 void write_snapshot(const std::string& file, const Process& process) {
   trace::TorchSnapshot whole;
   for (const EndedMemory& ended : process.ended()) {
-    if (process.find(ended.figures.ordinal) == nullptr && has_last(process, ended))
-      append(whole, ended.snapshot);
+    if (process.find(ended.figures.ordinal) == nullptr) append(whole, ended.snapshot);
   }
   for (Gpu* const gpu : process.gpus()) append(whole, gpu->memory().snapshot());
   const std::string own = file + '.' + std::to_string(getpid());
@@ -290,7 +283,7 @@ void write_text(std::FILE* file, Process& process) {
   const std::vector<GpuFigures> figures = all_figures(process);
   for (const GpuFigures& gpu : figures)
     write_gpu(file, gpu, recorded, what_if, is_last(figures, gpu));
-  if (const char* const hint = about_pytorch()) fmt::print(file, "  {}\n", hint);
+  if (const char* const hint = about_pytorch(process)) fmt::print(file, "  {}\n", hint);
   if (recorded.recorder != nullptr && !recorded.recorder->file().empty())
     fmt::print(file, "  its trace is in {}\n", recorded.recorder->file());
   for (const CallLine& line : calls_of(process)) {

@@ -71,11 +71,13 @@ UsageError with_one_right(const UsageError& error) {
 // Prints the message in one call, as other processes may write to the same terminal.
 void tell(std::string_view command, const UsageError& given) {
   const UsageError error = with_one_right(given);
+  const bool is_hint = error.right() != given.right();  // of a library, which has no secrets
   std::string text = fmt::format("{}: {}\n", command, one_line(without_secrets(error.what())));
   if (!error.where().empty())
     text += fmt::format("  where: {}\n", one_line(without_secrets(error.where())));
   if (!error.right().empty())
-    text += fmt::format("  right: {}\n", one_line(without_secrets(error.right())));
+    text += fmt::format("  right: {}\n",
+                        one_line(is_hint ? error.right() : without_secrets(error.right())));
   fmt::print(stderr, "{}", text);
 }
 

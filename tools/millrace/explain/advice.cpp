@@ -67,7 +67,8 @@ class Adviser {
     for (const WhatIfRow& row : device_.rows) add(row);
     std::vector<Advice> all = sorted(std::move(singles_));
     const std::vector<Advice> pairs = sorted(std::move(pairs_));
-    if (!pairs.empty() && (all.empty() || is_better(pairs.front(), all.front()))) all.insert(all.begin(), pairs.front());
+    if (!pairs.empty() && (all.empty() || is_better(pairs.front(), all.front())))
+      all.insert(all.begin(), pairs.front());
     add_bounds();
     for (Advice& bound : sorted(std::move(bounds_))) all.push_back(std::move(bound));
     return all;
@@ -91,7 +92,10 @@ class Adviser {
 
   void add(const WhatIfRow& row) {
     if (!row.reserved || !baseline_) return;
-    const bool serves = row.serves_failed.value_or(false);
+    // If the same decisions serve it from an empty start, its cause is memory from before the log.
+    const WhatIfRow* const as_is = device_.find("torch", ProgramChange::none);
+    const bool served_as_is = as_is != nullptr && as_is->serves_failed.value_or(false);
+    const bool serves = row.serves_failed.value_or(false) && !served_as_is;
     if (*row.reserved >= *baseline_ && !serves) return;
     if (row.allocator == kDriverLeast) return;  // a lower bound shows no saving
     const std::string allocator = allocator_advice(row.allocator);

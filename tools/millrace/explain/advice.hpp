@@ -30,8 +30,9 @@ struct Advice {
 /**
  * @brief The changes that are worth making, the one that saves most first.
  *
- * If a request failed, changes whose replays serve it come before all others. Those that a row shows come before bounds. A row that needs two changes is the advice if it saves
- * 1% more than every row that needs one. No change is in effect already, as far as the log shows.
+ * If a request failed, changes whose replays serve it come before all others. Those that a row
+ * shows come before bounds. A row that needs two changes is the advice if it saves 1% more than
+ * every row that needs one. No change is in effect already, as far as the log shows.
  */
 [[nodiscard]] std::vector<Advice> advise(const ExplainedFile& file, const ExplainedDevice& device);
 

@@ -27,7 +27,7 @@ struct WhatIfRow {
   /// Whether it serves the last request that the recorded allocator could not serve; std::nullopt:
   /// none failed, or the size of the device is not known.
   std::optional<bool> serves_failed{};
-  std::string failure;      ///< why there is no figure
+  std::string failure;               ///< why there is no figure
   std::vector<std::string> notes{};  ///< what the replay does not repeat as it was
 
   [[nodiscard]] std::string name() const;  ///< "torch", "torch, one stream"
@@ -37,8 +37,8 @@ struct WhatIfRow {
 struct ExplainedDevice {
   std::string name;  ///< "device 0", "pinned host memory"
   DeviceExplanation memory;
-  std::vector<WhatIfRow> rows;  ///< empty: left out, see `left_out`
-  ReplayMemory limit;           ///< the device that all rows are replayed on
+  std::vector<WhatIfRow> rows;     ///< empty: left out, see `left_out`
+  ReplayMemory limit;              ///< the device that all rows are replayed on
   std::vector<std::string> notes;  ///< what replays of the unchanged program do not repeat
   std::optional<std::uint64_t>
       packed;                  ///< the least that a layout with knowledge of the future had

@@ -110,10 +110,9 @@ std::string MomentText::by_stream(const MemoryMoment& moment) const {
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     constexpr std::size_t indent = 4;
-    const std::string line =
-        fmt::format("{} of it {}, {}", format_bytes(rows[i].bytes),
-                    on_stream(file_.explanation, streams_, rows[i].stream),
-                    last_use(file_.log, rows[i]));
+    const std::string line = fmt::format("{} of it {}, {}", format_bytes(rows[i].bytes),
+                                         on_stream(file_.explanation, streams_, rows[i].stream),
+                                         last_use(file_.log, rows[i]));
     text += std::string(indent, ' ') + wrap(printable(line), width_ - indent, indent + 2) + '\n';
   }
   return text + and_more(rows.size() - shown, "on", "stream");
@@ -130,8 +129,8 @@ std::string MomentText::by_pool(const MemoryMoment& moment) const {
   const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
-    text += fmt::format("    {} of it in {}\n", format_bytes(rows[i].second),
-                        pool_name(rows[i].first));
+    text +=
+        fmt::format("    {} of it in {}\n", format_bytes(rows[i].second), pool_name(rows[i].first));
   }
   return text + and_more(rows.size() - shown, "in", "pool");
 }

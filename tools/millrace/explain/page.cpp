@@ -201,8 +201,8 @@ class RunMaker {
       run_.meta.emplace_back("note", fmt::format("and {} more", warnings.size() - most));
     for (const ExplainedDevice& device : file_.devices) {
       if (device.limit.bytes > 0) {
-        run_.meta.emplace_back(
-            "replays", "run on " + in_words(device.limit, log_.snapshot.has_value()));
+        run_.meta.emplace_back("replays",
+                               "run on " + in_words(device.limit, log_.snapshot.has_value()));
       }
       for (const std::string& note : device.notes) run_.meta.emplace_back("note", note);
       if (!device.left_out.empty()) run_.meta.emplace_back("left out", device.left_out);

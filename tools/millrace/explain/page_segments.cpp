@@ -1,6 +1,7 @@
 #include "explain/page_segments.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -21,7 +22,7 @@ using Open = std::map<std::uint64_t, std::uint32_t>;
 class SegmentMaker {
  public:
   SegmentMaker(PageRun& run, const trace::AllocationLog& log, const Explanation& explanation)
-      : run_(run), log_(log), segments_(run.segments) {
+      : run_(run), log_(log), segments_(run.segments), known_pools_(run.pools.size()) {
     for (const DeviceExplanation& device : explanation.devices) {
       if (!device.shares_streams || !device.peak.reserved) continue;
       free_.try_emplace(device.device, run.blocks, device.device);
@@ -39,7 +40,7 @@ class SegmentMaker {
              .stream = known == explanation.streams.end()
                            ? kUnknown
                            : static_cast<std::uint32_t>(known - explanation.streams.begin()),
-             .pool = page_pool_of(run_, segment.pool),
+             .pool = pool_of(segment.pool),
              .expandable = segment.expandable});
         has_pool_.back() = true;
       }
@@ -64,7 +65,7 @@ class SegmentMaker {
     auto at = open.upper_bound(block.address);
     if (at != open.begin() && end_of((--at)->second) > block.address) {
       if (!has_pool_[at->second]) {
-        segments_[at->second].pool = page_pool_of(run_, log_.blocks[index].pool);
+        segments_[at->second].pool = pool_of(log_.blocks[index].pool);
         has_pool_[at->second] = true;
       }
       block.pool = segments_[at->second].pool;
@@ -72,6 +73,19 @@ class SegmentMaker {
     }
     const auto memory = free_.find(block.device);
     if (memory != free_.end()) static_cast<void>(memory->second.taken(index, now));
+  }
+
+  // A program may have as many pools as segments, and each is looked up for many of these.
+  std::uint32_t pool_of(const trace::TorchPool& pool) {
+    const auto [known, fresh] = pools_.try_emplace(pool, kUnknown);
+    if (fresh && pool != trace::TorchPool{0, 0}) {
+      const auto before = run_.pools.begin() + static_cast<std::ptrdiff_t>(known_pools_);
+      const auto named = std::find(run_.pools.begin(), before, pool_name(pool));
+      known->second = static_cast<std::uint32_t>((named == before ? run_.pools.end() : named) -
+                                                 run_.pools.begin());
+      if (named == before) run_.pools.push_back(pool_name(pool));
+    }
+    return known->second;
   }
 
   void apply(const LogEvent& event, PageEvent now) {
@@ -190,6 +204,8 @@ class SegmentMaker {
   PageRun& run_;
   const trace::AllocationLog& log_;
   std::vector<PageSegment>& segments_;
+  const std::size_t known_pools_;  // of the page, before those of segments
+  std::map<trace::TorchPool, std::uint32_t> pools_;
   std::vector<bool> has_pool_;                                    // by segment
   std::map<std::uint32_t, FreeMemory> free_;                      // of devices that share it
   std::map<std::uint32_t, Open> open_;                            // by device

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cli/figures.hpp"
@@ -28,14 +29,37 @@ bool is_modeled(const WhatIfRow& row) {
   return row.allocator == kDriverLeast || row.allocator == kDriverMost;
 }
 
+/** The last request of a device that the recorded allocator could not serve; nullptr: none. */
+const trace::LogEvent* last_failure(const trace::AllocationLog& log, std::uint32_t device) {
+  const trace::LogEvent* last = nullptr;
+  for (const trace::LogEvent& event : log.events) {
+    if (event.device == device && event.kind == trace::EventKind::out_of_memory) last = &event;
+  }
+  return last;
+}
+
+/** Whether the last request that failed is served. By a replay of its own: what is served there
+ * would count in the figures. */
+std::optional<bool> serves_failed(const trace::AllocationLog& log, std::uint32_t device,
+                                  ReplayOptions options) {
+  options.retries_failed = true;
+  try {
+    const RetriedRequests retried = replay(log, device, options).retried;
+    return retried.tried == 0 ? std::nullopt : std::optional{retried.last_served};
+  } catch (const out_of_memory&) {  // another request fails, after one that is served
+    return std::nullopt;
+  }
+}
+
 /** Replays the requests of a device on one allocator. */
 void replay_row(WhatIfRow& row, const ExplainedDevice& device, const trace::AllocationLog& log,
                 std::uint32_t main) {
   const std::uint32_t number = device.memory.device;
   const bool is_changed = row.change != ProgramChange::none;
+  const bool is_ring = row.change == ProgramChange::ring;
   const std::size_t limit = device.limit.bytes;
   // The buffers of a ring take their part of the device.
-  const std::uint64_t ring = row.change == ProgramChange::ring ? ring_bytes(log, number, main) : 0;
+  const std::uint64_t ring = is_ring ? ring_bytes(log, number, main) : 0;
   if (limit != 0 && ring >= limit) {
     row.failure = fmt::format("the buffers alone need {}", format_bytes(ring));
     return;
@@ -43,17 +67,20 @@ void replay_row(WhatIfRow& row, const ExplainedDevice& device, const trace::Allo
   try {
     const trace::AllocationLog other =
         is_changed ? changed(log, number, row.change, main) : trace::AllocationLog{};
-    const ReplayReport report = replay(is_changed ? other : log, number,
-                                       {.policy = Policy::named(row.allocator),
-                                        .device_bytes = limit == 0 ? 0 : limit - ring,
-                                        .start = ReplayStart::live_blocks,
-                                        .bounds = RequestBounds{},
-                                        .retries_failed = limit != 0,
-                                        .ladder = false});
+    const trace::AllocationLog& replayed = is_changed ? other : log;
+    const ReplayOptions options{.policy = Policy::named(row.allocator),
+                                .device_bytes = limit == 0 ? 0 : limit - ring,
+                                .start = ReplayStart::live_blocks,
+                                .bounds = RequestBounds{},
+                                .ladder = false};
+    const ReplayReport report = replay(replayed, number, options);
     row.reserved = report.statistics.bytes.reserved.peak + ring;
     row.waits = report.statistics.counts.waits_inserted;
-    if (report.retried.tried > 0) row.serves_failed = report.retried.last_served;
     row.notes = report.warnings;
+    // A side stream of a ring requests no memory, so its failure is none of the ring's.
+    const trace::LogEvent* const failed = last_failure(log, number);
+    if (limit != 0 && failed != nullptr && (!is_ring || failed->stream == main))
+      row.serves_failed = serves_failed(replayed, number, options);
   } catch (const out_of_memory& error) {
     row.failure = describe(error);
   }
@@ -122,9 +149,9 @@ std::string left_out(std::size_t events, Replays replays) {
   if (events == 0) return "what other allocators would have reserved: the log has no events";
   const bool too_many = replays == Replays::limited && events > kMostReplayedEvents;
   if (replays != Replays::none && !too_many) return "";
-  return fmt::format("what other allocators would have reserved ({})",
-                     too_many ? fmt::format("{} events; --replay all takes them all", events)
-                              : "--replay none");
+  return fmt::format(
+      "what other allocators would have reserved ({})",
+      too_many ? fmt::format("{} events; --replay all takes them all", events) : "--replay none");
 }
 
 using Tasks = std::vector<std::function<void()>>;
@@ -145,21 +172,32 @@ bool drops_limit(ExplainedDevice& device) {
   if (failed == device.rows.end() || !device.limit.is_recorded()) return false;
   device.limit = unlimited(device.limit, failed->name(), failed->failure);
   for (WhatIfRow& row : device.rows) {
-    if (!is_modeled(row)) row.failure.clear();
+    if (is_modeled(row)) continue;
+    WhatIfRow anew;
+    anew.allocator = row.allocator;
+    anew.change = row.change;
+    row = std::move(anew);
   }
   return true;
 }
 
+/** Equal notes of several rows are one. */
 void collect_notes(ExplainedDevice& device) {
   if (!device.limit.note.empty()) device.notes.push_back(device.limit.note);
+  std::vector<std::pair<std::string, std::string>> notes;  // text, and the rows that have it
   for (const WhatIfRow& row : device.rows) {
     if (row.change != ProgramChange::none) continue;
-    for (const std::string& note : row.notes) {
-      const std::string text = fmt::format("{}: {}", row.name(), note);
-      if (std::ranges::find(device.notes, text) == device.notes.end())
-        device.notes.push_back(text);
+    for (const std::string& text : row.notes) {
+      const auto known =
+          std::ranges::find(notes, text, &std::pair<std::string, std::string>::first);
+      if (known == notes.end()) {
+        notes.emplace_back(text, row.name());
+      } else {
+        known->second += ", " + row.name();
+      }
     }
   }
+  for (const auto& [text, rows] : notes) device.notes.push_back(fmt::format("{}: {}", rows, text));
 }
 
 }  // namespace
@@ -178,9 +216,8 @@ void add_rows(ExplainedFile& explained, Replays replays) {
       tasks.emplace_back([&device, &log] { model_driver_rows(device, log); });
     add_replays(tasks, device, log);
     if (events <= kMostPackedEvents || replays == Replays::all) {
-      tasks.emplace_back([&device, &log, number] {
-        device.packed = quick_pack(lifetimes(log, number)).height;
-      });
+      tasks.emplace_back(
+          [&device, &log, number] { device.packed = quick_pack(lifetimes(log, number)).height; });
     } else {
       device.left_out = fmt::format("the packed layout ({} events)", events);
     }

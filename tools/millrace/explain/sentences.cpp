@@ -60,7 +60,7 @@ class FailureWords {
       case FailureReason::hard:
         return fmt::format("fragmentation: {} is free for it in segments, in ranges of at most {}",
                            format_bytes(failed_.memory.bytes(MemoryPart::hard) +
-                                         failed_.memory.bytes(MemoryPart::soft)),
+                                        failed_.memory.bytes(MemoryPart::soft)),
                            format_bytes(failed_.own ? failed_.own->bytes : 0));
       case FailureReason::scattered:
         return "enough is free only over all streams and pools together, in smaller ranges";
@@ -155,8 +155,9 @@ std::string gain(const Advice& advice) {
 /** Why there is no advice. */
 std::string without_advice(const ExplainedDevice& device) {
   if (device.memory.peak.reserved) {
-    return device.rows.empty() ? "saves most: not known; nothing was replayed"
-                               : "saves most: no change that was replayed saves 1% of what was reserved";
+    return device.rows.empty()
+               ? "saves most: not known; nothing was replayed"
+               : "saves most: no change that was replayed saves 1% of what was reserved";
   }
   const std::string unknown = "saves most: not known; the log does not have what was reserved";
   const WhatIfRow* least = nullptr;
@@ -216,8 +217,8 @@ std::string served_sentence(const ExplainedDevice& device) {
     if (*row.serves_failed) names.push_back(fmt::format("\"{}\"", row.name()));
   }
   if (!was_tried) return "";
-  return fmt::format("what would have served it, of the replays below: {}",
-                     names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", ")));
+  return fmt::format("replays that serve it: {}",
+                     names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 std::vector<std::string> peak_sentences(const ExplainedFile& file, const ExplainedDevice& device) {
@@ -232,8 +233,7 @@ std::vector<std::string> advice_sentences(const ExplainedFile& file, const Expla
   } else {
     const Advice& best = device.advice.front();
     const std::string row = best.row.empty() ? "" : fmt::format(" (\"{}\")", best.row);
-    sentences = {fmt::format("{}{}: {}", gain(best), row, best.change),
-                 "its cost: " + best.cost};
+    sentences = {fmt::format("{}{}: {}", gain(best), row, best.change), "its cost: " + best.cost};
     for (std::size_t i = 1; i < device.advice.size(); ++i) {
       const Advice& other = device.advice[i];
       const bool may_save_more = other.at_most && other.saves > best.saves;

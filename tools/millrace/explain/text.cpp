@@ -86,8 +86,8 @@ class DeviceText {
       std::vector<TextTable::Cell> cells{
           cell(name), cell(unit_.plain(bytes), look),
           cell(live == 0 ? "–"
-                         : fmt::format("{:.3f}", static_cast<double>(bytes) /
-                                                     static_cast<double>(live)))};
+                         : fmt::format("{:.3f}",
+                                       static_cast<double>(bytes) / static_cast<double>(live)))};
       if (serves) cells.push_back(cell(*serves ? "is served" : "fails"));
       table.add_row(std::move(cells));
     };
@@ -104,7 +104,8 @@ class DeviceText {
     text_ += '\n' + table.render(paint_, width_) + failures;
     add_left_out();
     if (device_.limit.bytes > 0)
-      add(fmt::format("the replays run on {}", in_words(device_.limit, file_.log.snapshot.has_value())));
+      add(fmt::format("the replays run on {}",
+                      in_words(device_.limit, file_.log.snapshot.has_value())));
     add_notes();
   }
 

@@ -211,8 +211,7 @@ std::string starts(const ReplayedDevice& device, bool snapshot) {
         fmt::format("{} start{} with the blocks that are live then ({} MiB reserved), and no cache",
                     who, s, listed(sizes)));
   }
-  return text +
-         sentence(fmt::format("{} run{} on {}", who, s, in_words(device.memory, snapshot)));
+  return text + sentence(fmt::format("{} run{} on {}", who, s, in_words(device.memory, snapshot)));
 }
 
 /** What became of the requests that the recorded allocator could not serve. */
@@ -222,8 +221,9 @@ std::string retried(const ReplayedDevice& device) {
   for (const ReplayRow& row : device.rows) {
     if (!row.ok() || row.report->retried.tried == 0) continue;
     tried = row.report->retried.tried;
-    served.push_back(fmt::format("{} serves {}", row.name.find(',') != std::string::npos ? '"' + row.name + '"' : row.name,
-                                 row.report->retried.served));
+    served.push_back(fmt::format(
+        "{} serves {}", row.name.find(',') != std::string::npos ? '"' + row.name + '"' : row.name,
+        row.report->retried.served));
   }
   if (tried == 0) return "";
   return sentence(fmt::format("of {} that failed, {}",

@@ -10,14 +10,36 @@
 namespace millrace::cli {
 namespace {
 
+bool has_failures(const trace::AllocationLog& log, std::uint32_t device) {
+  return std::ranges::any_of(log.events, [&](const trace::LogEvent& event) {
+    return event.device == device && event.kind == trace::EventKind::out_of_memory;
+  });
+}
+
+/** Makes the requests that failed as well, in a replay of its own: what is served there would count
+ * in the figures. */
+void retry(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
+           const ReplayRequest& request) {
+  try {
+    row.report->retried = replay(log, device,
+                                 {.policy = Policy::named(row.allocator),
+                                  .device_bytes = request.device_bytes,
+                                  .start = row.start,
+                                  .bounds = RequestBounds{},
+                                  .retries_failed = true,
+                                  .ladder = false})
+                              .retried;
+  } catch (const out_of_memory&) {  // another request fails, after one that is served: not known
+  }
+}
+
 void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
          const ReplayRequest& request, const RequestBounds& bounds) {
   ReplayOptions options{.policy = Policy::named(row.allocator),
                         .device_bytes = request.device_bytes,
                         .start = row.start,
                         .bounds = bounds,
-                        .snapshot = request.snapshots && row.start == ReplayStart::live_blocks,
-                        .retries_failed = request.device_bytes > 0};
+                        .snapshot = request.snapshots && row.start == ReplayStart::live_blocks};
   if (request.traced && row.start == ReplayStart::live_blocks) {
     options.sites = true;
     options.traced = [&](const AllocationTrace& trace, const auto& streams) {
@@ -29,6 +51,8 @@ void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
   } catch (const out_of_memory& error) {
     row.failure = describe(error);
   }
+  const bool retries = row.ok() && request.device_bytes > 0 && has_failures(log, device);
+  if (retries && row.start == ReplayStart::live_blocks) retry(row, log, device, request);
 }
 
 /** Runs all rows with an empty start on the same device size, so that they can be compared. If one

@@ -30,7 +30,7 @@ struct ReplayRow {
 /** @brief One device of a file. */
 struct ReplayedDevice {
   std::uint32_t device = 0;
-  ReplayMemory memory;  ///< of rows from an empty start, the same for all of them
+  ReplayMemory memory;                ///< of rows from an empty start, the same for all of them
   std::optional<DriverModel> driver;  ///< of the driver's pool; only a trace of Millrace's
   std::optional<WhatIf> what_if;      ///< if it was asked for
   std::vector<ReplayRow> rows;

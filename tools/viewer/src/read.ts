@@ -216,7 +216,7 @@ async function readRun(h: RunHeader): Promise<Run> {
 export function eventName(run: Run, device: number, event: number): string {
   const { positions, devicesOfEvents } = run;
   let at = Math.min(event, run.events - 1);
-  if (devicesOfEvents) while (at > 0 && devicesOfEvents[at] !== device) at--;
+  if (devicesOfEvents) while (at >= 0 && devicesOfEvents[at] !== device) at--;
   const position = positions ? positions[at] : at;
   if (at < 0 || position === undefined || position === UNKNOWN) return 'the beginning';
   return `${run.eventWord} ${position.toLocaleString('en-US')}`;

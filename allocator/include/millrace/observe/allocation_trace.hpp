@@ -72,10 +72,10 @@ struct TracedMove {
  *   ... warm up ...; trace.begin_window("steady"); ... steps ...; trace.begin_window("end");
  *   Ladder ladder = attribute(trace, {.window = trace.window("steady")});
  *
- * Recording and `mark` are thread-safe. Call the other functions while nothing is recorded. The
- * trace needs about 140 bytes of memory per allocation, and with a clock 8 per event; of frontiers
- * it keeps only the changes. It does not know blocks that were allocated before it began, and
- * ignores their frees.
+ * Recording and `begin_window` are thread-safe. Call the other functions while nothing is recorded.
+ * The trace needs about 140 bytes of memory per allocation, and with a clock 8 per event; of
+ * frontiers it keeps only the changes. It does not know blocks that were allocated before it began,
+ * and ignores their frees.
  */
 class AllocationTrace final : public AllocationObserver {
  public:
@@ -112,7 +112,7 @@ class AllocationTrace final : public AllocationObserver {
   void segment_released(void* base, std::size_t bytes) override;
   void pages_moved(void* to, void* from, std::size_t bytes) override;
 
-  /** @brief Begins the window `name`, which lasts until the next mark. */
+  /** @brief Begins the window `name`, which lasts until the next one begins. */
   TracePosition begin_window(std::string name);
 
   /**
@@ -130,7 +130,7 @@ class AllocationTrace final : public AllocationObserver {
   void discard_before(TracePosition position);
 
   /** @brief Calls `read` while nothing is recorded: threads that allocate wait for it. It must not
-   *         record, `mark`, or allocate on the allocator that is observed. */
+   *         record, `begin_window`, or allocate on the allocator that is observed. */
   void read(const std::function<void()>& read) const;
 
   /** @brief Windows must not begin before this position; 0 if nothing was discarded. */

@@ -246,10 +246,13 @@ class Replayer {
     decisions_.compare(event, block.address, observer_.taken, number(address));
   }
 
+  static constexpr std::uint64_t kMostRequested = std::uint64_t{1} << 46;
+
   // The program went on without the memory, so what the request gets is freed at once.
   void retry(const LogEvent& event) {
     ++report_.retried.tried;
     report_.retried.last_served = false;
+    if (event.bytes == 0 || event.bytes > kMostRequested) return;  // no program's
     const StreamRef stream = lanes_.of(trace::LoggedBlock{}, event.stream);
     try {
       allocator_.deallocate(allocator_.allocate(event.bytes, stream), stream);

@@ -34,7 +34,7 @@ std::vector<std::string> warnings_of_blocks(const trace::AllocationLog& log, std
 
 void RefusedRequests::add(const trace::LogEvent& event) {
   if (++count_ > 1) return;
-  first_ = (of_torch_ ? "event " : "line ") + std::to_string(event.position) + ", " +
+  first_ = (has_lines_ ? "line " : "event ") + std::to_string(event.position) + ", " +
            std::to_string(event.bytes) + " bytes";
 }
 
@@ -43,7 +43,7 @@ void RefusedRequests::warn(std::vector<std::string>& warnings) const {
   const std::string times = std::to_string(count_) + (count_ == 1 ? " time" : " times");
   warnings.push_back((of_torch_ ? "PyTorch ran out of memory " : "the recorded allocator failed ") +
                      times + (count_ == 1 ? " (" : " (first: ") + first_ +
-                     "): what failed is not replayed");
+                     "): the figures are without what failed");
 }
 
 }  // namespace millrace

@@ -24,7 +24,10 @@ struct ReplayManner {
 /** @brief Counts the requests that the recorded allocator refused. */
 class RefusedRequests {
  public:
-  explicit RefusedRequests(const trace::AllocationLog& log) : of_torch_(log.snapshot.has_value()) {}
+  explicit RefusedRequests(const trace::AllocationLog& log)
+      : of_torch_(log.snapshot.has_value()),
+        has_lines_(log.format == trace::TraceFormat::rmm_log ||
+                   log.format == trace::TraceFormat::lifetimes) {}
 
   void add(const trace::LogEvent& event);
   /** @brief Adds a line if a request was refused. */
@@ -32,6 +35,7 @@ class RefusedRequests {
 
  private:
   const bool of_torch_;
+  const bool has_lines_;
   std::size_t count_ = 0;
   std::string first_;
 };

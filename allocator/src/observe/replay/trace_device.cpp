@@ -17,7 +17,8 @@ void* pointer(std::uint64_t value) { return reinterpret_cast<void*>(value); }
 
 }  // namespace
 
-TraceDevice::TraceDevice(std::size_t bytes) : bytes_(bytes == 0 ? kMostBytes : bytes) {}
+TraceDevice::TraceDevice(std::size_t bytes)
+    : bytes_(bytes == 0 ? kMostBytes : std::min(bytes, kMostBytes)) {}
 
 void TraceDevice::expect(std::uint64_t address, std::size_t bytes) {
   expected_.emplace_back(address, bytes);
@@ -51,6 +52,7 @@ std::optional<std::uint64_t> TraceDevice::place(std::size_t bytes) {
     return address;
   }
   const std::uint64_t stretch = (bytes / kGranularity + 2) * kGranularity;  // never neighbors
+  if (stretch > kAddressSpace) return std::nullopt;
   while (next_address_ <= kAddressSpace - stretch) {
     const std::uint64_t address = std::exchange(next_address_, next_address_ + stretch);
     if (is_free(address, bytes)) return address;

@@ -46,9 +46,12 @@ export class Ruler extends Track {
       context.fillStyle = app.palette.grid;
       context.fillRect(Math.round(this.px(x)), HEIGHT - 5, 1, 5);
       context.fillStyle = app.palette.faint;
-      context.fillText(text, this.px(x), HEIGHT / 2 - 2);
+      const shown = app.state.axis === 'time' ? text : app.eventName(Math.floor(x)).split(' ').pop()!;
+      context.fillText(shown, this.px(x), HEIGHT / 2 - 2);
     }
-    this.label(app.state.axis === 'time' ? 'Time' : 'Event', HEIGHT / 2 - 2, { faint: true });
+    const word = app.run.eventWord;
+    const title = app.state.axis === 'time' ? 'Time' : word.charAt(0).toUpperCase() + word.slice(1);
+    this.label(title, HEIGHT / 2 - 2, { faint: true });
     this.bands().forEach((band, i) => this.paintBand(band, HEIGHT + i * BAND));
   }
 
