@@ -296,6 +296,8 @@ TEST_CASE("stream: what cannot be is refused in words") {
   refused({"stream", "apply", "--from", "file:x"}, "--to");
   refused({"stream", "verify", file_in(folder, "none"), folder / "none.ckpt"}, "checkpoint");
   refused({"stream", "bench", "--rows", "7"}, "evenly");
+  for (const char* const list : {"20,", ",20", "20,,40", ""})
+    refused({"stream", "bench", "--rows", list}, "--rows");
   refused({"stream", "bench", "--capture", "rings"}, "ring");
   refused({"stream", "nothing"}, "apply");
 }

@@ -59,14 +59,22 @@ std::string read_name(std::string_view option, std::string_view kind, std::strin
                    did_you_mean(text, known, fmt::format("{}", fmt::join(known, ", ")))};
 }
 
+std::vector<std::string_view> split_list(std::string_view text) {
+  std::vector<std::string_view> items;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    items.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return items;
+}
+
 std::vector<std::string> read_names(std::string_view option, std::string_view kind,
                                     std::string_view text, const std::vector<std::string>& known) {
   if (text == "all") return known;
   std::set<std::string> given;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    given.insert(read_name(option, kind, text.substr(begin, end - begin), known));
-    begin = end + 1;
+  for (const std::string_view name : split_list(text)) {
+    given.insert(read_name(option, kind, name, known));
   }
   std::vector<std::string> names;
   std::copy_if(known.begin(), known.end(), std::back_inserter(names),

@@ -22,6 +22,9 @@ namespace millrace::cli {
 /** @brief Reads one of the known names. @param kind  what a name stands for: "allocator" */
 [[nodiscard]] std::string read_name(std::string_view option, std::string_view kind,
                                     std::string_view text, const std::vector<std::string>& known);
+/** @brief The items of a list with commas; an item may be empty, which its reader refuses. */
+[[nodiscard]] std::vector<std::string_view> split_list(std::string_view text);
+
 /** @brief Reads known names separated by commas, or "all". @return each once, as `known` has them
  */
 [[nodiscard]] std::vector<std::string> read_names(std::string_view option, std::string_view kind,

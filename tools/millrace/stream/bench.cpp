@@ -90,8 +90,8 @@ BenchOptions read_options(const BenchArguments& given) {
   const double compute = read_number("--compute", given.compute, 0, 60'000);
   workload.compute =
       std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double, std::milli>{compute});
-  for (const std::string& rows : CLI::detail::split(given.rows, ',')) {
-    options.rows.push_back(read_whole("--rows", rows, 1, kMostRows));
+  for (const std::string_view rows : split_list(given.rows)) {
+    options.rows.push_back(read_whole("--rows", std::string{rows}, 1, kMostRows));
   }
 
   for (const std::string& name :
