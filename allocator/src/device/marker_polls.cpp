@@ -2,10 +2,11 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
 #include <vector>
 
-#include "device/marker_search.hpp"
 #include "device/ordered_device_state.hpp"
+#include "device/thread_lists.hpp"
 
 namespace millrace {
 
@@ -32,6 +33,9 @@ bool OrderedDevice::State::ask(const WaitableMarker& marker) {
 }
 
 void OrderedDevice::State::search(const std::vector<WaitableMarker>& oldest) {
+  if (oldest.size() == 1) {  // the usual case needs no list
+    return search(MarkerSearch{oldest.front().point.stream}, oldest.front());
+  }
   std::vector<MarkerSearch> searches;
   searches.reserve(oldest.size());
   for (const WaitableMarker& marker : oldest) searches.emplace_back(marker.point.stream);
@@ -41,6 +45,12 @@ void OrderedDevice::State::search(const std::vector<WaitableMarker>& oldest) {
       if (marker) search.answered(marker->point.marker, ask(*marker));
       return !marker;
     });
+  }
+}
+
+void OrderedDevice::State::search(MarkerSearch search, std::optional<WaitableMarker> first) {
+  for (auto marker = first; marker; marker = search.next(ledger)) {
+    search.answered(marker->point.marker, ask(*marker));
   }
 }
 
@@ -65,16 +75,22 @@ void OrderedDevice::tend() {
 void OrderedDevice::poll() {
   state_->pay_owed_marks();
   if (!state_->polls() || state_->ledger.outstanding_markers() == 0) return;
-  state_->search(state_->ledger.oldest_outstanding());
+  ThreadLists* const lists = ThreadLists::of_this_thread();
+  if (lists == nullptr) return state_->search(state_->ledger.oldest_outstanding());
+  // A question may run host work that polls as well: that finds no list here, and makes its own.
+  std::vector<WaitableMarker> oldest = std::exchange(lists->oldest, {});
+  oldest.clear();
+  std::uint32_t slot = 0;
+  state_->ledger.oldest_outstanding(slot, ~std::size_t{0}, oldest);
+  state_->search(oldest);
+  lists->oldest = std::move(oldest);
 }
 
 void OrderedDevice::poll(StreamId stream) {
   state_->pay_owed_marks();
   if (!state_->polls()) return;
-  MarkerSearch search{stream};
-  while (const auto marker = search.next(state_->ledger)) {
-    search.answered(marker->point.marker, state_->ask(*marker));
-  }
+  const MarkerSearch search{stream};
+  state_->search(search, search.next(state_->ledger));
 }
 
 bool OrderedDevice::poll(Point point) {

@@ -6,32 +6,18 @@
 #include <vector>
 
 #include "device/ordered_device_state.hpp"
+#include "device/thread_lists.hpp"
 #include "millrace/device/mutex.hpp"
 #include "millrace/device/stream.hpp"
 
 namespace millrace {
 
-namespace {
-
-thread_local bool thread_has_tokens = true;
-
-/** Of a thread, until it ends. */
-struct ThreadTokens {
-  std::vector<MarkerToken> done;
-  ~ThreadTokens() { thread_has_tokens = false; }
-};
-
-}  // namespace
-
-// The tokens are a thread's own, so that completing allocates nothing. Memory may also be freed
-// after they are gone, by destructors of static objects.
 void OrderedDevice::State::complete(Point marker) {
-  if (!thread_has_tokens) [[unlikely]]
-    return release(ledger.complete(marker));
-  thread_local ThreadTokens tokens;
-  tokens.done.clear();
-  ledger.complete(marker, tokens.done);
-  release(tokens.done);
+  ThreadLists* const lists = ThreadLists::of_this_thread();
+  if (lists == nullptr) return release(ledger.complete(marker));
+  lists->done.clear();
+  ledger.complete(marker, lists->done);
+  release(lists->done);
 }
 
 bool OrderedDevice::State::learn_complete(Point point) const {

@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "device/mark_pool.hpp"
+#include "device/marker_search.hpp"
 #include "device/owed_marks.hpp"
 #include "device/stream_table.hpp"
 #include "millrace/device/ordered_device.hpp"
@@ -89,6 +91,8 @@ struct OrderedDevice::State {
   bool ask(const WaitableMarker& marker);
   /** Round after round, one question a stream: what one stream has passed may spare another's. */
   void search(const std::vector<WaitableMarker>& oldest);
+  /** @param first  what `search` asks about first */
+  void search(MarkerSearch search, std::optional<WaitableMarker> first);
 };
 
 }  // namespace millrace

@@ -5,6 +5,11 @@
 #include "ordering/steps.hpp"
 
 namespace millrace {
+namespace {
+
+constexpr std::size_t kMostSpare = 64;
+
+}  // namespace
 
 void PendingFrees::insert(Block* block) {
   block->free = {};
@@ -12,63 +17,71 @@ void PendingFrees::insert(Block* block) {
   ++size_;
   bytes_ += block->bytes;
   for (const Point point : block->points) {
-    Last& last = last_[point.stream];
-    last.marker = std::max(last.marker, point.marker);
-    ++last.blocks;
+    Awaited& stream = awaited(point.stream);
+    stream.last = std::max(stream.last, point.marker);
+    ++stream.blocks;
   }
   if (!enqueue(block)) done_.push_back(block);
+}
+
+PendingFrees::Awaited& PendingFrees::awaited(StreamId stream) {
+  const auto known = streams_.find(stream);
+  if (known != streams_.end()) return known->second;
+  if (spare_.empty()) {
+    return streams_.try_emplace(stream, stream, memory_).first->second;
+  }
+  auto node = std::move(spare_.back());
+  spare_.pop_back();
+  node.key() = stream;
+  node.mapped().queue.serve(nullptr, stream, BlockWaits::for_all);
+  node.mapped().last = 0;
+  return streams_.insert(std::move(node)).position->second;
 }
 
 void PendingFrees::forget(const Block& block) {
   --size_;
   bytes_ -= block.bytes;
   for (const Point point : block.points) {
-    const auto last = last_.find(point.stream);
-    if (--last->second.blocks == 0) last_.erase(last);
+    const auto stream = streams_.find(point.stream);
+    if (--stream->second.blocks > 0) continue;
+    auto node = streams_.extract(stream);
+    if (spare_.size() < kMostSpare) spare_.push_back(std::move(node));
   }
 }
 
 bool PendingFrees::enqueue(Block* block) {
   for (const Point point : block->points) {
     if (point.stream == block->lane || ledger_.completed(point)) continue;
-    enqueue(block, point);
+    awaited(point.stream).queue.insert(block, point.marker);
     return true;
   }
   return false;
 }
 
-void PendingFrees::enqueue(Block* block, Point point) {
-  std::unique_ptr<WaitQueue>& queue = queues_[point.stream];
-  if (queue == nullptr) {
-    queue = std::make_unique<WaitQueue>(nullptr, point.stream, BlockWaits::for_all, memory_);
-  }
-  queue->insert(block, point.marker);
-}
-
-std::vector<Block*> PendingFrees::completed() {
-  std::vector<Block*> passed, result;
-  result.swap(done_);
-  for (auto it = queues_.begin(); it != queues_.end();) {
-    ordering::count_steps(1);
-    WaitQueue& queue = *it->second;
+const std::vector<Block*>& PendingFrees::completed() {
+  passed_.clear();
+  completed_.clear();
+  completed_.swap(done_);
+  ordering::count_steps(streams_.size());
+  for (auto& [id, stream] : streams_) {
+    WaitQueue& queue = stream.queue;
     while (!queue.empty() && ledger_.completed(queue.front_point())) {
-      passed.push_back(queue.front());
+      passed_.push_back(queue.front());
       queue.erase(queue.front());
     }
-    it = queue.empty() ? queues_.erase(it) : std::next(it);
   }
-  for (Block* const block : passed) {
-    if (!enqueue(block)) result.push_back(block);
+  for (Block* const block : passed_) {
+    if (!enqueue(block)) completed_.push_back(block);
   }
-  for (const Block* const block : result) forget(*block);
-  std::ranges::sort(result, {}, [](const Block* block) { return block->free.turn; });
-  return result;
+  for (const Block* const block : completed_) forget(*block);
+  std::ranges::sort(completed_, {}, [](const Block* block) { return block->free.turn; });
+  return completed_;
 }
 
 PointSet PendingFrees::points() const {
   PointSet all;
-  ordering::count_steps(last_.size());
-  for (const auto& [stream, last] : last_) all.push_back({stream, last.marker});
+  ordering::count_steps(streams_.size());
+  for (const auto& [id, stream] : streams_) all.push_back({id, stream.last});
   return all;
 }
 
@@ -76,8 +89,8 @@ void PendingFrees::visit(const std::function<bool(const Block&)>& visit) const {
   for (const Block* const block : done_) {
     if (!visit(*block)) return;
   }
-  for (const auto& [stream, queue] : queues_) {
-    if (!queue->visit(visit)) return;
+  for (const auto& [id, stream] : streams_) {
+    if (!stream.queue.visit(visit)) return;
   }
 }
 

@@ -22,8 +22,11 @@ class PendingFrees {
   explicit PendingFrees(const Ledger& ledger) : ledger_(ledger) {}
 
   void insert(Block* block);
-  /** @brief Takes out those that wait for nothing more, in the order of their frees. */
-  [[nodiscard]] std::vector<Block*> completed();
+  /**
+   * @brief Takes out those that wait for nothing more, in the order of their frees.
+   * @return valid until the next call
+   */
+  [[nodiscard]] const std::vector<Block*>& completed();
   /** @brief All that they wait for, and of each stream nothing that the latest of them does not. */
   [[nodiscard]] PointSet points() const;
   /** @brief Visits them, in no order, until `visit` says false. */
@@ -36,23 +39,30 @@ class PendingFrees {
   [[nodiscard]] bool any_done() const noexcept { return !done_.empty(); }
 
  private:
+  /** @brief What is kept back has points of the stream. */
+  struct Awaited {
+    Awaited(StreamId stream, std::pmr::memory_resource& memory)
+        : queue(nullptr, stream, BlockWaits::for_all, memory) {}
+    WaitQueue queue;         // of the blocks that wait for the stream; may be empty
+    Marker last = 0;         // of all points of the stream
+    std::size_t blocks = 0;  // that have one
+  };
+  using Streams = std::map<StreamId, Awaited>;
+
   /** @return false if it waits for nothing */
   bool enqueue(Block* block);
-  void enqueue(Block* block, Point point);
+  Awaited& awaited(StreamId stream);
   void forget(const Block& block);
-
-  struct Last {
-    Marker marker = 0;
-    std::size_t blocks = 0;  // with a point of the stream
-  };
 
   const Ledger& ledger_;
   std::pmr::unsynchronized_pool_resource memory_;
-  std::map<StreamId, std::unique_ptr<WaitQueue>> queues_;  // by what they wait for; none is empty
-  std::vector<Block*> done_;       // that wait for nothing, and are out with the next look
-  std::map<StreamId, Last> last_;  // of all that they wait for
+  Streams streams_;
+  std::vector<Block*> done_;  // that wait for nothing, and are out with the next look
   std::uint64_t turns_ = 0;
   std::size_t size_ = 0, bytes_ = 0;
+  // Memory that is used again: a stream comes and goes with nearly every block that is kept back.
+  std::vector<Streams::node_type> spare_;
+  std::vector<Block*> passed_, completed_;
 };
 
 }  // namespace millrace

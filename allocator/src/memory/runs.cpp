@@ -12,22 +12,18 @@ bool is_free(const Block* block) {
          block->waits != BlockWaits::unlisted;
 }
 
-struct Extent {
-  std::size_t count = 0, bytes = 0;
-};
-
-// The extent of the run that begins with `head`.
-Extent extent_of(const Block* head) {
-  if (head->free.run == nullptr) return {1, head->bytes};
-  return {head->free.run->count, head->free.run->bytes};
-}
-
 }  // namespace
+
+// Of the run that begins with `head`.
+Runs::Extent Runs::extent_of(const Block* head) {
+  if (head->free.run == nullptr) return {1, head->bytes, head->bytes};
+  return {head->free.run->count, head->free.run->bytes, head->free.run->at_least};
+}
 
 std::size_t Runs::freed(Block* block) {
   Block* head = block;
   bool& parted = pools_[block->segment->small ? 1 : 0].parted;
-  Extent all{1, block->bytes};
+  Extent all{1, block->bytes, block->bytes};
   if (is_free(block->previous)) {
     Block* left = block->previous;
     for (; !left->begins_run; left = left->previous) ordering::count_steps(1);
@@ -36,7 +32,7 @@ std::size_t Runs::freed(Block* block) {
     if (more.count < kMost) {
       remove(left);
       head = left;
-      all = {all.count + more.count, all.bytes + more.bytes};
+      all = all + more;
     }
   }
   block->begins_run = head == block;
@@ -46,10 +42,10 @@ std::size_t Runs::freed(Block* block) {
     if (all.count + more.count <= kMost) {
       remove(right);
       right->begins_run = false;
-      all = {all.count + more.count, all.bytes + more.bytes};
+      all = all + more;
     }
   }
-  make(head, all.count, all.bytes);
+  make(head, all);
   return parted ? std::numeric_limits<std::size_t>::max() : all.bytes;
 }
 
@@ -66,15 +62,15 @@ void Runs::claimed(Block* block) {
   if (head->free.run == nullptr) return;
   const Extent all = extent_of(head);
   remove(head);
-  make(head, before, bytes_before);
+  make(head, {before, bytes_before, all.at_least});
   const std::size_t behind = all.count - before - 1;
   if (behind == 0) return;
   block->next->begins_run = true;
-  make(block->next, behind, all.bytes - bytes_before - block->bytes);
+  make(block->next, {behind, all.bytes - bytes_before - block->bytes, all.at_least});
 }
 
-void Runs::make(Block* first, std::size_t count, std::size_t bytes) {
-  if (count < 2) return;
+void Runs::make(Block* first, const Extent& blocks) {
+  if (blocks.count < 2) return;
   Run* run = nullptr;
   if (spare_.empty()) {
     run = &runs_.emplace_back();
@@ -82,10 +78,11 @@ void Runs::make(Block* first, std::size_t count, std::size_t bytes) {
     run = spare_.back();
     spare_.pop_back();
   }
-  *run = Run{.first = first, .count = count, .bytes = bytes};
+  *run = Run{
+      .first = first, .count = blocks.count, .bytes = blocks.bytes, .at_least = blocks.at_least};
   first->free.run = run;
   Pool& pool = pools_[first->segment->small ? 1 : 0];
-  const SizeBin bin = SizeBin::of(bytes);
+  const SizeBin bin = SizeBin::of(blocks.bytes);
   Row& row = pool.rows[bin.row];
   Run*& newest = row.bins[bin.column];
   run->next = newest;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -17,6 +18,7 @@ namespace millrace {
 struct Run {
   Block* first = nullptr;
   std::size_t count = 0, bytes = 0;
+  std::size_t at_least = 0;                  // none of its blocks is smaller
   Run *previous = nullptr, *next = nullptr;  // of about the same size
 };
 
@@ -60,7 +62,16 @@ class Runs {
     std::uint64_t in_use = 0;
     bool parted = false;  // more free neighbors than a run has were ever there
   };
-  void make(Block* first, std::size_t count, std::size_t bytes);
+  /** @brief Blocks from a first one on: those of a run, or one alone. */
+  struct Extent {
+    std::size_t count = 0, bytes = 0, at_least = 0;
+    /** @brief With the neighbors of `more`. */
+    [[nodiscard]] Extent operator+(const Extent& more) const noexcept {
+      return {count + more.count, bytes + more.bytes, std::min(at_least, more.at_least)};
+    }
+  };
+  [[nodiscard]] static Extent extent_of(const Block* head);
+  void make(Block* first, const Extent& blocks);
   void remove(Block* first);
 
   std::array<Pool, 2> pools_;

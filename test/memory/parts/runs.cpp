@@ -1,6 +1,7 @@
 // Runs of free neighbors beside a walk over all blocks.
 #include "memory/runs.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <set>
@@ -51,6 +52,7 @@ class Row {
       for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
         REQUIRE(block->state == BlockState::free);
         REQUIRE(seen.insert(block).second);
+        REQUIRE(block->bytes >= run.at_least);
         bytes += block->bytes;
       }
       REQUIRE(run.bytes == bytes);
@@ -128,6 +130,12 @@ TEST_CASE("few of many runs that are a little too small are looked at", "[parts]
     blocks[i].state = BlockState::free;
     runs.freed(&blocks[i]);
   }
+  std::size_t most = 0;  // of what the smallest block of a run is known to have
+  runs.visit(false, 1, [&](const Run& run) {
+    most = std::max(most, run.at_least);
+    return run.at_least == run.bytes / 2;
+  });
+  CHECK(most == kRun);
   // In one bin: 2^20 and 2^20 + 2^14. In another, that is as large as the last two.
   for (const std::size_t bytes : {kRun + 1, kRun + (kRun >> 6), kRun + (kRun >> 5), 2 * kRun}) {
     std::vector<std::size_t> seen;

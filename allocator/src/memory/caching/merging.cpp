@@ -7,7 +7,8 @@
 namespace millrace {
 
 // Where the least run of free neighbors begins that are all `usable` and together large enough. It
-// has up to `most` bytes, if any of it is kept for another stream.
+// has up to `most` bytes, if any of it is kept for another stream. A block that is large enough
+// alone is not part of it: it was looked at before, and with it the run would be no smaller.
 template <typename Usable>
 Block* Merging::least_run(const Request& request, std::size_t most, const Usable& usable) {
   using Rank = std::pair<std::size_t, std::pair<std::size_t, std::byte*>>;
@@ -20,7 +21,7 @@ Block* Merging::least_run(const Request& request, std::size_t most, const Usable
     Block* block = candidate.first;
     for (std::size_t i = 0; i < candidate.count; ++i, block = block->next) {
       ordering::count_steps(1);
-      if (!usable(*block)) {
+      if (block->bytes >= request.bytes || !usable(*block)) {
         first = nullptr;
         run = foreign = 0;
         continue;
@@ -44,7 +45,7 @@ Block* Merging::least_run(const Request& request, std::size_t most, const Usable
   };
   std::size_t looks = 0;
   stock_.runs.visit(request.small, request.bytes, [&](const Run& run) {
-    look(run);
+    if (run.at_least < request.bytes) look(run);
     return ++looks < kMostCandidates;
   });
   return best;

@@ -45,22 +45,32 @@ Measured complete_markers(const SubjectRow& row, const Setting& setting, std::si
   return trial.result(0);
 }
 
-/// The first poll after a host callback in which n blocks were freed that another stream used: the
-/// markers that could not be recorded there are recorded now. None of them is complete.
+/// A host callback frees a block that another stream used, and a poll after it records the markers
+/// that could not be recorded there. n blocks were freed so in a callback before; the first of the
+/// polls records markers for them. None is complete. Many polls are measured: a single one would
+/// show how much of the processor's caches freeing n blocks has replaced.
 Measured owed_marks(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  constexpr std::size_t kCallbacks = 256;
   Trial trial{row, setting, 2};
   Subject& subject = trial.subject();
   OrderedDevice& device = trial.millrace().device;
   trial.machine().set_busy(true);
   std::vector<void*> blocks;
-  if (!carve(trial, blocks, n, kOwner)) return trial.result(n * kLargeBlock);
+  if (!carve(trial, blocks, n + kCallbacks, kOwner)) return trial.result(n * kLargeBlock);
   const StreamHandle stream = trial.machine().create_stream(false);
+  const auto free_one = [&](std::size_t i) {
+    subject.free_used(blocks[i], kLargeBlock, kOwner, kUsers);
+  };
   bool ready = false;
-  trial.machine().device().callback(stream, [&] {
-    ready = trial.set_up(
-        n, [&](std::uint64_t i) { subject.free_used(blocks[i], kLargeBlock, kOwner, kUsers); });
-  });
-  if (ready) trial.measure([&] { device.poll(); }, 1);
+  trial.machine().device().callback(stream, [&] { ready = trial.set_up(n, free_one); });
+  if (ready) {
+    std::size_t next = n;
+    const auto step = [&] {
+      trial.machine().device().callback(stream, [&] { free_one(next++); });
+      device.poll();
+    };
+    trial.measure(step, kCallbacks);
+  }
   return trial.result(n * kLargeBlock);
 }
 

@@ -67,7 +67,8 @@ Measured legacy_mark(const SubjectRow& row, const Setting& setting, std::size_t 
 }  // namespace
 
 void add_stream_cliffs(Cases& cases) {
-  add_cliff(cases, "foreign-lanes", {100, 1'000, 10'000}, foreign_lanes, {.unit = "allocation"});
+  add_cliff(cases, "foreign-lanes", {1'000, 10'000, 100'000}, foreign_lanes,
+            {.unit = "allocation"});
   add_cliff(cases, "one-shot-streams", {1'000, 4'000, 16'000}, one_shot);
   add_cliff(cases, "poll-streams-in-flight", {100, 1'000, 10'000}, in_flight,
             {.unit = "stream", .subjects = Case::For::millrace, .needs_idle_control = true});
