@@ -103,7 +103,7 @@ class Filler {
     main_ = find_main();
   }
 
-  PageRun fill() {
+  PageRun fill(std::span<const AllocationTrace::Mark> steps) {
     run_.events = static_cast<PageEvent>(trace_.position());
     if (recording_ != nullptr) fill_times(*recording_);
     fill_blocks();
@@ -113,6 +113,7 @@ class Filler {
                              .shares = segments_.are_shared(),
                              .fixed = segments_.are_shared()});
     mark_peak();
+    mark_steps(steps);
     if (recording_ != nullptr) fill_operations(*recording_);
     return std::move(run_);
   }
@@ -305,6 +306,22 @@ class Filler {
         {.kind = PageMark::Kind::peak, .text = "peak", .begin = at, .end = at, .event = *peak});
   }
 
+  /// Without what follows the last step.
+  void mark_steps(std::span<const AllocationTrace::Mark> steps) {
+    for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+      run_.marks.push_back({.kind = PageMark::Kind::step,
+                            .text = steps[i].name,
+                            .begin = clock_at(steps[i].position),
+                            .end = clock_at(steps[i + 1].position)});
+    }
+  }
+
+  /// The page's time of an event.
+  [[nodiscard]] double clock_at(TracePosition position) const {
+    const PageEvent event = event_of(position);
+    return event < run_.times_us.size() ? run_.times_us[event] : static_cast<double>(event);
+  }
+
   static PageOperationKind kind_of(Engine engine) {
     switch (engine) {
       case Engine::compute:
@@ -358,8 +375,9 @@ class Filler {
 }  // namespace
 
 PageRun page_run(const AllocationTrace& trace, const experiment::RunRecording* recording,
-                 const std::map<StreamId, std::string>& streams) {
-  return Filler{trace, recording, streams}.fill();
+                 const std::map<StreamId, std::string>& streams,
+                 std::span<const AllocationTrace::Mark> steps) {
+  return Filler{trace, recording, streams}.fill(steps);
 }
 
 }  // namespace millrace::cli

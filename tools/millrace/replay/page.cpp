@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "page/from_trace.hpp"
+#include "page/ladder.hpp"
 #include "page/recorded.hpp"
+#include "replay/advice.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -64,6 +69,7 @@ void ReplayPage::write(const ReplayedFile& file) {
                     {"allocator", row.allocator},
                     {"start", "the blocks that were live, and no cache"}};
       shown.summary = ladder_sentences(row.report->ladder);
+      std::ranges::move(replay_advice(device, Painter{false}), std::back_inserter(shown.summary));
       const bool is_snapshot = file.format == trace::TraceFormat::torch_snapshot;
       shown.tables = {page_ladder(row.report->ladder), compared(device, *row.report, is_snapshot)};
       page.runs.push_back(std::move(shown));

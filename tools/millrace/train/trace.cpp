@@ -16,7 +16,8 @@ TrainTrace::Watch::~Watch() {
                                                .stream_name = [&](StreamId stream) {
                                                  const auto known = streams.find(stream);
                                                  return known == streams.end() ? "" : known->second;
-                                               }});
+                                               },
+                                               .marks = steps_.marks()});
   } catch (const std::exception&) {  // of a device that is lost: there is no trace
     trace_->text_.clear();
   }
