@@ -143,7 +143,7 @@ TEST_CASE("no name in a trace is taken for a page's markup") {
   PageRun run = small_run();
   const std::string evil = "</script><script>alert(1)</script><!--\xff";
   run.name = run.tags[0] = run.streams[0].name = run.frames[0].function = evil;
-  run.summary = {evil};
+  run.summary = {{evil}};
   const std::string page = written({evil, {run}}), plain = written({"", {small_run()}});
   const auto scripts = [](const std::string& text) {
     std::size_t count = 0;

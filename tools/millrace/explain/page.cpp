@@ -156,7 +156,7 @@ class RunMaker {
 
   void add_device(const ExplainedDevice& device) {
     const auto add = [&](const std::vector<std::string>& sentences) {
-      run_.summary.insert(run_.summary.end(), sentences.begin(), sentences.end());
+      add_sentences(run_, sentences, device.memory.device);
     };
     add(failure_sentences(file_, device.memory));
     if (const std::string served = served_sentence(device); !served.empty()) add({served});
@@ -187,8 +187,7 @@ class RunMaker {
   void add_host() {
     for (const ExplainedFile& host : file_.host) {
       for (const ExplainedDevice& device : host.devices) {
-        const std::vector<std::string> sentences = peak_sentences(host, device);
-        run_.summary.insert(run_.summary.end(), sentences.begin(), sentences.end());
+        add_sentences(run_, peak_sentences(host, device));
         add_part_rows(run_, device.memory.device, device.memory.peak,
                       "pinned host memory at its peak");
         add_share_rows(run_, host, device, "pinned host memory that is not live, by site",

@@ -19,6 +19,11 @@ PageRows page_ladder(const Ladder& ladder) {
   return rows;
 }
 
+void add_sentences(PageRun& run, const std::vector<std::string>& sentences,
+                   std::uint32_t device) {
+  for (const std::string& text : sentences) run.summary.push_back({text, device});
+}
+
 std::vector<std::string> ladder_sentences(const Ladder& ladder) {
   return {fmt::format("At most {} were reserved, and at most {} were live at once.",
                       format_bytes(ladder.reserved), format_bytes(ladder.requested)),

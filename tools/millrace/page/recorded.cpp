@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "cli/error.hpp"
 #include "cli/trace_output.hpp"
@@ -49,11 +48,11 @@ void RecordedPage::take(std::size_t index, const experiment::RecordedRun& record
   run.meta = planned_[index].meta;
   const std::size_t left_out = recorded.recording.left_out;
   if (left_out > 0) run.meta.emplace_back("operations left out", std::to_string(left_out));
-  run.summary = ladder_sentences(recorded.ladder);
+  add_sentences(run, ladder_sentences(recorded.ladder));
   if (recorded.stranded_peak) {
-    run.summary.push_back(
-        fmt::format("At the ends of steps, up to {} were freed, but waiting or stranded for main.",
-                    format_bytes(*recorded.stranded_peak)));
+    add_sentences(run, {fmt::format("At the ends of steps, up to {} were freed, but waiting or "
+                                    "stranded for main.",
+                                    format_bytes(*recorded.stranded_peak))});
   }
   run.tables = {page_ladder(recorded.ladder)};
   const auto name_of = [&](StreamId stream) {
@@ -78,10 +77,8 @@ void RecordedPage::explain(std::size_t shown) {
   taken.run.tables.push_back(compared(shown, device));
   if (!any) return;
   // The trace does not have what the driver's pool reserved: advice has nothing to compare with.
-  if (device->memory.peak.reserved) {
-    std::ranges::move(advice_sentences(explained, *device, true),
-                      std::back_inserter(taken.run.summary));
-  }
+  if (device->memory.peak.reserved)
+    add_sentences(taken.run, advice_sentences(explained, *device, true));
   for (const std::string& note : device->notes) taken.run.meta.emplace_back("note", note);
   if (!device->left_out.empty()) taken.run.meta.emplace_back("left out", device->left_out);
 }

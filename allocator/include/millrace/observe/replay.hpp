@@ -97,7 +97,8 @@ struct ReplayOptions {
   /// The bounds if they are known already, so that several replays of one log compute them once.
   std::optional<RequestBounds> bounds{};
   bool snapshot = false;  ///< whether the report has one
-  /// Blocks get their stacks' functions as tags, so that the ladder's shares are those of sites.
+  /// Blocks get their stacks' functions as tags, or else their labels, so that the ladder's shares
+  /// are those of sites.
   bool sites = false;
   /// Whether requests that the recorded allocator could not serve are made as well, at the same
   /// places. One that is served is freed at once. Not from a recorded start, which repeats what

@@ -241,7 +241,7 @@ class Replayer {
     const bool has_first_user = knows_order(log_.format) && block.stream != event.stream;
     const StreamRef user = lanes_.of(block, event.stream);
     const StreamRef owner = has_first_user ? lanes_.of_stream(block.stream) : user;
-    void* address = allocator_.allocate(block.bytes, owner, user, site_of(event.stack));
+    void* address = allocator_.allocate(block.bytes, owner, user, site_of(event.stack, block.label));
     live_[event.block] = address;
     note_logged(event.block);
     ++report_.allocations;
@@ -268,11 +268,18 @@ class Replayer {
     report_.retried.last_served = true;
   }
 
-  Tag site_of(trace::StackTable::Id stack) {
-    if (!options_.sites || stack == trace::StackTable::kNone) return {};
-    const auto [known, fresh] = sites_.try_emplace(stack);
-    if (fresh) known->second = allocator_.tag(trace::site_name(log_.stacks, stack));
-    return known->second;
+  Tag site_of(trace::StackTable::Id stack, trace::LabelTable::Id label) {
+    if (!options_.sites) return {};
+    const auto tagged = [&](auto& tags, auto id, const auto& name) {
+      const auto [known, fresh] = tags.try_emplace(id);
+      if (fresh) known->second = allocator_.tag(name());
+      return known->second;
+    };
+    if (stack != trace::StackTable::kNone)
+      return tagged(sites_, stack, [&] { return trace::site_name(log_.stacks, stack); });
+    if (label != trace::LabelTable::kNone)
+      return tagged(labels_, label, [&] { return log_.labels.at(label); });
+    return {};
   }
 
   // A free whose completion came later had uses on other streams: one stand-in for each such free,
@@ -421,6 +428,7 @@ class Replayer {
   ReplayOrder order_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Stream>> pending_;
   std::unordered_map<trace::StackTable::Id, Tag> sites_;
+  std::unordered_map<trace::LabelTable::Id, Tag> labels_;
   std::unordered_set<std::uint32_t> completes_;  // blocks whose completion the log has
   std::vector<std::uint32_t> postponed_;         // completed, from the next request on
   std::vector<trace::TorchMark> marks_;          // for the snapshot, on the replay's clock
