@@ -2,6 +2,7 @@
 
 import { Axis } from './axis';
 import { Coloring as ColoringOf, colorsOf, Colors } from './colors';
+import { read } from './columns';
 import { Device } from './device';
 import { Palette, palette } from './palette';
 import { PixelColumns, pixelColumns } from './pixelcolumns';
@@ -90,6 +91,11 @@ export class App {
     return this.colors.colors;
   }
 
+  /** For checks of large pages: columns and bytes that were read, and blocks that the last picture looked at. */
+  get counts(): { columns: number; bytes: number; visited: number } {
+    return { ...read, visited: this.device.visited };
+  }
+
   /** The selected memory; null: none, or it is not reserved at that moment. */
   get selectedPlace(): Place | null {
     const { run, device, place, moment } = this.state;
@@ -176,6 +182,7 @@ export class App {
       performance.clearMeasures('millrace:draw');
       const start = performance.now();
       this.columns.clear();
+      this.device.visited = 0;
       for (const listener of this.listeners) listener();
       performance.measure('millrace:draw', { start, end: performance.now() });
       clearTimeout(this.linkTimer);
