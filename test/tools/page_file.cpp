@@ -221,7 +221,8 @@ TEST_CASE("the page of a command has its runs, their work, and the memory that i
   }
 }
 
-TEST_CASE("the page of a run has what explain says of its trace: other allocators, and the advice") {
+TEST_CASE(
+    "the page of a run has what explain says of its trace: other allocators, and the advice") {
   const ScratchFolder scratch;
   const std::string html = (scratch / "page.html").string(),
                     trace = (scratch / "run.trace").string();

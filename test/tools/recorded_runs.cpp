@@ -188,15 +188,14 @@ TEST_CASE("the snapshots of footprint and train have their steps as annotations"
 TEST_CASE("the snapshot of a replay has the annotations and the stacks of the recorded program") {
   const ScratchFolder folder;
   const std::string file = (folder / "replay.pickle").string();
-  nlohmann::json event{{"action", "alloc"}, {"addr", 1 << 20}, {"size", 4096},
-                       {"stream", 0},       {"time_us", 10}};
+  nlohmann::json event{
+      {"action", "alloc"}, {"addr", 1 << 20}, {"size", 4096}, {"stream", 0}, {"time_us", 10}};
   event["frames"] = {{{"filename", "train.py"}, {"line", 3}, {"name", "step"}}};
   const nlohmann::json first = event;
   event["addr"] = 2 << 20;
   event["time_us"] = 30;
   const auto mark = [](const char* stage, int time) {
-    return nlohmann::json{
-        {"name", "forward"}, {"stage", stage}, {"device", 0}, {"time_us", time}};
+    return nlohmann::json{{"name", "forward"}, {"stage", stage}, {"device", 0}, {"time_us", time}};
   };
   const nlohmann::json recorded{{"segments", nlohmann::json::array()},
                                 {"device_traces", {{first, event}}},

@@ -34,7 +34,8 @@ struct WhatIfRow {
   [[nodiscard]] std::string name() const;  ///< "torch", "torch, one stream"
 };
 
-/** @brief The ladder of a device: that of a replay which reserves what was recorded, if one does. */
+/** @brief The ladder of a device: that of a replay which reserves what was recorded, if one does.
+ */
 struct ExplainedLadder {
   std::string of;            ///< the allocator that was replayed
   bool is_recorded = false;  ///< the replay reserves as much as was recorded
@@ -49,10 +50,10 @@ struct ExplainedDevice {
   ReplayMemory limit;              ///< the device that all rows are replayed on
   std::vector<std::string> notes;  ///< what replays of the unchanged program do not repeat
   std::optional<std::uint64_t>
-      packed;                  ///< the least that a layout with knowledge of the future had
+      packed;  ///< the least that a layout with knowledge of the future had
   std::optional<ExplainedLadder> ladder{};  ///< std::nullopt: not computed
-  std::string left_out;        ///< what is not computed, and why; "" if all is
-  std::vector<Advice> advice;  ///< the change that saves most is first
+  std::string left_out;                     ///< what is not computed, and why; "" if all is
+  std::vector<Advice> advice;               ///< the change that saves most is first
 
   [[nodiscard]] const WhatIfRow* find(std::string_view allocator, ProgramChange change) const;
 };

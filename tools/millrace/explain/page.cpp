@@ -190,8 +190,7 @@ class RunMaker {
         add_sentences(run_, peak_sentences(host, device));
         add_part_rows(run_, device.memory.device, device.memory.peak,
                       "pinned host memory at its peak");
-        add_share_rows(run_, host, device, "pinned host memory that is not live, by site",
-                       "host ");
+        add_share_rows(run_, host, device, "pinned host memory that is not live, by site", "host ");
       }
     }
   }

@@ -34,7 +34,7 @@ void add_to(TableShare& row, const MemoryShare& share) {
 
 template <typename Note>
 void add_table(PageRun& run, const char* title, std::uint32_t device,
-              const std::map<std::string, TableShare>& shares, Note note) {
+               const std::map<std::string, TableShare>& shares, Note note) {
   if (shares.empty()) return;
   std::vector<const std::pair<const std::string, TableShare>*> order;
   for (const auto& each : shares) order.push_back(&each);
@@ -48,9 +48,8 @@ void add_table(PageRun& run, const char* title, std::uint32_t device,
     if (i >= most)
       rest += row.share.bytes;
     else
-      rows.rows.push_back({.label = name.substr(0, name.find('\n')),
-                           .bytes = row.share.bytes,
-                           .note = note(row)});
+      rows.rows.push_back(
+          {.label = name.substr(0, name.find('\n')), .bytes = row.share.bytes, .note = note(row)});
   }
   if (rest > 0)
     rows.rows.push_back(
@@ -128,7 +127,7 @@ void add_share_rows(PageRun& run, const ExplainedFile& file, const ExplainedDevi
                                    ? std::string{"stream not known"}
                                    : short_stream(streams[share.stream]);
     add_to(sites[fmt::format("{}\n{}\n{}", file.site(share), to_string(share.part), stream)],
-              share);
+           share);
     if (share.part == MemoryPart::stream) add_to(of_streams[stream], share);
     if (share.part == MemoryPart::pool) add_to(of_pools[pool_name(share.pool)], share);
   }
@@ -141,12 +140,12 @@ void add_share_rows(PageRun& run, const ExplainedFile& file, const ExplainedDevi
                        usable(file, row.share));
   });
   add_table(run, (prefix + "free on other streams").c_str(), number, of_streams,
-           [&](const TableShare& row) {
-             const auto of = std::ranges::find(by_stream, row.share.stream, &StreamBytes::stream);
-             return last_use(file.log, *of);
-           });
+            [&](const TableShare& row) {
+              const auto of = std::ranges::find(by_stream, row.share.stream, &StreamBytes::stream);
+              return last_use(file.log, *of);
+            });
   add_table(run, (prefix + "free in other pools").c_str(), number, of_pools,
-           [](const TableShare&) { return std::string{"usable in its pool only"}; });
+            [](const TableShare&) { return std::string{"usable in its pool only"}; });
 }
 
 void add_change_rows(PageRun& run, const std::vector<DeviceDifference>& devices) {

@@ -263,8 +263,8 @@ std::string render_first_advice(const FootprintTable& table, const Painter& pain
   if (from == nullptr) return "";
   std::string out = held(*from) + '\n';
   for (const Change& change : first_changes(table)) {
-    out += advice_line(change.title, brief(*from, *change.to),
-                       change.to->saving(*from).median > 0, paint);
+    out += advice_line(change.title, brief(*from, *change.to), change.to->saving(*from).median > 0,
+                       paint);
   }
   return out;
 }

@@ -19,8 +19,7 @@ PageRows page_ladder(const Ladder& ladder) {
   return rows;
 }
 
-void add_sentences(PageRun& run, const std::vector<std::string>& sentences,
-                   std::uint32_t device) {
+void add_sentences(PageRun& run, const std::vector<std::string>& sentences, std::uint32_t device) {
   for (const std::string& text : sentences) run.summary.push_back({text, device});
 }
 

@@ -42,8 +42,7 @@ void RecordedPage::take(std::size_t index, const experiment::RecordedRun& record
   const bool is_more =
       !taken || reserved > most || (reserved == most && recorded.rank < taken->rank);
   if (!is_more) return;
-  PageRun run =
-      page_run(recorded.trace, &recorded.recording, recorded.streams, recorded.steps);
+  PageRun run = page_run(recorded.trace, &recorded.recording, recorded.streams, recorded.steps);
   run.name = planned_[index].name;
   run.meta = planned_[index].meta;
   const std::size_t left_out = recorded.recording.left_out;
@@ -59,19 +58,19 @@ void RecordedPage::take(std::size_t index, const experiment::RecordedRun& record
     const auto known = recorded.streams.find(stream);
     return known == recorded.streams.end() ? std::string{} : known->second;
   };
-  taken = Taken{
-      .rank = recorded.rank,
-      .ladder = recorded.ladder,
-      .trace = render_trace(recorded.trace, {.bytes = 0, .name = {}, .stream_name = name_of}),
-      .run = std::move(run)};
+  taken =
+      Taken{.rank = recorded.rank,
+            .ladder = recorded.ladder,
+            .trace = render_trace(recorded.trace, {.bytes = 0, .name = {}, .stream_name = name_of}),
+            .run = std::move(run)};
 }
 
 /** What other allocators would have reserved, as `explain` has it of the run's trace. */
 void RecordedPage::explain(std::size_t shown) {
   Taken& taken = *taken_[shown];
   const std::string& name = taken.run.name;
-  const ExplainedFile explained = explain_log(
-      name, trace::parse_trace(std::move(taken.trace), name), Replays::limited);
+  const ExplainedFile explained =
+      explain_log(name, trace::parse_trace(std::move(taken.trace), name), Replays::limited);
   const bool any = !explained.devices.empty();
   const ExplainedDevice* const device = any ? &explained.devices.front() : nullptr;
   taken.run.tables.push_back(compared(shown, device));

@@ -11,8 +11,8 @@ PageReuse reuse_of(const OrderingHistory& ordering, const TracedBlock& block,
     const bool is_done = ordering.completed_from(point) <= block.allocated;
     complete = complete && (own || is_done);
     same_stream = same_stream && own;
-    ordered = ordered &&
-              (own || is_done || ordering.ordered_from(point, block.user) <= block.allocated);
+    ordered =
+        ordered && (own || is_done || ordering.ordered_from(point, block.user) <= block.allocated);
   }
   if (same_stream) return PageReuse::same_stream;
   if (complete) return PageReuse::completed;

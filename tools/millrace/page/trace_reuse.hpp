@@ -22,7 +22,6 @@ struct ReuseEdge {
 /** @brief The last wait without which a block could not have had the memory of `before`; nothing if
  *         no wait was needed, or none is known. */
 [[nodiscard]] std::optional<ReuseEdge> edge_of(const OrderingHistory& ordering,
-                                               const TracedBlock& block,
-                                               const TracedBlock& before);
+                                               const TracedBlock& block, const TracedBlock& before);
 
 }  // namespace millrace::cli

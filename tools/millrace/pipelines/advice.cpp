@@ -42,8 +42,8 @@ const PipelineRow* least_row(const std::vector<PipelineRow>& rows, Accept accept
 }
 
 std::string row_name(const PipelineRow& row, const PipelineRow& from) {
-  std::string name = fmt::format("{}, {}", row.cell.allocator,
-                                 millrace::to_string(row.cell.options.copy));
+  std::string name =
+      fmt::format("{}, {}", row.cell.allocator, millrace::to_string(row.cell.options.copy));
   if (row.cell.options.waits != from.cell.options.waits)
     name += fmt::format(", {} waits", millrace::to_string(row.cell.options.waits));
   const std::string title = title_of(row.cell);
@@ -87,8 +87,8 @@ std::string render_advice(const std::vector<PipelineRow>& rows, const Painter& p
       [](const PipelineRow& row) { return row.runtime_p50; });
   std::vector<std::pair<const char*, const PipelineRow*>> changes;
   const auto add = [&](const char* title, const PipelineRow* to) {
-    const bool is_known = std::ranges::any_of(
-        changes, [&](const auto& change) { return change.second == to; });
+    const bool is_known =
+        std::ranges::any_of(changes, [&](const auto& change) { return change.second == to; });
     if (to != nullptr && to != from && !is_known && changes.size() < 2)
       changes.emplace_back(title, to);
   };

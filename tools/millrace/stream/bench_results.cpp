@@ -165,15 +165,14 @@ std::string bench_advice(const BenchSize& size, const Painter& paint) {
     const auto step = [](const experiment::CaptureRun& of) {
       return static_cast<double>(of.step.count());
     };
-    const std::string text = fmt::format(
-        "{}, {}, rows after {:.2f} ms, {} of memory.", row.way,
-        time_change("step", step(size.without), step(run)), in_milliseconds(run.lag_p50),
-        format_bytes(bytes_of(row)));
+    const std::string text = fmt::format("{}, {}, rows after {:.2f} ms, {} of memory.", row.way,
+                                         time_change("step", step(size.without), step(run)),
+                                         in_milliseconds(run.lag_p50), format_bytes(bytes_of(row)));
     return advice_line(title, text, true, paint);
   };
-  std::string out = fmt::format(
-      "At {} rows a step, the loop without a capture takes {:.3f} ms a step.\n", size.rows,
-      in_milliseconds(size.without.step));
+  std::string out =
+      fmt::format("At {} rows a step, the loop without a capture takes {:.3f} ms a step.\n",
+                  size.rows, in_milliseconds(size.without.step));
   if (shortest == smallest) return out + line("Least time and memory", *shortest);
   return out + line("Least time", *shortest) + line("Least memory", *smallest);
 }

@@ -129,8 +129,8 @@ struct RecordedDevice {
 /**
  * @brief The size of a device on which the recorded program was short of memory.
  *
- * From a PyTorch snapshot it is an estimate. A trace of Millrace's has the size of the whole device,
- * of which other programs may have had a part. Other formats do not have it.
+ * From a PyTorch snapshot it is an estimate. A trace of Millrace's has the size of the whole
+ * device, of which other programs may have had a part. Other formats do not have it.
  *
  * If a program empties PyTorch's cache just before a request that needs a new segment, this looks
  * the same as a request that found the device full.

@@ -241,7 +241,8 @@ class Replayer {
     const bool has_first_user = knows_order(log_.format) && block.stream != event.stream;
     const StreamRef user = lanes_.of(block, event.stream);
     const StreamRef owner = has_first_user ? lanes_.of_stream(block.stream) : user;
-    void* address = allocator_.allocate(block.bytes, owner, user, site_of(event.stack, block.label));
+    void* address =
+        allocator_.allocate(block.bytes, owner, user, site_of(event.stack, block.label));
     live_[event.block] = address;
     note_logged(event.block);
     ++report_.allocations;
