@@ -77,7 +77,7 @@ void RecordedPage::explain(std::size_t shown) {
   if (!any) return;
   // The trace does not have what the driver's pool reserved: advice has nothing to compare with.
   if (device->memory.peak.reserved)
-    add_sentences(taken.run, advice_sentences(explained, *device, true));
+    add_sentences(taken.run, advice_sentences(explained, *device, false));
   for (const std::string& note : device->notes) taken.run.meta.emplace_back("note", note);
   if (!device->left_out.empty()) taken.run.meta.emplace_back("left out", device->left_out);
 }
