@@ -80,10 +80,41 @@ def check_changes(page, document):
         assert sum(size for _, size in rows) == whole, (rows, whole)
 
 
+def check_ladder(page, device):
+    ladder, number = device["ladder"], device["device"]
+    shown = page.js("millrace.run.tables.filter(t => t.cumulative).map(t => [t.device, t.title, t.rows.map(r => r.bytes)])")
+    of = [(title, rows) for table, title, rows in shown if table == number]
+    if ladder is None:
+        assert of == [], of
+        return
+    levels = [ladder["levels"][level] for level in ("l0", "l1", "l2", "l3", "reserved")]
+    title = "Where the reserved memory went" if ladder["is_recorded"] else f"Where the memory of \"{ladder['allocator']}\" goes"
+    assert len(of) == 1 and of[0][1] == levels and of[0][0].startswith(title), (of, ladder)
+
+
+def check_what_if(page, device):
+    shown = dict(rows_of(page, "what it would have reserved", device["device"]))
+    assert shown.get("recorded") == device["peak"]["reserved_bytes"], shown
+    assert shown.get("packed quickly") == device["packed_bytes"], shown
+    for row in device["what_if"]:
+        name = row["allocator"] if row["change"] == "none" else f"{row['allocator']}, {row['change']}"
+        assert shown[name] == row["reserved_bytes"], (name, shown[name], row)
+
+
+def check_summary(page, document, device):
+    """The summary is that of the chosen device."""
+    text = page.text("#summary")
+    for other in document["files"][0]["devices"]:
+        assert (f"device {other['device']}: at the peak" in text) == (other is device), (device["device"], text)
+
+
 def check_explained(page, document):
     """Each device of the page of `explain`."""
     for device in document["files"][0]["devices"]:
         page.open(f"device={device['device']}&grouping=site")
+        check_summary(page, document, device)
+        check_ladder(page, device)
+        check_what_if(page, device)
         check_moment(page, document, device)
         check_parts(page, device)
         check_shares(page, device)

@@ -29,6 +29,7 @@ OTHERS = {
     "explain a trace": ["explain", TRACE],
     "explain a trace of many waits": ["explain", TRACE.replace("sparse_dist", "sharded_transformer"), "--replay", "none"],
     "replay a trace": ["replay", TRACE, "--allocator", "torch,millrace"],
+    "replay a trace of reuse after waits": ["replay", TRACE.replace("sparse_dist", "ranking_with_evaluation")],
     "pipelines": ["pipelines", "--pipeline", "base", "--copy", "side-stream", "--allocator", "torch,millrace", "--steps", "3", "--ranks",
                   "1", "--batch-size", "64", "--seeds", "1"],
     "stream bench": ["stream", "bench", "--rows", "400", "--table-rows", "4000", "--steps", "3", "--capture", "ring"],
@@ -124,7 +125,10 @@ def law_the_ladder_is_that_of_the_json(page, runs):
     assert shown == [ladder[level] for level in ("l0", "l1", "l2", "l3", "reserved")]
     compared = dict(against_json.rows_of(page, "What is reserved for this work", 0))
     assert compared["any allocator, at least"] == ladder["l2"] and compared["packed offline"] == ladder["l3"]
-    assert sorted(compared.values())[-2:] == sorted(run["peak_reserved_bytes"] for run in runs), compared
+    of_runs = [compared[f"{run['allocator']} side-stream"] for run in runs]
+    assert of_runs == [run["peak_reserved_bytes"] for run in runs], compared
+    assert compared["torch, replayed"] > 0 and compared["millrace, ring, replayed"] > 0
+    assert "saves most" in page.text("#summary")
 
 
 def law_the_summary_is_text_for_screen_readers(page, runs):
@@ -288,8 +292,59 @@ def check_free_memory(page):
         text = page.text(".tip") or ""
         if text.startswith("free, in a segment of"):
             assert "0x" in text and ("stream " in text or "not used since" in text), text
+            page.browser.click(left + 104 + (width - 114) * (part % 10 + 0.5) / 10, top + height * part / 60)
+            check_place(page)
             return
     raise AssertionError("no free memory under the pointer")
+
+
+def check_place(page):
+    """A click into free memory says how much it is, whose, and since when; its segment is selected by a key."""
+    fact = lambda name: page.text(f'#place [data-fact="{name}"]')  # noqa: E731
+    state = page.state()
+    assert page.text("#place h2").startswith("Free memory") and "place" in state, state
+    # The gap between what is there, from the columns alone.
+    low, high, freed = page.js("""(() => { const {run, device, state} = millrace; const {blocks, segments} = run; const at = state.place;
+        const s = device.segmentAt(at, state.moment); let [low, high, freed] = [segments.address[s], segments.address[s] + segments.bytes[s], 0];
+        for (let i = 0; i < blocks.count; i++) {
+          const [begin, end] = [blocks.allocated[i], Math.max(...[blocks.freed[i], blocks.ready[i]].filter((e, j) => j === 0 || e !== 0xffffffff))];
+          const [a, b] = [blocks.address[i], blocks.address[i] + blocks.bytes[i]];
+          if (blocks.device[i] !== state.device || (begin !== 0xffffffff && begin > state.moment) || a < 0) continue;
+          if (end > state.moment) { if (b <= at) low = Math.max(low, b); else if (a > at) high = Math.min(high, a); }
+          else if (a <= at && at < b) freed = Math.max(freed, end); }
+        return [low, high, freed]; })()""")
+    assert page.bytes('#place [data-fact="free"]') == high - low > 0
+    assert int(fact("from"), 16) == low
+    assert fact("free since") and fact("taken again") and fact("stream") and fact("reserved since")
+    user = page.js("document.querySelector('#place [data-fact=\"last user\"] button')?.dataset.block ?? null")
+    assert (user is not None) == (freed > 0), (user, freed)
+    usable = page.js("[...document.querySelectorAll('#place dt')].filter(e => e.innerText.startsWith('Usable by ')).length")
+    assert usable == 1
+    assert page.bytes('#place [data-fact="segment"]') >= high - low
+    page.open("&".join(f"{key}={value}" for key, value in state.items()))
+    assert page.bytes('#place [data-fact="free"]') == high - low, "a link does not keep the selected memory"
+    if user is not None:
+        page.browser.run("document.querySelector('#place [data-fact=\"last user\"] button').click()")
+        page.browser.settle()
+        assert page.state()["block"] == user and page.text("#place h2") is None
+        page.browser.key("g")
+        assert page.text("#place h2").startswith("Segment") and page.bytes('#place [data-fact="live in it"]') > 0
+    page.browser.key("Escape")
+    assert "place" not in page.state()
+
+
+def check_replay(page):
+    """The waits without which a reuse would not have been safe are named, although the run has no work."""
+    tags = page.js("millrace.run.tags")
+    assert len(tags) > 1 and "batch" in tags, tags  # the labels of the trace, which has no stacks
+    check_arrows(page, "run=1")  # PyTorch's decisions pass nothing from stream to stream
+    unnamed = page.js("(() => { const {reuse, wait} = millrace.run.blocks; const ORDERED = 3;"
+                      "return [...reuse.keys()].filter(i => reuse[i] === ORDERED && wait[i] === 0xffffffff).length; })()")
+    assert unnamed == 0, f"{unnamed} blocks have no wait"
+    page.browser.run("(() => { const {blocks} = millrace.run; const i = [...blocks.wait.keys()].find(i => blocks.wait[i] !== 0xffffffff);"
+                     "millrace.update({block: i}); })()")
+    page.browser.settle()
+    assert "The wait of" in page.text('#selection [data-fact="wait"]')
 
 
 def check_choices(page):
@@ -305,9 +360,9 @@ def check_choices(page):
     assert names != ["not known"], names
 
 
-def check_arrows(page):
+def check_arrows(page, link=""):
     """The page says how many waits and reuses it has, and draws some of them if there are too many."""
-    page.open()
+    page.open(link)
     waits = page.js("millrace.run.arrows.count")
     label = page.js("document.querySelector('.lanes canvas').getAttribute('aria-label')")
     assert waits > 0 and f"{waits:,} waits" in label, (waits, label)
@@ -360,6 +415,8 @@ def check_others(program, browser, folder):
                 check_free_memory(Page(browser, path))
             if title.startswith("explain a trace"):
                 check_arrows(Page(browser, path))
+            if title == "replay a trace of reuse after waits":
+                check_replay(Page(browser, path))
             if words[0] == "pipelines":
                 against_json.check_recorded(Page(browser, path), document["rows"])
             print(f"passed: the page of: {title}")

@@ -254,8 +254,11 @@ TEST_CASE("the page of explain has the parts, the peak and the figures of its JS
   for (const json& row : shown.at("tables").at(0).at("rows")) {
     CHECK(row.at("bytes") == device.at("peak").at("parts").at(row.at("label")));
   }
+  const auto levels = shown.at("tables").at(1);
+  CHECK(levels.at("cumulative") == true);
+  CHECK(levels.at("rows").back().at("bytes") == device.at("ladder").at("levels").at("reserved"));
   for (const json& expected : device.at("what_if")) {
-    const auto& rows = shown.at("tables").at(1).at("rows");
+    const auto& rows = shown.at("tables").at(2).at("rows");
     CHECK(std::ranges::any_of(
         rows, [&](const json& row) { return row.at("bytes") == expected.at("reserved_bytes"); }));
   }

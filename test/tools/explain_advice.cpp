@@ -191,6 +191,50 @@ TEST_CASE("a program on Millrace's allocator is not advised to use it") {
   }
 }
 
+TEST_CASE("a run of Millrace's own is advised to use another allocator, and not PyTorch's loader") {
+  const ScratchFolder folder;
+  for (const char* const option : {"--record", "--snapshot"}) {
+    CAPTURE(option);
+    const std::string file = footprint(folder, "torch", option, "run");
+    const json device = explained(file);
+    std::string changes;
+    for (const json& advice : device.at("advice")) {
+      changes += advice.at("change").get<std::string>() + '\n';
+    }
+    CHECK_THAT(changes, ContainsSubstring("use Millrace's allocator (millrace)"));
+    CHECK_THAT(changes, !ContainsSubstring("python -m") && !ContainsSubstring("millrace run") &&
+                            !ContainsSubstring("PYTORCH"));
+    std::filesystem::remove(file);
+    const json own = explained(footprint(folder, "millrace", option, "run"));
+    for (const json& advice : own.at("advice")) {
+      CHECK_THAT(advice.at("change").get<std::string>(), !ContainsSubstring("allocator"));
+    }
+    std::filesystem::remove(file);
+  }
+}
+
+TEST_CASE("the ladder of a snapshot is that of what was recorded, where a replay repeats it") {
+  std::size_t recorded = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator{source_folder() / "test/observe/snapshots"}) {
+    if (entry.path().extension() != ".gz") continue;
+    CAPTURE(entry.path().string());
+    const json device = explained(entry.path().string());
+    const json& ladder = device.at("ladder");
+    REQUIRE_FALSE(ladder.is_null());
+    const json& levels = ladder.at("levels");
+    std::uint64_t below = 0;
+    for (const char* const level : {"l0", "l1", "l2", "l3", "reserved"}) {
+      CHECK(levels.at(level).get<std::uint64_t>() >= below);
+      below = levels.at(level);
+    }
+    const bool as_recorded = levels.at("reserved") == device.at("peak").at("reserved_bytes");
+    CHECK(ladder.at("is_recorded") == as_recorded);
+    recorded += as_recorded ? 1 : 0;
+  }
+  CHECK(recorded > 3);
+}
+
 TEST_CASE("a log without reserved bytes says why it has no advice") {
   const ScratchFolder scratch;
   const std::string rmm = scratch

@@ -1,6 +1,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -133,6 +134,32 @@ TEST_CASE("a request that failed in a trace is named, with the reason") {
   CHECK(failure_of(explained(2048 * MiB)).at("reason") == "beyond device");
   CHECK(failure_of(explained(1000 * MiB)).at("reason") == "live");
   CHECK(failure_of(explained(310 * MiB)).at("reason") == "unknown");  // others may use the device
+}
+
+TEST_CASE("the replays of a trace in which a request failed run on the size of its device") {
+  const ScratchFolder scratch;
+  const auto explained = [&](bool fails) {
+    Script script;
+    script.writer->device(0, 1024 * MiB, "GPU");
+    const std::uint32_t main = script.stream("main"), copy = script.stream("copy");
+    allocate(script, copy, kTraced, 700 * MiB);
+    allocate(script, main, 2 * kTraced, 200 * MiB);
+    script.writer->freed(0, copy);
+    if (fails) script.writer->failed(main, 500 * MiB);
+    return file_of(scratch, script);
+  };
+  CHECK(explained_device(explained(false)).at("what_if_device").at("bytes").is_null());
+  const std::string file = explained(true);
+  const json device = explained_device(file);
+  CHECK(device.at("what_if_device") == json{{"bytes", 1024 * MiB}, {"from", "device"}});
+  std::map<std::string, bool> serves;
+  for (const json& row : device.at("what_if")) {
+    if (row.contains("serves_failed_request") && row.at("change") == "none")
+      serves[row.at("allocator")] = row.at("serves_failed_request");
+  }
+  CHECK(serves.at("millrace"));  // stream order lets main have what copy freed
+  CHECK_THAT(run_program({"explain", file}).out,
+             ContainsSubstring("the replays run on a device of 1024.00 MiB, the whole device"));
 }
 
 TEST_CASE("events of a trace have the numbers that its page counts") {

@@ -143,7 +143,7 @@ TEST_CASE("no name in a trace is taken for a page's markup") {
   PageRun run = small_run();
   const std::string evil = "</script><script>alert(1)</script><!--\xff";
   run.name = run.tags[0] = run.streams[0].name = run.frames[0].function = evil;
-  run.summary = {evil};
+  run.summary = {{evil}};
   const std::string page = written({evil, {run}}), plain = written({"", {small_run()}});
   const auto scripts = [](const std::string& text) {
     std::size_t count = 0;
@@ -219,6 +219,51 @@ TEST_CASE("the page of a command has its runs, their work, and the memory that i
     }
     CHECK(runs[0].at("name") != runs[1].at("name"));
   }
+}
+
+TEST_CASE(
+    "the page of a run has what explain says of its trace: other allocators, and the advice") {
+  const ScratchFolder scratch;
+  const std::string html = (scratch / "page.html").string(),
+                    trace = (scratch / "run.trace").string();
+  REQUIRE(run_program({"footprint", "--workload", "sparse_data_dist_base", "--batch-bytes", "64MiB",
+                       "--allocator", "torch", "--copy", "side-stream", "--seeds", "1", "--steps",
+                       "6", "--html", html, "--record", trace})
+              .exit_code == 0);
+  const Json run = page_header(read_file(html)).at("runs").at(0);
+  const Json device = document_of({"explain", trace}).at("files").at(0).at("devices").at(0);
+  std::map<std::string, Json> shown;
+  for (const Json& table : run.at("tables")) {
+    for (const Json& row : table.at("rows")) shown[row.at("label")] = row.at("bytes");
+  }
+  for (const Json& row : device.at("what_if")) {
+    std::string name = row.at("allocator");
+    if (row.at("change") != "none") name += ", " + row.at("change").get<std::string>();
+    CAPTURE(name);
+    CHECK(shown.at(name + ", replayed") == row.at("reserved_bytes"));
+  }
+  CHECK_THAT(run.at("summary").dump(),
+             ContainsSubstring(device.at("advice").at(0).at("change").get<std::string>()));
+  std::size_t steps = 0;
+  for (const Json& mark : run.at("marks")) steps += mark.at("kind") == "step" ? 1 : 0;
+  CHECK(steps == 6);
+}
+
+TEST_CASE("the first screens of pipelines, stream bench and replay end with advice") {
+  const ScratchFolder scratch;
+  const std::string trace =
+      scratch
+          .write("trace.csv", "id,lower,upper,size\n0,0,9,9000000\n1,1,4,40000000\n2,5,9,70000\n")
+          .string();
+  const auto commands = page_commands(trace);
+  const auto out = [&](std::size_t command) { return run_program(commands.at(command).words).out; };
+  CHECK_THAT(out(1), ContainsSubstring("to hold") && ContainsSubstring("of live") &&
+                         ContainsSubstring("Another allocator: millrace, side-stream ") &&
+                         ContainsSubstring("loop"));
+  CHECK_THAT(out(2), ContainsSubstring("At 2000 rows a step, the loop without a capture takes") &&
+                         ContainsSubstring("Least time and memory: ring, "));
+  CHECK_THAT(out(3), ContainsSubstring("torch reserves") &&
+                         ContainsSubstring("Another allocator: millrace "));
 }
 
 TEST_CASE("a command with more runs than a page shows is refused before it runs") {

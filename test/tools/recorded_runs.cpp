@@ -152,6 +152,71 @@ TEST_CASE("the snapshot of a training has its bytes and its tags") {
   CHECK(figures.labels.size() > 1);
 }
 
+namespace {
+
+/// Names of the annotations, each with the order of its begin and end.
+std::vector<std::string> annotations(const millrace::trace::TorchSnapshot& snapshot) {
+  std::vector<std::string> names;
+  for (const auto& mark : snapshot.marks)
+    names.push_back(snapshot.labels.at(mark.name) + (mark.begins ? " begins" : " ends"));
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("the snapshots of footprint and train have their steps as annotations") {
+  const ScratchFolder folder;
+  const std::string loop = (folder / "run.pickle").string(),
+                    training = (folder / "train.pickle").string();
+  REQUIRE(run_program(recorded_run("torch", "side-stream", {"--snapshot", loop})).exit_code == 0);
+  REQUIRE(run_program({"train", "--data", "synthetic", "--steps", "6", "--pipeline", "base",
+                       "--snapshot", training})
+              .exit_code == 0);
+  for (const std::string& file : {loop, training}) {
+    CAPTURE(file);
+    const auto snapshot = snapshot_in(file);
+    const std::vector<std::string> names = annotations(snapshot);
+    REQUIRE(names.size() == 14);  // six steps and the end
+    CHECK(names.front() == "step 1 begins");
+    CHECK(names.at(2) == "step 2 begins");
+    CHECK(names.back() == "end ends");
+    CHECK(snapshot.marks.back().time_us <= snapshot.traces.at(0).back().time_us);
+    CHECK(snapshot.of_millrace);
+  }
+}
+
+TEST_CASE("the snapshot of a replay has the annotations and the stacks of the recorded program") {
+  const ScratchFolder folder;
+  const std::string file = (folder / "replay.pickle").string();
+  nlohmann::json event{
+      {"action", "alloc"}, {"addr", 1 << 20}, {"size", 4096}, {"stream", 0}, {"time_us", 10}};
+  event["frames"] = {{{"filename", "train.py"}, {"line", 3}, {"name", "step"}}};
+  const nlohmann::json first = event;
+  event["addr"] = 2 << 20;
+  event["time_us"] = 30;
+  const auto mark = [](const char* stage, int time) {
+    return nlohmann::json{{"name", "forward"}, {"stage", stage}, {"device", 0}, {"time_us", time}};
+  };
+  const nlohmann::json recorded{{"segments", nlohmann::json::array()},
+                                {"device_traces", {{first, event}}},
+                                {"external_annotations", {mark("START", 20), mark("END", 40)}}};
+  const std::string trace = folder.write("trace.json", recorded.dump()).string();
+  REQUIRE(run_program({"replay", "--allocator", "millrace", "--snapshot", file, trace}).exit_code ==
+          0);
+  const auto snapshot = snapshot_in(file);
+  CHECK(annotations(snapshot) == std::vector<std::string>{"forward begins", "forward ends"});
+  std::vector<std::int64_t> times;
+  for (const auto& each : snapshot.traces.at(0)) {
+    if (each.action != millrace::trace::TorchAction::alloc) continue;
+    times.push_back(each.time_us);
+    CHECK(snapshot.stacks.frames_of(each.stack).size() == 1);
+  }
+  REQUIRE(times.size() == 2);
+  CHECK(snapshot.marks.at(0).time_us >= times[0]);
+  CHECK(snapshot.marks.at(0).time_us < times[1]);
+  CHECK(snapshot.marks.at(1).time_us >= times[1]);
+}
+
 TEST_CASE("the snapshot of a replay has the labels of the trace") {
   const ScratchFolder folder;
   const std::string trace = (folder / "run.trace").string();

@@ -89,6 +89,7 @@ class Snapshotter {
         options_(options),
         facts_(trace.segments(), options.growable_ranges) {
     snapshot_.traces.resize(device + 1);
+    snapshot_.of_millrace = true;
   }
 
   trace::TorchSnapshot run() {
@@ -238,11 +239,16 @@ class Snapshotter {
                                  .device = device_,
                                  .time_us = trace_.time_us(position)});
     };
-    for (std::size_t i = 0; i < trace_.marks().size(); ++i) {
-      if (i > 0) add(trace_.marks()[i - 1], false, trace_.marks()[i].position);
-      add(trace_.marks()[i], true, trace_.marks()[i].position);
-    }
-    if (!trace_.marks().empty()) add(trace_.marks().back(), false, trace_.position());
+    const auto add_all = [&](std::span<const AllocationTrace::Mark> marks) {
+      for (std::size_t i = 0; i < marks.size(); ++i) {
+        if (i > 0) add(marks[i - 1], false, marks[i].position);
+        add(marks[i], true, marks[i].position);
+      }
+      if (!marks.empty()) add(marks.back(), false, trace_.position());
+    };
+    add_all(trace_.marks());
+    add_all(options_.marks);
+    std::ranges::stable_sort(snapshot_.marks, {}, &trace::TorchMark::time_us);
   }
 
   void write_segments() {

@@ -16,6 +16,8 @@ ReplayMemory replay_memory(const trace::AllocationLog& log, std::uint32_t device
       return {recorded.bytes, ReplayMemory::From::out_of_memory, ""};
     case RecordedDevice::Source::full:
       return {recorded.bytes, ReplayMemory::From::full, ""};
+    case RecordedDevice::Source::whole:
+      return {recorded.bytes, ReplayMemory::From::whole, ""};
     case RecordedDevice::Source::unknown:
       break;
   }
@@ -39,6 +41,8 @@ std::string in_words(const ReplayMemory& memory, bool is_snapshot) {
       return size + ", as PyTorch found it when it ran out of memory";
     case ReplayMemory::From::full:
       return size + ", the most that PyTorch held: it gave segments back to serve a request";
+    case ReplayMemory::From::whole:
+      return size + ", the whole device on which a request of the trace failed";
     case ReplayMemory::From::nothing:
       break;
   }
@@ -55,6 +59,8 @@ const char* to_string(ReplayMemory::From from) noexcept {
       return "out of memory";
     case ReplayMemory::From::full:
       return "full";
+    case ReplayMemory::From::whole:
+      return "device";
     case ReplayMemory::From::nothing:
       break;
   }

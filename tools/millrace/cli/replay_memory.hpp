@@ -10,7 +10,7 @@ namespace millrace::cli {
 
 /** @brief The memory of the device on which the requests of a log are replayed. */
 struct ReplayMemory {
-  enum class From { option, out_of_memory, full, nothing };
+  enum class From { option, out_of_memory, full, whole, nothing };
   std::size_t bytes = 0;  ///< 0: no limit
   From from = From::nothing;
   std::string note;  ///< why the size in the log is not used: a row does not fit into it
@@ -34,7 +34,7 @@ struct ReplayMemory {
 /** @brief "a device of 4096.00 MiB, as PyTorch found it when it ran out of memory". */
 [[nodiscard]] std::string in_words(const ReplayMemory& memory, bool is_snapshot);
 
-/** @brief "option", "out of memory", "full"; nullptr: no limit. */
+/** @brief "option", "out of memory", "full", "device"; nullptr: no limit. */
 [[nodiscard]] const char* to_string(ReplayMemory::From from) noexcept;
 
 }  // namespace millrace::cli

@@ -32,7 +32,8 @@ std::string render_snapshot(const AllocationTrace& trace, const RecordedMemory& 
   const auto number_of = [&](StreamId stream) {
     return memory.stream_name(stream) == "main" ? 0 : std::int64_t{stream.slot} + 1;
   };
-  return trace::write_torch_snapshot(torch_snapshot(trace, memory.device, {.stream = number_of}));
+  return trace::write_torch_snapshot(
+      torch_snapshot(trace, memory.device, {.stream = number_of, .marks = memory.marks}));
 }
 
 }  // namespace millrace::cli

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "explain/explained.hpp"
+#include "explain/words.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -60,6 +61,7 @@ class Adviser {
         device_(device),
         peak_(device.memory.peak),
         of_torch_(is_of_torch(file, device)),
+        is_own_run_(is_own_run(file.log)),
         baseline_(baseline(file, device)),
         least_(std::max(kLeastBytes, peak_.reserved.value_or(device.memory.most_live) / 100)) {}
 
@@ -108,7 +110,7 @@ class Adviser {
                   .saves = *baseline_ - std::min(*baseline_, *row.reserved),
                   .serves = serves};
     if (!allocator.empty() && row.waits != 0) {
-      advice.cost = fmt::format("it makes a stream wait for another {} times", row.waits);
+      advice.cost = "it makes a stream wait for another " + how_often(row.waits);
     } else if (row.allocator == kExpandable) {
       advice.cost = kCostOfExpandable;
     } else if (!changes_program) {
@@ -129,15 +131,17 @@ class Adviser {
       return peak_.unplaced != 0 ? "" : "use the driver's pool (cudaMallocAsync)";
     if (of_torch_)
       return millrace ? "run it on Millrace's allocator (python -m millrace.torch)" : "";
-    if (millrace && log_.snapshot) return "";  // no other writes snapshots and passes memory on
+    // No other of Millrace's own runs passes memory on, and no other program's snapshot does.
+    if (millrace && device_.memory.shares_streams && (log_.snapshot || is_own_run_)) return "";
     const WhatIfRow* const plain = device_.find(allocator, ProgramChange::none);
     if (plain != nullptr && peak_.reserved) {
       const std::uint64_t more = std::max(*plain->reserved, *peak_.reserved);
       const std::uint64_t less = std::min(*plain->reserved, *peak_.reserved);
       if (more - less < least_) return "";
     }
-    return millrace ? "run it on Millrace's allocator (millrace run)"
-                    : "run it on an allocator that decides as PyTorch's does";
+    if (!millrace) return "run it on an allocator that decides as PyTorch's does";
+    return is_own_run_ ? "use Millrace's allocator (millrace)"
+                       : "run it on Millrace's allocator (millrace run)";
   }
 
   void add_bound(std::string change, std::string cost, MemoryPart part) {
@@ -174,7 +178,7 @@ class Adviser {
   const trace::AllocationLog& log_;
   const ExplainedDevice& device_;
   const MemoryMoment& peak_;
-  const bool of_torch_;
+  const bool of_torch_, is_own_run_;
   const std::optional<std::uint64_t> baseline_;
   const std::uint64_t least_;
   std::vector<Advice> singles_, pairs_, bounds_;
@@ -195,7 +199,12 @@ std::vector<Advice> advise(const ExplainedFile& file, const ExplainedDevice& dev
 }
 
 bool is_of_torch(const ExplainedFile& file, const ExplainedDevice& device) {
-  return file.log.snapshot.has_value() && !device.memory.shares_streams;
+  return file.log.snapshot.has_value() && !is_own_run(file.log) && !device.memory.shares_streams;
+}
+
+bool is_own_run(const trace::AllocationLog& log) {
+  if (log.snapshot) return log.snapshot->of_millrace;
+  return log.format == trace::TraceFormat::millrace && log.program.empty();
 }
 
 std::optional<std::uint64_t> baseline(const ExplainedFile& file, const ExplainedDevice& device) {

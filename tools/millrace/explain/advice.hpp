@@ -45,6 +45,9 @@ struct Advice {
 [[nodiscard]] std::optional<std::uint64_t> baseline(const ExplainedFile& file,
                                                     const ExplainedDevice& device);
 
+/** @brief Whether Millrace wrote the log about its own allocators: no recorded CUDA program ran. */
+[[nodiscard]] bool is_own_run(const trace::AllocationLog& log);
+
 /** @brief Whether the log is PyTorch's own: a snapshot whose allocator does not pass memory between
  *         streams, as Millrace's does. */
 [[nodiscard]] bool is_of_torch(const ExplainedFile& file, const ExplainedDevice& device);

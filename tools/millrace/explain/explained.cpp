@@ -25,6 +25,7 @@ ExplainedFile explained_log(const std::string& file, trace::AllocationLog log,
          .limit = {},
          .notes = {},
          .packed = {},
+         .ladder = {},
          .left_out = {},
          .advice = {}});
   }
@@ -46,11 +47,15 @@ const WhatIfRow* ExplainedDevice::find(std::string_view allocator, ProgramChange
 }
 
 ExplainedFile explain_file(const std::string& file, Replays replays) {
-  ExplainedFile explained = explained_log(file, read_log(file), "");
+  return explain_log(file, read_log(file), replays);
+}
+
+ExplainedFile explain_log(const std::string& name, trace::AllocationLog log, Replays replays) {
+  ExplainedFile explained = explained_log(name, std::move(log), "");
   add_rows(explained, replays);
   for (ExplainedDevice& device : explained.devices) device.advice = advise(explained, device);
   for (trace::AllocationLog& host : explained.log.host) {
-    explained.host.push_back(explained_log(file, std::move(host), "pinned host memory"));
+    explained.host.push_back(explained_log(name, std::move(host), "pinned host memory"));
   }
   explained.log.host.clear();
   return explained;

@@ -8,6 +8,7 @@
 #include "cli/replay_memory.hpp"
 #include "explain/advice.hpp"
 #include "millrace/observe/explain.hpp"
+#include "millrace/observe/ladder.hpp"
 #include "millrace/observe/program_change.hpp"
 #include "millrace/observe/trace/allocation_log.hpp"
 
@@ -33,6 +34,14 @@ struct WhatIfRow {
   [[nodiscard]] std::string name() const;  ///< "torch", "torch, one stream"
 };
 
+/** @brief The ladder of a device: that of a replay which reserves what was recorded, if one does.
+ */
+struct ExplainedLadder {
+  std::string of;            ///< the allocator that was replayed
+  bool is_recorded = false;  ///< the replay reserves as much as was recorded
+  Ladder ladder;
+};
+
 /** @brief One device of an explained file. */
 struct ExplainedDevice {
   std::string name;  ///< "device 0", "pinned host memory"
@@ -41,9 +50,10 @@ struct ExplainedDevice {
   ReplayMemory limit;              ///< the device that all rows are replayed on
   std::vector<std::string> notes;  ///< what replays of the unchanged program do not repeat
   std::optional<std::uint64_t>
-      packed;                  ///< the least that a layout with knowledge of the future had
-  std::string left_out;        ///< what is not computed, and why; "" if all is
-  std::vector<Advice> advice;  ///< the change that saves most is first
+      packed;  ///< the least that a layout with knowledge of the future had
+  std::optional<ExplainedLadder> ladder{};  ///< std::nullopt: not computed
+  std::string left_out;                     ///< what is not computed, and why; "" if all is
+  std::vector<Advice> advice;               ///< the change that saves most is first
 
   [[nodiscard]] const WhatIfRow* find(std::string_view allocator, ProgramChange change) const;
 };
@@ -69,5 +79,9 @@ enum class Replays { limited, all, none };
  * @throws UsageError if it cannot be read
  */
 [[nodiscard]] ExplainedFile explain_file(const std::string& file, Replays replays);
+
+/** @brief Explains a log that was read. @param name  of its file, or of what was run */
+[[nodiscard]] ExplainedFile explain_log(const std::string& name, trace::AllocationLog log,
+                                        Replays replays);
 
 }  // namespace millrace::cli

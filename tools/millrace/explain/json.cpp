@@ -4,6 +4,7 @@
 
 #include "explain/sentences.hpp"
 #include "explain/words.hpp"
+#include "millrace/observe/report.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -158,6 +159,14 @@ class FileJson {
     return {{"bytes", memory.bytes}, {"from", to_string(memory.from)}};
   }
 
+  static Json ladder_of(const ExplainedDevice& device) {
+    if (!device.ladder) return nullptr;
+    Json levels(nlohmann::json(device.ladder->ladder));
+    return {{"allocator", device.ladder->of},
+            {"is_recorded", device.ladder->is_recorded},
+            {"levels", std::move(levels)}};
+  }
+
   static Json advice_of(const ExplainedDevice& device) {
     Json list = Json::array();
     for (const Advice& advice : device.advice) {
@@ -177,6 +186,7 @@ class FileJson {
             {"most_live_bytes", device.memory.most_live},
             {"packed_bytes", or_null(device.packed)},
             {"out_of_memory", failure_of(device.memory)},
+            {"ladder", ladder_of(device)},
             {"what_if", rows_of(device)},
             {"what_if_device", memory_of(device.limit)},
             {"notes", device.notes},

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -14,6 +13,7 @@
 #include "explain/page_blocks.hpp"
 #include "explain/page_order.hpp"
 #include "explain/page_segments.hpp"
+#include "explain/page_tables.hpp"
 #include "explain/sentences.hpp"
 #include "explain/words.hpp"
 #include "millrace/observe/explain_difference.hpp"
@@ -156,7 +156,7 @@ class RunMaker {
 
   void add_device(const ExplainedDevice& device) {
     const auto add = [&](const std::vector<std::string>& sentences) {
-      run_.summary.insert(run_.summary.end(), sentences.begin(), sentences.end());
+      add_sentences(run_, sentences, device.memory.device);
     };
     add(failure_sentences(file_, device.memory));
     if (const std::string served = served_sentence(device); !served.empty()) add({served});
@@ -175,19 +175,22 @@ class RunMaker {
       mark(PageMark::Kind::out_of_memory, failure_sentences(file_, device.memory).front(),
            device.memory.failure->event, device);
     }
-    add_parts(device, "where it is at the peak");
-    add_what_if(device);
-    add_shares(file_, device, "not live, by site", "");
+    const std::uint32_t number = device.memory.device;
+    if (device.memory.failure)
+      add_part_rows(run_, number, device.memory.failure->memory, "where it is at the failure");
+    add_part_rows(run_, number, peak, "where it is at the peak");
+    add_what_if(run_, device);
+    add_share_rows(run_, file_, device, "not live, by site", "");
   }
 
   /** Pinned host memory, which has no tracks: its peak and its parts. */
   void add_host() {
     for (const ExplainedFile& host : file_.host) {
       for (const ExplainedDevice& device : host.devices) {
-        const std::vector<std::string> sentences = peak_sentences(host, device);
-        run_.summary.insert(run_.summary.end(), sentences.begin(), sentences.end());
-        add_parts(device, "pinned host memory at its peak");
-        add_shares(host, device, "pinned host memory that is not live, by site", "host ");
+        add_sentences(run_, peak_sentences(host, device));
+        add_part_rows(run_, device.memory.device, device.memory.peak,
+                      "pinned host memory at its peak");
+        add_share_rows(run_, host, device, "pinned host memory that is not live, by site", "host ");
       }
     }
   }
@@ -209,84 +212,6 @@ class RunMaker {
     }
   }
 
-  /** What is reserved and not live: by site, by stream and by pool. */
-  void add_shares(const ExplainedFile& file, const ExplainedDevice& device, const char* by_site,
-                  const std::string& prefix) {
-    const std::vector<std::string> streams = stream_names(file.explanation, false);
-    const std::vector<StreamBytes> by_stream = bytes_by_stream(file, device.memory.peak);
-    std::map<std::string, ShareRow> sites, of_streams, of_pools;
-    for (const MemoryShare& share : device.memory.peak.shares) {
-      const bool is_held = share.part == MemoryPart::live || share.part == MemoryPart::rounding ||
-                           share.part == MemoryPart::rest;
-      if (is_held) continue;
-      const std::string stream = share.stream == MemoryShare::kNoStream
-                                     ? std::string{"stream not known"}
-                                     : short_stream(streams[share.stream]);
-      add_share(sites[fmt::format("{}\n{}\n{}", file.site(share), to_string(share.part), stream)],
-                share);
-      if (share.part == MemoryPart::stream) add_share(of_streams[stream], share);
-      if (share.part == MemoryPart::pool) add_share(of_pools[pool_name(share.pool)], share);
-    }
-    const std::uint32_t number = device.memory.device;
-    add_rows(by_site, number, sites, [&](const ShareRow& row) {
-      const std::string stream = row.share.stream == MemoryShare::kNoStream
-                                     ? std::string{}
-                                     : ", on " + short_stream(streams[row.share.stream]);
-      return fmt::format("{}{}; usable: {}", to_string(row.share.part), stream,
-                         usable(file, row.share));
-    });
-    add_rows((prefix + "free on other streams").c_str(), number, of_streams,
-             [&](const ShareRow& row) {
-               const auto of = std::ranges::find(by_stream, row.share.stream, &StreamBytes::stream);
-               return last_use(file.log, *of);
-             });
-    add_rows((prefix + "free in other pools").c_str(), number, of_pools,
-             [](const ShareRow&) { return std::string{"usable in its pool only"}; });
-  }
-
-  /** Shares that are one row. */
-  struct ShareRow {
-    MemoryShare share;
-    bool is_new = true;
-  };
-
-  static void add_share(ShareRow& row, const MemoryShare& share) {
-    if (std::exchange(row.is_new, false)) {
-      row.share = share;
-      return;
-    }
-    row.share.bytes += share.bytes;
-    row.share.last = std::max(row.share.last, share.last);
-    row.share.until =
-        row.share.until && share.until ? std::max(row.share.until, share.until) : std::nullopt;
-  }
-
-  template <typename Note>
-  void add_rows(const char* title, std::uint32_t device,
-                const std::map<std::string, ShareRow>& shares, Note note) {
-    if (shares.empty()) return;
-    std::vector<const std::pair<const std::string, ShareRow>*> order;
-    for (const auto& each : shares) order.push_back(&each);
-    std::ranges::stable_sort(order, std::greater{},
-                             [](const auto* each) { return each->second.share.bytes; });
-    constexpr std::size_t most = 12;
-    PageRows rows{.title = title, .device = device, .rows = {}};
-    std::uint64_t rest = 0;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const auto& [name, row] = *order[i];
-      if (i >= most)
-        rest += row.share.bytes;
-      else
-        rows.rows.push_back({.label = name.substr(0, name.find('\n')),
-                             .bytes = row.share.bytes,
-                             .note = note(row)});
-    }
-    if (rest > 0)
-      rows.rows.push_back(
-          {.label = fmt::format("{} more", order.size() - most), .bytes = rest, .note = {}});
-    run_.tables.push_back(std::move(rows));
-  }
-
   void mark(PageMark::Kind kind, std::string text, std::optional<std::size_t> event,
             const ExplainedDevice& device) {
     run_.marks.push_back({.kind = kind,
@@ -295,48 +220,6 @@ class RunMaker {
                           .end = at(event),
                           .device = device.memory.device,
                           .event = event ? first_ + static_cast<PageEvent>(*event) : 0});
-  }
-
-  void add_parts(const ExplainedDevice& device, const char* title) {
-    const MemoryMoment& peak = device.memory.peak;
-    PageRows rows{.title = title, .device = device.memory.device, .rows = {}};
-    for (std::size_t i = 0; i < kMemoryParts; ++i) {
-      const auto part = static_cast<MemoryPart>(i);
-      PageRow row{.label = to_string(part), .bytes = {}, .note = meaning(part)};
-      if (peak.knows(part))
-        row.bytes = peak.bytes(part);
-      else
-        row.note += "; not in this log";
-      rows.rows.push_back(std::move(row));
-    }
-    run_.tables.push_back(std::move(rows));
-  }
-
-  void add_what_if(const ExplainedDevice& device) {
-    PageRows rows{
-        .title = "what it would have reserved", .device = device.memory.device, .rows = {}};
-    rows.rows.push_back({.label = "recorded",
-                         .bytes = device.memory.peak.reserved,
-                         .note = device.memory.peak.reserved ? "" : "not in this log"});
-    for (const WhatIfRow& row : device.rows) {
-      const bool advised = !device.advice.empty() && device.advice.front().row == row.name();
-      std::string note = row.failure;
-      if (row.waits > 0) note = fmt::format("a stream waits for another {} times", row.waits);
-      if (advised) note = "its cost: " + device.advice.front().cost;
-      rows.rows.push_back({.label = row.name(),
-                           .bytes = row.reserved,
-                           .note = std::move(note),
-                           .emphasized = advised});
-    }
-    rows.rows.push_back({.label = kPackedName,
-                         .bytes = device.packed,
-                         .note = device.packed
-                                     ? "with knowledge of the future; replay may find a lower one"
-                                     : "not computed"});
-    rows.rows.push_back({.label = "most live at once",
-                         .bytes = device.memory.most_live,
-                         .note = "nothing can hold the requests in less"});
-    run_.tables.push_back(std::move(rows));
   }
 
   // From what the mark covers to what the waiting stream did next.
@@ -397,42 +280,6 @@ class RunMaker {
   PageIndices indices_;
 };
 
-/** What grew since the earlier file, by part, stream and site. */
-void add_changes(PageRun& run, const std::vector<DeviceDifference>& devices) {
-  constexpr std::size_t most = 20;
-  const auto row = [](std::string label, std::int64_t change, std::string note) {
-    const auto magnitude = static_cast<std::uint64_t>(change < 0 ? -change : change);
-    return PageRow{.label = std::move(label),
-                   .bytes = magnitude,
-                   .note = std::move(note),
-                   .is_less = change < 0};
-  };
-  std::vector<PageRows> tables;
-  for (const DeviceDifference& device : devices) {
-    if (device.device >= run.devices) continue;
-    PageRows rows{.title = fmt::format("what changed of {} bytes since the earlier file",
-                                       device.of_reserved ? "reserved" : "live"),
-                  .device = device.device,
-                  .changes = true,
-                  .rows = {}};
-    rows.rows.push_back(row("all", static_cast<std::int64_t>(device.second - device.first), ""));
-    rows.rows.back().emphasized = true;
-    std::int64_t rest = 0;
-    for (std::size_t i = 0; i < device.rows.size(); ++i) {
-      const MemoryDifference& each = device.rows[i];
-      if (i >= most)
-        rest += each.change();
-      else
-        rows.rows.push_back(row(each.site, each.change(),
-                                fmt::format("{}, on {}", to_string(each.part), each.stream)));
-    }
-    if (device.rows.size() > most)
-      rows.rows.push_back(row(fmt::format("{} more", device.rows.size() - most), rest, ""));
-    tables.push_back(std::move(rows));
-  }
-  run.tables.insert(run.tables.begin(), tables.begin(), tables.end());
-}
-
 }  // namespace
 
 PageData page_data_of(const ExplainedFile& file, const ExplainedFile* against) {
@@ -442,7 +289,7 @@ PageData page_data_of(const ExplainedFile& file, const ExplainedFile* against) {
   if (against != nullptr) {
     page.title += " against " + against->file;
     page.runs.push_back(RunMaker{*against}.run());
-    add_changes(page.runs.front(), difference(against->explanation, file.explanation));
+    add_change_rows(page.runs.front(), difference(against->explanation, file.explanation));
   }
   return page;
 }

@@ -24,6 +24,7 @@ namespace {
 // With more, the replays take over ten seconds, and the search for a layout minutes.
 constexpr std::size_t kMostReplayedEvents = 3'000'000;
 constexpr std::size_t kMostPackedEvents = 200'000;
+constexpr std::size_t kMostLadderEvents = 100'000;  // it takes a second for 50,000 allocations
 
 bool is_modeled(const WhatIfRow& row) {
   return row.allocator == kDriverLeast || row.allocator == kDriverMost;
@@ -181,6 +182,37 @@ bool drops_limit(ExplainedDevice& device) {
   return true;
 }
 
+/** The allocator whose replay is most like the record, from which the ladder comes. */
+std::string most_alike(const ExplainedDevice& device, const trace::AllocationLog& log) {
+  if (log.snapshot && !device.memory.shares_streams) return "torch";
+  for (const char* const allocator : {"millrace", "torch"}) {
+    const WhatIfRow* const row = device.find(allocator, ProgramChange::none);
+    if (row != nullptr && row->reserved == device.memory.peak.reserved) return allocator;
+  }
+  return device.memory.shares_streams ? "millrace" : "torch";
+}
+
+bool makes_ladder(std::size_t events, Replays replays) {
+  return events <= kMostLadderEvents || replays == Replays::all;
+}
+
+/** Of a snapshot, a replay from its own beginning repeats what PyTorch did. */
+void find_ladder(ExplainedDevice& device, const trace::AllocationLog& log) {
+  const std::string allocator = most_alike(device, log);
+  try {
+    const ReplayReport report =
+        replay(log, device.memory.device,
+               {.policy = Policy::named(allocator),
+                .start = allocator == "torch" ? ReplayStart::recorded : ReplayStart::live_blocks,
+                .bounds = RequestBounds{}});
+    const std::optional<std::uint64_t> recorded = device.memory.peak.reserved;
+    device.ladder = {.of = allocator,
+                     .is_recorded = recorded && report.ladder.reserved == *recorded,
+                     .ladder = report.ladder};
+  } catch (const out_of_memory&) {  // of a request that PyTorch could serve: there is no ladder
+  }
+}
+
 /** Equal notes of several rows are one. */
 void collect_notes(ExplainedDevice& device) {
   if (!device.limit.note.empty()) device.notes.push_back(device.limit.note);
@@ -219,13 +251,19 @@ void add_rows(ExplainedFile& explained, Replays replays) {
       tasks.emplace_back(
           [&device, &log, number] { device.packed = quick_pack(lifetimes(log, number)).height; });
     } else {
-      device.left_out = fmt::format("the packed layout ({} events)", events);
+      device.left_out = "the packed layout";
     }
+    if (!makes_ladder(events, replays))
+      device.left_out += device.left_out.empty() ? "the ladder" : " and the ladder";
+    if (!device.left_out.empty()) device.left_out += fmt::format(" ({} events)", events);
   }
   run_all(tasks);
   tasks.clear();
   for (ExplainedDevice& device : explained.devices) {
     if (drops_limit(device)) add_replays(tasks, device, log);
+    const std::size_t events = events_of(log, device.memory.device);
+    if (!device.rows.empty() && makes_ladder(events, replays))
+      tasks.emplace_back([&device, &log] { find_ladder(device, log); });
   }
   run_all(tasks);
   for (ExplainedDevice& device : explained.devices) collect_notes(device);

@@ -26,6 +26,10 @@ std::string change_in_words(std::int64_t bytes) {
   return (bytes < 0 ? "−" : "+") + format_bytes(bytes < 0 ? 0 - magnitude : magnitude);
 }
 
+std::string how_often(std::uint64_t count) {
+  return count == 1 ? "once" : fmt::format("{} times", count);
+}
+
 std::string signed_number(std::int64_t number) {
   const auto magnitude = static_cast<std::uint64_t>(number);
   return fmt::format("{}{}", number < 0 ? "−" : "+", number < 0 ? 0 - magnitude : magnitude);

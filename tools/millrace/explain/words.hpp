@@ -18,6 +18,9 @@ inline constexpr const char* kPackedName = "packed quickly";
 /** @brief A difference of numbers: "+12", "−3". */
 [[nodiscard]] std::string signed_number(std::int64_t number);
 
+/** @brief "once", "29 times". */
+[[nodiscard]] std::string how_often(std::uint64_t count);
+
 /** @brief Numbers of a table in one unit: that of its largest number. */
 class SizeUnit {
  public:

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "cli/advice_lines.hpp"
 #include "cli/page.hpp"
 #include "cli/published.hpp"
 #include "cli/wording.hpp"
@@ -75,8 +76,8 @@ std::string blocks_behind(const FootprintRow& row) {
 }
 
 std::string held(const FootprintRow& row) {
-  return fmt::format("{} reserves {} GiB to hold {} GiB of live data.", full_name(row),
-                     gib(row.figures.reserved), gib(row.figures.requested));
+  return held_line(full_name(row), gib(row.figures.reserved) + " GiB",
+                   gib(row.figures.requested) + " GiB");
 }
 
 std::string explain_usual(const FootprintRow& row) {
@@ -169,19 +170,17 @@ std::string price(const FootprintRow& from, const FootprintRow& to) {
 
 /** "millrace, in-place saves 7.71 GiB (22%), step +0.3%." */
 std::string brief(const FootprintRow& from, const FootprintRow& to) {
-  const Spread saving = to.saving(from);
-  const double change = std::round((to.figures.step_p50 / from.figures.step_p50 - 1) * 1000) / 10;
-  const std::string step =
-      change == 0 ? "same step"
-                  : fmt::format("step {}{:.1f}%", change < 0 ? "−" : "+", std::abs(change));
-  return fmt::format("{} {} {} GiB ({}), {}.", full_name(to), saving.median < 0 ? "takes" : "saves",
-                     gib_plain(std::abs(saving.median)),
-                     percent(std::abs(saving.median) / bytes(from.figures.reserved)), step);
+  const double saved = to.saving(from).median;
+  return change_line({.name = full_name(to),
+                      .saved = saved,
+                      .of = bytes(from.figures.reserved),
+                      .amount = gib_plain(std::abs(saved)) + " GiB",
+                      .cost = time_change("step", from.figures.step_p50, to.figures.step_p50)});
 }
 
-class Advice {
+class ChangeText {
  public:
-  Advice(const FootprintRow& from, const Painter& paint) : from_(from), paint_(paint) {}
+  ChangeText(const FootprintRow& from, const Painter& paint) : from_(from), paint_(paint) {}
 
   void change_to(const FootprintRow& to, std::string_view title) {
     const bool less = to.saving(from_).median > 0;
@@ -254,9 +253,9 @@ std::string render_advice(const FootprintTable& table, const Painter& paint) {
   if (from == nullptr) return out;
   out += wrap(explain_usual(*from), page_width(), 0) + '\n';
 
-  Advice advice{*from, paint};
-  for (const Change& change : all_changes(table)) advice.change_to(*change.to, change.title);
-  return out + advice.text();
+  ChangeText text{*from, paint};
+  for (const Change& change : all_changes(table)) text.change_to(*change.to, change.title);
+  return out + text.text();
 }
 
 std::string render_first_advice(const FootprintTable& table, const Painter& paint) {
@@ -264,9 +263,8 @@ std::string render_first_advice(const FootprintTable& table, const Painter& pain
   if (from == nullptr) return "";
   std::string out = held(*from) + '\n';
   for (const Change& change : first_changes(table)) {
-    const bool less = change.to->saving(*from).median > 0;
-    out += fmt::format("{}: {}\n", paint(change.title, Look::strong),
-                       paint(brief(*from, *change.to), less ? Look::good : Look::bad));
+    out += advice_line(change.title, brief(*from, *change.to), change.to->saving(*from).median > 0,
+                       paint);
   }
   return out;
 }

@@ -21,12 +21,14 @@ FootprintTrace::FootprintTrace(const TraceForm& form, const std::string& file,
 
 void FootprintTrace::keep(const experiment::RecordedRun& recorded) {
   const auto& streams = recorded.streams;
-  text_ = form_.render(
-      recorded.trace,
-      {.bytes = device_.memory_bytes, .name = device_.title, .stream_name = [&](StreamId stream) {
-         const auto known = streams.find(stream);
-         return known == streams.end() ? "" : known->second;
-       }});
+  text_ = form_.render(recorded.trace, {.bytes = device_.memory_bytes,
+                                        .name = device_.title,
+                                        .stream_name =
+                                            [&](StreamId stream) {
+                                              const auto known = streams.find(stream);
+                                              return known == streams.end() ? "" : known->second;
+                                            },
+                                        .marks = recorded.steps});
 }
 
 void FootprintTrace::write() const {

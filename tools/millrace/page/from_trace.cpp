@@ -6,11 +6,13 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "page/free_memory.hpp"
+#include "page/trace_reuse.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -103,7 +105,7 @@ class Filler {
     main_ = find_main();
   }
 
-  PageRun fill() {
+  PageRun fill(std::span<const AllocationTrace::Mark> steps) {
     run_.events = static_cast<PageEvent>(trace_.position());
     if (recording_ != nullptr) fill_times(*recording_);
     fill_blocks();
@@ -113,6 +115,7 @@ class Filler {
                              .shares = segments_.are_shared(),
                              .fixed = segments_.are_shared()});
     mark_peak();
+    mark_steps(steps);
     if (recording_ != nullptr) fill_operations(*recording_);
     return std::move(run_);
   }
@@ -194,19 +197,23 @@ class Filler {
     return within(from);
   }
 
-  PageReuse reuse_of(const TracedBlock& block, const TracedBlock& before) const {
-    const OrderingHistory& ordering = trace_.ordering();
-    bool complete = true, same_stream = true, ordered = true;
-    for (const Point point : before.free_points) {
-      const bool own = point.stream == block.user;
-      complete = complete && ordering.completed_from(point) <= block.allocated;
-      same_stream = same_stream && own;
-      ordered = ordered && (own || ordering.ordered_from(point, block.user) <= block.allocated ||
-                            ordering.completed_from(point) <= block.allocated);
+  /// Blocks that were freed before one mark have the same wait.
+  std::uint32_t arrow_of(const ReuseEdge& edge) {
+    const std::tuple key{edge.after.stream, edge.stream, edge.waited};
+    const auto [known, is_new] =
+        edges_.try_emplace(key, static_cast<std::uint32_t>(run_.arrows.size()));
+    // A wait within an allocation is noted at its position, and may have come before the free.
+    const double from = clock_at(edge.freed), to = clock_at(std::max(edge.waited, edge.freed));
+    if (is_new) {
+      run_.arrows.push_back({.from_stream = stream_of(edge.after.stream),
+                             .to_stream = stream_of(edge.stream),
+                             .from = from,
+                             .to = to,
+                             .for_reuse = recording_ != nullptr});
+    } else if (run_.arrows[known->second].from < from) {
+      run_.arrows[known->second].from = from;
     }
-    if (same_stream && before.user == block.user) return PageReuse::same_stream;
-    if (complete) return PageReuse::completed;
-    return ordered ? PageReuse::ordered : PageReuse::unknown;
+    return known->second;
   }
 
   PageBlock block_of(const TracedBlock& traced) {
@@ -265,8 +272,17 @@ class Filler {
     }
     PageBlock& block = run_.blocks.back();
     block.previous = previous;
-    block.reuse =
-        previous == kUnknown ? PageReuse::fresh : reuse_of(traced, trace_.blocks()[previous]);
+    if (previous == kUnknown) {
+      block.reuse = PageReuse::fresh;
+      return;
+    }
+    const TracedBlock& before = trace_.blocks()[previous];
+    block.reuse = reuse_of(trace_.ordering(), traced, before);
+    if (block.reuse != PageReuse::ordered) return;
+    if (const auto edge = edge_of(trace_.ordering(), traced, before)) {
+      const std::uint32_t wait = arrow_of(*edge);  // it may add a stream, and no block
+      run_.blocks.back().wait = wait;
+    }
   }
 
   void fill_segments() {
@@ -303,6 +319,22 @@ class Filler {
     const double at = run_.times_us.empty() ? static_cast<double>(*peak) : run_.times_us[*peak];
     run_.marks.push_back(
         {.kind = PageMark::Kind::peak, .text = "peak", .begin = at, .end = at, .event = *peak});
+  }
+
+  /// Without what follows the last step.
+  void mark_steps(std::span<const AllocationTrace::Mark> steps) {
+    for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+      run_.marks.push_back({.kind = PageMark::Kind::step,
+                            .text = steps[i].name,
+                            .begin = clock_at(steps[i].position),
+                            .end = clock_at(steps[i + 1].position)});
+    }
+  }
+
+  /// The page's time of an event.
+  [[nodiscard]] double clock_at(TracePosition position) const {
+    const PageEvent event = event_of(position);
+    return event < run_.times_us.size() ? run_.times_us[event] : static_cast<double>(event);
   }
 
   static PageOperationKind kind_of(Engine engine) {
@@ -353,13 +385,16 @@ class Filler {
   PageRun run_;
   std::unordered_map<std::string, std::uint32_t> by_name_;
   std::unordered_map<std::uint32_t, std::uint32_t> tags_;
+  /// Arrows, by the streams and where the wait is.
+  std::map<std::tuple<StreamId, StreamId, TracePosition>, std::uint32_t> edges_;
 };
 
 }  // namespace
 
 PageRun page_run(const AllocationTrace& trace, const experiment::RunRecording* recording,
-                 const std::map<StreamId, std::string>& streams) {
-  return Filler{trace, recording, streams}.fill();
+                 const std::map<StreamId, std::string>& streams,
+                 std::span<const AllocationTrace::Mark> steps) {
+  return Filler{trace, recording, streams}.fill(steps);
 }
 
 }  // namespace millrace::cli

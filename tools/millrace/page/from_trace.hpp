@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 
 #include "millrace/experiment/run_recording.hpp"
@@ -15,9 +16,11 @@ namespace millrace::cli {
  * For each block it finds the one that had the memory before, and why the reuse was safe.
  * @param recording  nullptr: there are no operations, and the run's clock counts events
  * @param streams    names of the trace's streams; others are called by number
+ * @param steps      marks of the steps, each until the next one begins
  */
 [[nodiscard]] PageRun page_run(const AllocationTrace& trace,
                                const experiment::RunRecording* recording,
-                               const std::map<StreamId, std::string>& streams);
+                               const std::map<StreamId, std::string>& streams,
+                               std::span<const AllocationTrace::Mark> steps = {});
 
 }  // namespace millrace::cli

@@ -113,6 +113,8 @@ struct PageOperation {
 struct PageArrow {
   std::uint32_t from_stream = 0, to_stream = 0;
   double from = 0, to = 0;
+  /// It only says why a reuse was safe, and is drawn for that block: the run has its waits besides.
+  bool for_reuse = false;
 };
 
 /** @brief A moment, or a time with an end, that has a name: an annotation, an error, the peak. */
@@ -154,6 +156,12 @@ struct PageRows {
   std::vector<PageRow> rows;
 };
 
+/** @brief A sentence of the summary. */
+struct PageSentence {
+  std::string text;
+  std::uint32_t device = kUnknown;  ///< kUnknown: of all
+};
+
 /**
  * @brief One run, as the page shows it.
  *
@@ -162,7 +170,7 @@ struct PageRows {
 struct PageRun {
   std::string name;  ///< a file, or what was run
   std::vector<std::pair<std::string, std::string>> meta;
-  std::vector<std::string> summary;  ///< sentences, the most important first
+  std::vector<PageSentence> summary;  ///< the most important first
   std::uint32_t devices = 1;
   PageEvent events = 0;
   std::vector<double> times_us;          ///< of each event, ascending; empty: the run has no times
@@ -190,6 +198,10 @@ struct PageRun {
   std::vector<PageCounter> counters;
   std::vector<PageRows> tables;
 };
+
+/** @brief Adds sentences to a summary. */
+void add_sentences(PageRun& run, const std::vector<std::string>& sentences,
+                   std::uint32_t device = kUnknown);
 
 /** @brief A page: one run, or two on one axis. */
 struct PageData {

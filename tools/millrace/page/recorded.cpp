@@ -5,8 +5,13 @@
 #include <algorithm>
 
 #include "cli/error.hpp"
+#include "cli/trace_output.hpp"
+#include "explain/page_tables.hpp"
+#include "explain/sentences.hpp"
 #include "millrace/memory/byte_size.hpp"
+#include "millrace/observe/trace/read_trace.hpp"
 #include "page/from_trace.hpp"
+#include "page/ladder.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -27,73 +32,83 @@ void check_page_device(const std::string& device, bool modelled) {
                    "a virtual device"};
 }
 
-PageRows page_ladder(const Ladder& ladder) {
-  PageRows rows;
-  rows.title = "Where the reserved memory went";
-  rows.cumulative = true;
-  rows.rows = {
-      {"requested", ladder.requested, "live bytes that the program asked for", false},
-      {"rounded", ladder.rounded, "with the rounding of sizes", false},
-      {"ordered", ladder.ordered, "with memory that streams still used", false},
-      {"packed", ladder.packed, "with gaps between contiguous blocks", false},
-      {"reserved", ladder.reserved, "with what the allocator kept or did not foresee", true}};
-  return rows;
-}
-
-std::vector<std::string> ladder_sentences(const Ladder& ladder) {
-  return {fmt::format("At most {} were reserved, and at most {} were live at once.",
-                      format_bytes(ladder.reserved), format_bytes(ladder.requested)),
-          fmt::format("Of the rest, {} are the cost of streams, {} of contiguous blocks, {} of the "
-                      "allocator's decisions, and {} of rounding.",
-                      format_bytes(ladder.streams()), format_bytes(ladder.packing()),
-                      format_bytes(ladder.policy()), format_bytes(ladder.rounding()))};
-}
-
 RecordedPage::RecordedPage(const std::string& file, std::string title, std::vector<PlannedRun> runs)
     : output_(file), title_(std::move(title)), planned_(std::move(runs)), taken_(planned_.size()) {}
 
 void RecordedPage::take(std::size_t index, const experiment::RecordedRun& recorded) {
   std::optional<Taken>& taken = taken_.at(index);
   const std::size_t reserved = recorded.ladder.reserved;
-  const bool is_more = !taken || reserved > taken->reserved ||
-                       (reserved == taken->reserved && recorded.rank < taken->rank);
+  const std::size_t most = taken ? taken->ladder.reserved : 0;
+  const bool is_more =
+      !taken || reserved > most || (reserved == most && recorded.rank < taken->rank);
   if (!is_more) return;
-  PageRun run = page_run(recorded.trace, &recorded.recording, recorded.streams);
+  PageRun run = page_run(recorded.trace, &recorded.recording, recorded.streams, recorded.steps);
   run.name = planned_[index].name;
   run.meta = planned_[index].meta;
   const std::size_t left_out = recorded.recording.left_out;
   if (left_out > 0) run.meta.emplace_back("operations left out", std::to_string(left_out));
-  run.summary = ladder_sentences(recorded.ladder);
+  add_sentences(run, ladder_sentences(recorded.ladder));
   if (recorded.stranded_peak) {
-    run.summary.push_back(
-        fmt::format("At the ends of steps, up to {} were freed, but waiting or stranded for main.",
-                    format_bytes(*recorded.stranded_peak)));
+    add_sentences(run, {fmt::format("At the ends of steps, up to {} were freed, but waiting or "
+                                    "stranded for main.",
+                                    format_bytes(*recorded.stranded_peak))});
   }
   run.tables = {page_ladder(recorded.ladder)};
-  taken = Taken{recorded.rank, reserved, std::move(run)};
+  const auto name_of = [&](StreamId stream) {
+    const auto known = recorded.streams.find(stream);
+    return known == recorded.streams.end() ? std::string{} : known->second;
+  };
+  taken =
+      Taken{.rank = recorded.rank,
+            .ladder = recorded.ladder,
+            .trace = render_trace(recorded.trace, {.bytes = 0, .name = {}, .stream_name = name_of}),
+            .run = std::move(run)};
 }
 
-// What this run reserved, what the other one did, and what no allocator can be better than.
-PageRows RecordedPage::compared(std::size_t shown) const {
+/** What other allocators would have reserved, as `explain` has it of the run's trace. */
+void RecordedPage::explain(std::size_t shown) {
+  Taken& taken = *taken_[shown];
+  const std::string& name = taken.run.name;
+  const ExplainedFile explained =
+      explain_log(name, trace::parse_trace(std::move(taken.trace), name), Replays::limited);
+  const bool any = !explained.devices.empty();
+  const ExplainedDevice* const device = any ? &explained.devices.front() : nullptr;
+  taken.run.tables.push_back(compared(shown, device));
+  if (!any) return;
+  // The trace does not have what the driver's pool reserved: advice has nothing to compare with.
+  if (device->memory.peak.reserved)
+    add_sentences(taken.run, advice_sentences(explained, *device, false));
+  for (const std::string& note : device->notes) taken.run.meta.emplace_back("note", note);
+  if (!device->left_out.empty()) taken.run.meta.emplace_back("left out", device->left_out);
+}
+
+// What this run reserved, what the other one did and replays would have, and what no allocator can
+// be better than.
+PageRows RecordedPage::compared(std::size_t shown, const ExplainedDevice* explained) const {
   PageRows rows{.title = "What is reserved for this work", .rows = {}};
   for (std::size_t i = 0; i < taken_.size(); ++i) {
     if (!taken_[i]) continue;
     rows.rows.push_back({.label = taken_[i]->run.name,
-                         .bytes = taken_[i]->reserved,
-                         .note = i == shown ? "this run" : "the other run",
-                         .emphasized = i == shown});
+                         .bytes = taken_[i]->ladder.reserved,
+                         .note = i == shown ? "this run" : "the other run"});
   }
-  const PageRows& ladder = taken_[shown]->run.tables.front();
-  const auto add = [&](const char* level, const char* label, const char* note) {
-    const auto row = std::ranges::find(ladder.rows, level, &PageRow::label);
-    if (row != ladder.rows.end())
-      rows.rows.push_back({.label = label, .bytes = row->bytes, .note = note});
-  };
-  add("packed", "packed offline",
-      "this run's blocks in the best layout found, with its order of streams");
-  add("ordered", "any allocator, at least",
-      "with the order of streams and the rounding of this run");
-  add("requested", "most live at once", "nothing can hold the requests in less");
+  if (explained != nullptr) {
+    for (PageRow& row : what_if_rows(*explained)) {
+      row.label += ", replayed";
+      rows.rows.push_back(std::move(row));
+    }
+  }
+  const Ladder& ladder = taken_[shown]->ladder;
+  rows.rows.push_back({.label = "packed offline",
+                       .bytes = ladder.packed,
+                       .note = "this run's blocks in the best layout found, with its order of "
+                               "streams"});
+  rows.rows.push_back({.label = "any allocator, at least",
+                       .bytes = ladder.ordered,
+                       .note = "with the order of streams and the rounding of this run"});
+  rows.rows.push_back({.label = "most live at once",
+                       .bytes = ladder.requested,
+                       .note = "nothing can hold the requests in less"});
   return rows;
 }
 
@@ -101,7 +116,7 @@ void RecordedPage::write() {
   PageData data;
   data.title = title_;
   for (std::size_t i = 0; i < taken_.size(); ++i) {
-    if (taken_[i]) taken_[i]->run.tables.push_back(compared(i));
+    if (taken_[i]) explain(i);
   }
   for (std::optional<Taken>& taken : taken_) {
     if (taken) data.runs.push_back(std::move(taken->run));

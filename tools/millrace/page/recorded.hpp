@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "explain/explained.hpp"
 #include "millrace/experiment/run_recording.hpp"
 #include "page/output.hpp"
 #include "page/page_data.hpp"
@@ -28,11 +29,6 @@ struct PlannedRun {
 void check_page_runs(std::size_t count, const std::string& runs, const std::string& two);
 void check_page_device(const std::string& device, bool modelled);
 
-/** @brief Where the reserved memory of a run went, from level to level. */
-[[nodiscard]] PageRows page_ladder(const Ladder& ladder);
-/** @brief The same in sentences. */
-[[nodiscard]] std::vector<std::string> ladder_sentences(const Ladder& ladder);
-
 /** @brief The page of `--html` for one recorded run, or for two on one axis. */
 class RecordedPage {
  public:
@@ -50,13 +46,15 @@ class RecordedPage {
   void write();
 
  private:
-  [[nodiscard]] PageRows compared(std::size_t shown) const;
-
   struct Taken {
     unsigned rank = 0;
-    std::size_t reserved = 0;
+    Ladder ladder;
+    std::string trace;  ///< in Millrace's format
     PageRun run;
   };
+
+  [[nodiscard]] PageRows compared(std::size_t shown, const ExplainedDevice* explained) const;
+  void explain(std::size_t shown);
 
   PageOutput output_;
   std::string title_;

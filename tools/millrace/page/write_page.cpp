@@ -144,7 +144,8 @@ Json arrows_of(const PageRun& run, Columns& columns) {
   return {{"from_stream", numbers(columns, arrows, &PageArrow::from_stream)},
           {"to_stream", numbers(columns, arrows, &PageArrow::to_stream)},
           {"from", clocks(columns, arrows, &PageArrow::from, clock)},
-          {"to", clocks(columns, arrows, &PageArrow::to, clock)}};
+          {"to", clocks(columns, arrows, &PageArrow::to, clock)},
+          {"for_reuse", numbers(columns, arrows, &PageArrow::for_reuse)}};
 }
 
 /// Frames are decoded when a stack is shown or searched for, hence a text of their own.
@@ -215,12 +216,16 @@ Json tables_of(const PageRun& run) {
 }
 
 Json run_of(const PageRun& run, Columns& columns) {
-  Json meta = Json::array(), streams = Json::array();
+  Json meta = Json::array(), streams = Json::array(), summary = Json::array();
+  for (const PageSentence& sentence : run.summary) {
+    summary.push_back({{"text", sentence.text},
+                       {"device", sentence.device == kUnknown ? Json{} : Json(sentence.device)}});
+  }
   for (const auto& [name, value] : run.meta) meta.push_back({name, value});
   for (const PageStream& stream : run.streams) {
     streams.push_back({{"device", stream.device}, {"name", stream.name}});
   }
-  Json document{{"name", run.name},       {"meta", meta},         {"summary", run.summary},
+  Json document{{"name", run.name},       {"meta", meta},         {"summary", summary},
                 {"devices", run.devices}, {"events", run.events}, {"streams", streams},
                 {"tags", run.tags},       {"names", run.names}};
   document["sites"] = run.sites;

@@ -12,6 +12,7 @@
 #include "cli/wording.hpp"
 #include "millrace/memory/byte_size.hpp"
 #include "millrace/text/units.hpp"
+#include "pipelines/advice.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -250,7 +251,7 @@ std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOp
   const std::string_view only =
       waits || rows.empty() ? "" : millrace::to_string(waits_of(rows.front()));
   std::string out = title(options, only, paint) + '\n' + table.render(paint) + '\n' +
-                    paint(legend(options), Look::faint) + '\n';
+                    paint(legend(options), Look::faint) + "\n\n" + render_advice(rows, paint);
   if (options.wide &&
       is_published(options.workload, experiment::Workload::named(kPublishedWorkload))) {
     out += render_published(rows, paint);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "page/from_trace.hpp"
+#include "page/ladder.hpp"
 #include "page/recorded.hpp"
+#include "replay/advice.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -63,7 +65,8 @@ void ReplayPage::write(const ReplayedFile& file) {
                     {"format", trace::to_string(file.format)},
                     {"allocator", row.allocator},
                     {"start", "the blocks that were live, and no cache"}};
-      shown.summary = ladder_sentences(row.report->ladder);
+      add_sentences(shown, ladder_sentences(row.report->ladder));
+      add_sentences(shown, replay_advice(device, Painter{false}));
       const bool is_snapshot = file.format == trace::TraceFormat::torch_snapshot;
       shown.tables = {page_ladder(row.report->ladder), compared(device, *row.report, is_snapshot)};
       page.runs.push_back(std::move(shown));

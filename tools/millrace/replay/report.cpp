@@ -9,6 +9,7 @@
 
 #include "cli/page.hpp"
 #include "cli/wording.hpp"
+#include "replay/advice.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -231,21 +232,6 @@ std::string retried(const ReplayedDevice& device) {
                               listed(served)));
 }
 
-/** Compares the two policies, from the same start and on the same device. */
-std::string same_start(const ReplayedDevice& device) {
-  const ReplayReport* const torch = device.find("torch", ReplayStart::live_blocks);
-  const ReplayReport* const millrace = device.find("millrace", ReplayStart::live_blocks);
-  if (torch == nullptr || millrace == nullptr) return "";
-  const std::size_t ours = millrace->statistics.bytes.reserved.peak;
-  const std::size_t theirs = torch->statistics.bytes.reserved.peak;
-  const std::string text = fmt::format("from the same start millrace reserves {} MiB, torch {} MiB",
-                                       mib(ours), mib(theirs));
-  if (ours == theirs || theirs == 0) return sentence(text);
-  const double change = static_cast<double>(ours) / static_cast<double>(theirs) - 1;
-  return sentence(
-      fmt::format("{}: {:.1f}% {}", text, 100 * std::abs(change), change < 0 ? "less" : "more"));
-}
-
 WhatIf with_printable_names(WhatIf what_if) {
   for (WhatIfStranded& row : what_if.stranded) {
     for (std::string* const name : {&row.stream, &row.site, &row.waits_for})
@@ -266,7 +252,9 @@ std::string render_device(const ReplayedDevice& device, bool snapshot, bool wide
     text += fmt::format("  {} allocations, {} frees\n\n", first->allocations, first->frees);
   }
   text += table_of(device, snapshot, wide, paint) + '\n';
-  text += starts(device, snapshot) + same_start(device) + retried(device);
+  text += starts(device, snapshot);
+  for (const std::string& line : replay_advice(device, paint)) text += "  " + line + '\n';
+  text += retried(device);
   std::vector<std::string> warnings;
   if (!device.memory.note.empty()) warnings.push_back(device.memory.note);
   for (const ReplayRow& row : device.rows) {

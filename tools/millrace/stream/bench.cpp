@@ -221,7 +221,11 @@ void run(const BenchArguments& given) {
       [&](const Painter& paint) {
         std::string text = title(options);
         for (const BenchSize& size : sizes) text += render(size, given.wide, paint);
-        return fitted(text) + paint(bench_legend(given.wide), Look::faint);
+        // All sizes get the same advice as a rule; the most rows show it best.
+        const auto most = std::ranges::max_element(sizes, {}, &BenchSize::rows);
+        const std::string advice = most == sizes.end() ? "" : bench_advice(*most, paint);
+        return fitted(text) + paint(bench_legend(given.wide), Look::faint) +
+               (advice.empty() ? "" : '\n' + fitted(advice));
       },
       [&] { return to_document(options, sizes); });
 }

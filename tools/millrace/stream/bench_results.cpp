@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "cli/advice_lines.hpp"
 #include "cli/figures.hpp"
 #include "millrace/memory/byte_size.hpp"
 #include "millrace/observe/report.hpp"
@@ -145,6 +146,35 @@ std::string render(const BenchSize& size, bool wide, const Painter& paint) {
                      in_microseconds(size.reference.on_device),
                      in_microseconds(size.reference.to_host), in_gb(link_rate(size))) +
          table.render(paint) + '\n';
+}
+
+std::string bench_advice(const BenchSize& size, const Painter& paint) {
+  const BenchRow* shortest = nullptr;
+  const BenchRow* smallest = nullptr;
+  const auto bytes_of = [](const BenchRow& row) {
+    return row.run.device_bytes + row.run.pinned_bytes;
+  };
+  for (const BenchRow& row : size.ways) {
+    if (row.run.counts.captures == 0) continue;
+    if (shortest == nullptr || row.stall < shortest->stall) shortest = &row;
+    if (smallest == nullptr || bytes_of(row) < bytes_of(*smallest)) smallest = &row;
+  }
+  if (shortest == nullptr) return "";
+  const auto line = [&](std::string_view title, const BenchRow& row) {
+    const experiment::CaptureRun& run = row.run;
+    const auto step = [](const experiment::CaptureRun& of) {
+      return static_cast<double>(of.step.count());
+    };
+    const std::string text = fmt::format("{}, {}, rows after {:.2f} ms, {} of memory.", row.way,
+                                         time_change("step", step(size.without), step(run)),
+                                         in_milliseconds(run.lag_p50), format_bytes(bytes_of(row)));
+    return advice_line(title, text, true, paint);
+  };
+  std::string out =
+      fmt::format("At {} rows a step, the loop without a capture takes {:.3f} ms a step.\n",
+                  size.rows, in_milliseconds(size.without.step));
+  if (shortest == smallest) return out + line("Least time and memory", *shortest);
+  return out + line("Least time", *shortest) + line("Least memory", *smallest);
 }
 
 std::string bench_legend(bool wide) {

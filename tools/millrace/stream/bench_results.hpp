@@ -28,6 +28,9 @@ struct BenchSize {
 
 /** @param wide  with all columns */
 [[nodiscard]] std::string render(const BenchSize& size, bool wide, const Painter& paint);
+/** @brief The advice of the first screen: what the loop takes without a capture, and the ways that
+ *         cost the least time and the least memory. "" without a way that captured. */
+[[nodiscard]] std::string bench_advice(const BenchSize& size, const Painter& paint);
 /** @brief What the columns mean. */
 [[nodiscard]] std::string bench_legend(bool wide);
 [[nodiscard]] nlohmann::ordered_json to_document(const BenchSize& size);

@@ -76,9 +76,10 @@ void run_train_command(const TrainArguments& given) {
       const bool speaks = group == nullptr || group->rank() == 0;
       const bool watched = speaks && first;
       const TrainTrace::Watch watch{watched && trace ? &*trace : nullptr, device};
-      const TrainTrace::Watch shot{watched && snapshot ? &*snapshot : nullptr, device};
-      TrainResult of_rank =
-          run_training(options, {device, group, interrupt, sinks}, speaks ? tells : silent);
+      TrainTrace::Watch shot{watched && snapshot ? &*snapshot : nullptr, device};
+      TrainListener listener = speaks ? tells : silent;
+      if (watched && snapshot) listener.step_done = [&shot] { shot.step_done(); };
+      TrainResult of_rank = run_training(options, {device, group, interrupt, sinks}, listener);
       if (speaks || !first) result = std::move(of_rank);
     });
   } catch (...) {

@@ -268,6 +268,7 @@ class Session {
     try {
       const bool stepped = trainer_->step();
       if (stepped && stream_) stream_->step_done();
+      if (stepped && listener_.step_done) listener_.step_done();
       return stepped;
     } catch (const InvalidIdError& error) {
       refuse(error, {options_.data.name, loader_.position(), of_rank()});

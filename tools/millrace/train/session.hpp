@@ -60,6 +60,7 @@ struct TrainResult {
 struct TrainListener {
   std::function<void(const TrainPlan&)> planned;
   std::function<void(const EpochResult&)> epoch_ended;
+  std::function<void()> step_done{};  ///< may be empty
 };
 
 /** @brief The resources of one rank. All of them have to outlive the run. */

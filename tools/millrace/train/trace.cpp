@@ -10,13 +10,15 @@ TrainTrace::Watch::~Watch() {
   try {
     const auto streams = device_.accounting().streams;
     Device& device = device_.ordered().device();
-    trace_->text_ =
-        trace_->form_.render(device_.trace(), {.bytes = device.memory_info().total,
-                                               .name = device.name(),
-                                               .stream_name = [&](StreamId stream) {
-                                                 const auto known = streams.find(stream);
-                                                 return known == streams.end() ? "" : known->second;
-                                               }});
+    trace_->text_ = trace_->form_.render(device_.trace(),
+                                         {.bytes = device.memory_info().total,
+                                          .name = device.name(),
+                                          .stream_name =
+                                              [&](StreamId stream) {
+                                                const auto known = streams.find(stream);
+                                                return known == streams.end() ? "" : known->second;
+                                              },
+                                          .marks = steps_.marks()});
   } catch (const std::exception&) {  // of a device that is lost: there is no trace
     trace_->text_.clear();
   }

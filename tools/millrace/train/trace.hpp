@@ -4,6 +4,7 @@
 
 #include "cli/output.hpp"
 #include "cli/trace_output.hpp"
+#include "millrace/experiment/run_recording.hpp"
 #include "millrace/pipeline/schedule/training_device.hpp"
 
 namespace millrace::cli {
@@ -18,14 +19,18 @@ class TrainTrace {
   class Watch {
    public:
     /** @param trace  nullptr: nothing is kept */
-    Watch(TrainTrace* trace, TrainingDevice& device) : trace_(trace), device_(device) {}
+    Watch(TrainTrace* trace, TrainingDevice& device)
+        : trace_(trace), device_(device), steps_(device.trace()) {}
     ~Watch();
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
+    void step_done() { steps_.step_done(); }
+
    private:
     TrainTrace* const trace_;
     TrainingDevice& device_;
+    experiment::StepMarks steps_;
   };
 
   /** @brief Writes the trace; nothing if there was no device. @throws UsageError as `Output` */

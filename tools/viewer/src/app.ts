@@ -2,10 +2,12 @@
 
 import { Axis } from './axis';
 import { Coloring as ColoringOf, colorsOf, Colors } from './colors';
+import { read } from './columns';
 import { Device } from './device';
 import { Palette, palette } from './palette';
 import { PixelColumns, pixelColumns } from './pixelcolumns';
-import { eventName, Run, Stacks } from './read';
+import { Place, placeAt } from './place';
+import { eventName, Run, Stacks, UNKNOWN } from './read';
 import { Matches, search } from './search';
 import { COLORINGS, fromFragment, GROUPINGS, toFragment, ViewState } from './state';
 
@@ -23,6 +25,7 @@ export class App {
   private linkTimer = 0;
   private searchedFor = '';
   private readonly darkQuery = matchMedia('(prefers-color-scheme: dark)');
+  private found: { key: string; place: Place | null } = { key: '', place: null };
   private columns = new Map<string, PixelColumns>();
 
   constructor(readonly title: string, readonly runs: Run[]) {
@@ -30,7 +33,7 @@ export class App {
     const timed = runs.every((run) => run.times);
     this.usual = {
       axis: timed && runs.every(isSpread) ? 'time' : 'events', x0: 0, x1: NaN, y0: 0, y1: 1, run: 0, device: this.fullestDevice(0), asker: NaN,
-      coloring: 'stream', grouping: this.firstGrouping(), query: '', block: -1, at: NaN, theme: 'system',
+      coloring: 'stream', grouping: this.firstGrouping(), query: '', block: -1, place: -1, moment: 0, at: NaN, theme: 'system',
     };
     this.state = fromFragment(location.hash, this.usual);
     this.axis = this.axisOf(this.state.axis);
@@ -88,6 +91,26 @@ export class App {
     return this.colors.colors;
   }
 
+  /** For checks of large pages: columns and bytes that were read, and blocks that the last picture looked at. */
+  get counts(): { columns: number; bytes: number; visited: number } {
+    return { ...read, visited: this.device.visited };
+  }
+
+  /** The selected memory; null: none, or it is not reserved at that moment. */
+  get selectedPlace(): Place | null {
+    const { run, device, place, moment } = this.state;
+    if (place < 0) return null;
+    const key = [run, device, place, moment].join();
+    if (this.found.key !== key) this.found = { key, place: placeAt(this.device, place, moment) };
+    return this.found.place;
+  }
+
+  /** The sentences about the device that is shown. */
+  get summary(): string[] {
+    const { device } = this.state;
+    return this.run.summary.filter((line) => line.device === null || line.device === device).map((line) => line.text);
+  }
+
   /** The event that the table of holders is about. */
   moment(run = this.state.run): number {
     const device = this.deviceOf(run);
@@ -101,10 +124,20 @@ export class App {
     if (this.state.axis !== before.axis) this.changeAxis(before);
     if (this.state.run !== before.run || this.state.device !== before.device) {
       if (change.block === undefined) this.state.block = -1;
+      if (change.place === undefined) this.state.place = -1;
       if (change.asker === undefined) this.state.asker = NaN;
     }
+    if ((change.block ?? -1) >= 0) this.state.place = -1;
+    else if ((change.place ?? -1) >= 0) this.state.block = -1;
     this.correct();
     this.changed();
+  }
+
+  /** An event in words, with its time; `unknown` for none. */
+  momentText(event: number, unknown: string): string {
+    if (event === UNKNOWN) return unknown;
+    const count = this.eventName(event);
+    return this.axis.mode === 'events' ? count : `${this.axis.label(this.axis.ofEvent(this.run, event))} (${count})`;
   }
 
   /** Zooms by `factor` around x. */
@@ -149,6 +182,7 @@ export class App {
       performance.clearMeasures('millrace:draw');
       const start = performance.now();
       this.columns.clear();
+      this.device.visited = 0;
       for (const listener of this.listeners) listener();
       performance.measure('millrace:draw', { start, end: performance.now() });
       clearTimeout(this.linkTimer);
@@ -192,6 +226,9 @@ export class App {
     if (!(state.x0 >= 0 && state.x0 < state.x1)) state.x0 = 0;
     if (!(state.y0 >= 0 && state.y0 < state.y1 && state.y1 <= 1)) [state.y0, state.y1] = [0, 1];
     if (state.block >= this.run.blocks.count || state.block < 0) state.block = -1;
+    if (state.block >= 0 && this.run.blocks.device[state.block] !== state.device) state.block = -1;
+    state.moment = Math.min(Math.max(0, Math.floor(state.moment)), Math.max(0, this.run.events - 1));
+    if (!(state.place >= 0)) [state.place, state.moment] = [-1, 0];
     if (!this.askers.includes(state.asker)) state.asker = this.usualAsker();
     if (!this.groupings.includes(state.grouping)) state.grouping = this.groupings[0];
     if (!this.colorings.includes(state.coloring)) state.coloring = 'stream';

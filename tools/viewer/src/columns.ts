@@ -6,6 +6,9 @@ export interface ColumnRef {
   count: number;
 }
 
+/** What was read so far: a check of large pages counts instead of measuring times. */
+export const read = { columns: 0, bytes: 0 };
+
 type Transform = ReadableWritablePair<Uint8Array, BufferSource>;
 
 /** In browsers since 2023; older ones do not have it. */
@@ -19,6 +22,7 @@ function bytesOf(ref: ColumnRef) {
 }
 
 async function inflated(ref: ColumnRef): Promise<Uint8Array> {
+  read.columns++;
   if (!Inflate) throw new Error('the browser cannot decompress the data');
   const stream = new Blob([bytesOf(ref)]).stream().pipeThrough(new Inflate('deflate'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
@@ -29,6 +33,7 @@ export async function numbers(ref: ColumnRef): Promise<Uint32Array> {
   const bytes = await inflated(ref);
   const n = ref.count;
   const values = new Uint32Array(n);
+  read.bytes += values.byteLength;
   let last = 0;
   for (let i = 0; i < n; i++) {
     const code = bytes[i] | (bytes[n + i] << 8) | (bytes[2 * n + i] << 16) | (bytes[3 * n + i] << 24);
@@ -43,6 +48,7 @@ export async function wide(ref: ColumnRef): Promise<Float64Array> {
   const bytes = await inflated(ref);
   const n = ref.count;
   const values = new Float64Array(n);
+  read.bytes += values.byteLength;
   let last = 0;
   for (let i = 0; i < n; i++) {
     const low = (bytes[i] | (bytes[n + i] << 8) | (bytes[2 * n + i] << 16) | (bytes[3 * n + i] << 24)) >>> 0;

@@ -54,6 +54,8 @@ export class Device {
   /** Streams that have memory, and may be asked for. */
   readonly holding: number[];
   readonly knowsStranded: boolean;
+  /** Blocks that were looked at since the last picture began. */
+  visited = 0;
   private strandedFor: { asker: number; levels: Stranded | null } = { asker: NaN, levels: null };
   readonly waits: boolean; // whether it is known when freed memory became usable
   readonly rounds: boolean; // whether the sizes of blocks are known, and not only what was requested
@@ -349,7 +351,10 @@ export class Device {
       else high = middle;
     }
     for (let chunk = 0; chunk * CHUNK < low; chunk++) {
-      if (chunks[chunk] >= x0) visit(chunk * CHUNK, Math.min(low, (chunk + 1) * CHUNK));
+      if (chunks[chunk] < x0) continue;
+      const to = Math.min(low, (chunk + 1) * CHUNK);
+      this.visited += to - chunk * CHUNK;
+      visit(chunk * CHUNK, to);
     }
   }
 

@@ -2,6 +2,7 @@
 
 import { App } from './app';
 import { element } from './dom';
+import { UNKNOWN } from './read';
 import { nextOwner, previousOwner } from './reuse';
 
 const KEYS: [string, string][] = [
@@ -13,6 +14,7 @@ const KEYS: [string, string][] = [
   ['N, Shift N', 'next and previous match of the search, or block'],
   ['[ ]', 'the block that had this memory before, and after'],
   ['F', 'zoom to the selected block'],
+  ['G', 'the segment of the selected block'],
   ['C', 'next coloring'],
   ['E', 'time or events on the axis'],
   ['R', 'the other run'],
@@ -24,7 +26,7 @@ const KEYS: [string, string][] = [
 const POINTER: [string, string][] = [
   ['Wheel', 'zoom; with Shift: move; with Alt, over the map: zoom addresses'],
   ['Drag', 'move; with Shift, or in the overview: choose a range'],
-  ['Click', 'map: select a block; memory: holders at that moment'],
+  ['Click', 'map: select a block or free memory; memory: holders at that moment'],
   ['Double click', 'map: zoom to a block; memory: back to the peak'],
 ];
 const SEARCH: [string, string][] = [
@@ -82,13 +84,14 @@ function act(app: App, search: HTMLInputElement, help: HTMLDialogElement, event:
     case '[': follow(app, previousOwner); break;
     case ']': follow(app, nextOwner); break;
     case 'f': if (state.block >= 0) app.zoomTo(state.block); break;
+    case 'g': toSegment(app); break;
     case 'c': app.update({ coloring: app.colorings[(app.colorings.indexOf(state.coloring) + 1) % app.colorings.length] }); break;
     case 'e': app.update({ axis: state.axis === 'time' ? 'events' : 'time' }); break;
     case 'r': app.update({ run: (state.run + 1) % app.runs.length }); break;
     case 't': app.update({ theme: app.dark ? 'light' : 'dark' }); break;
     case '/': search.focus(); search.select(); break;
     case '?': help.showModal(); break;
-    case 'Escape': app.update(state.query ? { query: '' } : { block: -1 }); break;
+    case 'Escape': app.update(state.query ? { query: '' } : { block: -1, place: -1 }); break;
     default: return false;
   }
   return true;
@@ -115,6 +118,12 @@ function toPeak(app: App) {
   const span = Math.min(app.state.x1 - app.state.x0, app.axis.end / 20);
   const x0 = Math.min(Math.max(0, x - span / 2), app.axis.end - span);
   app.update({ at: NaN, x0, x1: x0 + span });
+}
+
+function toSegment(app: App) {
+  const { allocated, address } = app.run.blocks;
+  const { block } = app.state;
+  if (block >= 0 && address[block] >= 0) app.update({ place: address[block], moment: allocated[block] === UNKNOWN ? 0 : allocated[block] });
 }
 
 function follow(app: App, owner: typeof previousOwner) {

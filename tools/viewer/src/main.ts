@@ -5,6 +5,7 @@ import { element } from './dom';
 import { sizeText } from './format';
 import { helpDialog, listenToKeys } from './keyboard';
 import { HoldersPanel } from './panel/holders';
+import { PlacePanel } from './panel/place';
 import { SelectionPanel } from './panel/selection';
 import { SummaryPanel } from './panel/summary';
 import { Pointer } from './pointer';
@@ -30,10 +31,11 @@ async function start() {
   const zoomed = [ruler, memory, byStream, map, lanes];
   const tracks = element('div', { class: 'tracks', id: 'tracks' }, ...zoomed.map((track) => track.root));
   const selection = new SelectionPanel(app);
+  const place = new PlacePanel(app);
   const summary = new SummaryPanel(app);
   const holders = new HoldersPanel(app);
   const main = element('main', {}, overview.root, toolbar.legendElement, tracks);
-  const side = element('aside', { 'aria-label': 'Explanation' }, selection.root, summary.root, holders.root);
+  const side = element('aside', { 'aria-label': 'Explanation' }, selection.root, place.root, summary.root, holders.root);
   root.replaceChildren(toolbar.root, element('div', { class: 'columns' }, main, side));
   document.body.append(help);
   new Pointer(app, tracks, zoomed, { memory, map, lanes });
@@ -45,6 +47,7 @@ async function start() {
     for (const track of [overview, ...zoomed]) track.draw();
     memory.canvas.setAttribute('aria-label', spoken(app));
     selection.draw();
+    place.draw();
     summary.draw();
     holders.draw();
   };

@@ -106,9 +106,21 @@ export class Pointer {
       const [left, right] = [Math.min(px, drag.x), Math.max(px, drag.x)].map((at) => track.xAt(at));
       app.update({ x0: Math.max(0, left), x1: Math.min(app.axis.end, right) });
     } else if (!drag.moved && px >= GUTTER) {
-      if (track === this.tracks.map) app.update({ block: this.tracks.map.blockAt(px, py) });
+      if (track === this.tracks.map) this.select(px, py);
       else if (track === this.tracks.memory) app.update({ at: Math.max(0, track.xAt(px)) });
     }
+  }
+
+  /** The block at a point of the map, or else the memory that is reserved there. */
+  private select(px: number, py: number) {
+    const { app } = this;
+    const { map } = this.tracks;
+    const block = map.blockAt(px, py);
+    const address = block < 0 ? map.addressAt(py) : -1;
+    const moment = Math.max(0, app.axis.eventAt(app.run, map.xAt(px)));
+    if (block >= 0) app.update({ block });
+    else if (address >= 0 && app.device.segmentAt(address, moment) >= 0) app.update({ place: Math.floor(address), moment });
+    else app.update({ block: -1, place: -1 });
   }
 
   private double(event: MouseEvent, track: Track) {

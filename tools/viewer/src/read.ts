@@ -10,7 +10,7 @@ type Columns<Names extends string> = Record<Names, ColumnRef>;
 interface RunFacts {
   name: string;
   meta: [string, string][];
-  summary: string[];
+  summary: { text: string; device: number | null }[];
   devices: number;
   events: number;
   streams: { device: number; name: string }[];
@@ -36,7 +36,7 @@ interface RunHeader extends RunFacts {
   segments: Columns<'address' | 'bytes' | 'device' | 'stream' | 'mapped' | 'unmapped' | 'pool' | 'expandable'>;
   free: Columns<'address' | 'bytes' | 'device' | 'stream' | 'from' | 'to'>;
   operations: Columns<'stream' | 'kind' | 'name' | 'begin' | 'end'>;
-  arrows: Columns<'from_stream' | 'to_stream' | 'from' | 'to'>;
+  arrows: Columns<'from_stream' | 'to_stream' | 'from' | 'to' | 'for_reuse'>;
   stacks: Columns<'frames' | 'ends' | 'indices'>;
   counters: { kind: string; name: string; device: number; at: ColumnRef; bytes: ColumnRef }[];
 }
@@ -129,6 +129,8 @@ export interface Arrows {
   toStream: Uint32Array;
   from: Float64Array;
   to: Float64Array;
+  /** 1: it is drawn only for the block whose reuse it made safe. */
+  forReuse: Uint32Array;
 }
 
 export interface Counter {
@@ -189,9 +191,9 @@ async function readOperations(h: RunHeader['operations']): Promise<Operations> {
 }
 
 async function readArrows(h: RunHeader['arrows']): Promise<Arrows> {
-  const [fromStream, toStream] = await Promise.all([h.from_stream, h.to_stream].map(numbers));
+  const [fromStream, toStream, forReuse] = await Promise.all([h.from_stream, h.to_stream, h.for_reuse].map(numbers));
   const [from, to] = await Promise.all([wide(h.from), wide(h.to)]);
-  return { count: from.length, fromStream, toStream, from, to };
+  return { count: from.length, fromStream, toStream, from, to, forReuse };
 }
 
 async function readRun(h: RunHeader): Promise<Run> {

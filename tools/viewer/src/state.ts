@@ -20,6 +20,8 @@ export interface ViewState {
   grouping: Grouping;
   query: string;
   block: number; // selected; -1: none
+  place: number; // selected address of free memory or of a segment; -1: none
+  moment: number; // the event after which it is looked at
   at: number; // x of the moment that the table of holders is about; NaN: the peak
   theme: 'system' | 'light' | 'dark';
 }

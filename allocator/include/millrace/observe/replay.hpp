@@ -97,7 +97,8 @@ struct ReplayOptions {
   /// The bounds if they are known already, so that several replays of one log compute them once.
   std::optional<RequestBounds> bounds{};
   bool snapshot = false;  ///< whether the report has one
-  /// Blocks get their stacks' functions as tags, so that the ladder's shares are those of sites.
+  /// Blocks get their stacks' functions as tags, or else their labels, so that the ladder's shares
+  /// are those of sites.
   bool sites = false;
   /// Whether requests that the recorded allocator could not serve are made as well, at the same
   /// places. One that is served is freed at once. Not from a recorded start, which repeats what
@@ -116,16 +117,20 @@ struct ReplayOptions {
 struct RecordedDevice {
   /** How the size was found. */
   enum class Source : std::uint8_t {
-    unknown,        ///< PyTorch was never short of memory, or the log does not contain it
+    unknown,        ///< the program was never short of memory, or the log does not contain it
     out_of_memory,  ///< PyTorch ran out: the bytes that it held, plus the device's free bytes
     full,           ///< PyTorch released segments to serve a request: the most that it ever held
+    whole,          ///< a request failed, and a trace of Millrace's has the size of the device
   };
   Source source = Source::unknown;
   std::size_t bytes = 0;  ///< 0 if unknown
 };
 
 /**
- * @brief Estimates the size of a device from a PyTorch snapshot.
+ * @brief The size of a device on which the recorded program was short of memory.
+ *
+ * From a PyTorch snapshot it is an estimate. A trace of Millrace's has the size of the whole
+ * device, of which other programs may have had a part. Other formats do not have it.
  *
  * If a program empties PyTorch's cache just before a request that needs a new segment, this looks
  * the same as a request that found the device full.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "millrace/observe/allocation_trace.hpp"
 #include "millrace/observe/trace/trace_writer.hpp"
@@ -15,6 +16,8 @@ struct RecordedMemory {
   std::uint64_t bytes = 0;  ///< memory of the device
   std::string name;
   std::function<std::string(StreamId)> stream_name;
+  /// Marks beside those of the trace, for a snapshot: Millrace's format has none.
+  std::vector<AllocationTrace::Mark> marks{};
 };
 
 /**

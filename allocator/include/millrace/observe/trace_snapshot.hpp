@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "millrace/observe/allocation_trace.hpp"
 #include "millrace/observe/trace/torch_snapshot.hpp"
@@ -19,6 +20,8 @@ struct SnapshotOptions {
   /// The number of a stream in the snapshot, where 0 is the default stream; nothing: the number of
   /// its slot and 1.
   StreamNumber stream{};
+  /// Marks beside those of the trace, in order: each is a range that ends where the next begins.
+  std::vector<AllocationTrace::Mark> marks{};
   /// Whether the allocator grows ranges: then segments that touch each other are parts of one.
   bool growable_ranges = false;
 };

@@ -48,9 +48,23 @@ bool program_emptied_cache(const trace::AllocationLog& log, const LogEvent& even
          (!gives_back(next->kind) && !takes(next->kind) && next->kind != EventKind::out_of_memory);
 }
 
+namespace {
+
+/** A trace of Millrace's has the size of the device, which matters if a request failed on it. */
+RecordedDevice device_that_failed(const trace::AllocationLog& log, std::uint32_t device) {
+  if (device >= log.device_memory.size() || log.device_memory[device] == 0) return {};
+  const bool has_failed = std::ranges::any_of(log.events, [&](const LogEvent& event) {
+    return event.device == device && event.kind == EventKind::out_of_memory;
+  });
+  if (!has_failed) return {};
+  return {RecordedDevice::Source::whole, static_cast<std::size_t>(log.device_memory[device])};
+}
+
+}  // namespace
+
 RecordedDevice recorded_device(const trace::AllocationLog& log, std::uint32_t device) {
   using Source = RecordedDevice::Source;
-  if (!log.snapshot) return {};
+  if (!log.snapshot) return device_that_failed(log, device);
   std::size_t held = reserved_at_start(log, device), most = held, ran_out = 0;
   bool gave_back = false, full = false;
   for (const LogEvent& event : log.events) {

@@ -1,6 +1,7 @@
 #include "millrace/observe/replay.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -84,9 +85,13 @@ class Replayer {
       if (const auto base = new_ranges_.find(i); base != new_ranges_.end()) {
         device_.expect_range(base->second);
       }
-      if (log_.events[i].device == number_) apply(log_.events[i]);
+      if (log_.events[i].device == number_) {
+        note_marks(log_.events[i].time_us);
+        apply(log_.events[i]);
+      }
     }
     unmap();
+    note_marks(std::numeric_limits<std::int64_t>::max());
     finish();
     return std::move(report_);
   }
@@ -236,7 +241,8 @@ class Replayer {
     const bool has_first_user = knows_order(log_.format) && block.stream != event.stream;
     const StreamRef user = lanes_.of(block, event.stream);
     const StreamRef owner = has_first_user ? lanes_.of_stream(block.stream) : user;
-    void* address = allocator_.allocate(block.bytes, owner, user, site_of(event.stack));
+    void* address =
+        allocator_.allocate(block.bytes, owner, user, site_of(event.stack, block.label));
     live_[event.block] = address;
     note_logged(event.block);
     ++report_.allocations;
@@ -263,11 +269,18 @@ class Replayer {
     report_.retried.last_served = true;
   }
 
-  Tag site_of(trace::StackTable::Id stack) {
-    if (!options_.sites || stack == trace::StackTable::kNone) return {};
-    const auto [known, fresh] = sites_.try_emplace(stack);
-    if (fresh) known->second = allocator_.tag(trace::site_name(log_.stacks, stack));
-    return known->second;
+  Tag site_of(trace::StackTable::Id stack, trace::LabelTable::Id label) {
+    if (!options_.sites) return {};
+    const auto tagged = [&](auto& tags, auto id, const auto& name) {
+      const auto [known, fresh] = tags.try_emplace(id);
+      if (fresh) known->second = allocator_.tag(name());
+      return known->second;
+    };
+    if (stack != trace::StackTable::kNone)
+      return tagged(sites_, stack, [&] { return trace::site_name(log_.stacks, stack); });
+    if (label != trace::LabelTable::kNone)
+      return tagged(labels_, label, [&] { return log_.labels.at(label); });
+    return {};
   }
 
   // A free whose completion came later had uses on other streams: one stand-in for each such free,
@@ -354,7 +367,7 @@ class Replayer {
       const auto known = logged_.find(block.id);
       return known == logged_.end() ? nullptr : &log_.blocks[known->second];
     };
-    return torch_snapshot(
+    trace::TorchSnapshot snapshot = torch_snapshot(
         trace_, number_,
         {.stack =
              [&](const TracedBlock& block, trace::StackTable& table) {
@@ -369,6 +382,22 @@ class Replayer {
                                         : table.add(log_.labels.at(logged->label));
              },
          .stream = [&](StreamId lane) { return static_cast<std::int64_t>(lanes_.handle(lane)); }});
+    for (trace::TorchMark mark : marks_) {
+      mark.name = snapshot.labels.add(log_.labels.at(mark.name));
+      snapshot.marks.push_back(mark);
+    }
+    return snapshot;
+  }
+
+  /// The annotations of the recorded program up to a time, on the replay's clock.
+  void note_marks(std::int64_t time_us) {
+    if (!options_.snapshot || !log_.snapshot) return;
+    const std::vector<trace::TorchMark>& marks = log_.snapshot->marks;
+    for (; next_mark_ < marks.size() && marks[next_mark_].time_us <= time_us; ++next_mark_) {
+      if (marks[next_mark_].device != number_) continue;
+      marks_.push_back(marks[next_mark_]);
+      marks_.back().time_us = trace_.time_us(trace_.position());
+    }
   }
 
   void note_logged(std::uint32_t block) {
@@ -400,8 +429,11 @@ class Replayer {
   ReplayOrder order_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Stream>> pending_;
   std::unordered_map<trace::StackTable::Id, Tag> sites_;
+  std::unordered_map<trace::LabelTable::Id, Tag> labels_;
   std::unordered_set<std::uint32_t> completes_;  // blocks whose completion the log has
   std::vector<std::uint32_t> postponed_;         // completed, from the next request on
+  std::vector<trace::TorchMark> marks_;          // for the snapshot, on the replay's clock
+  std::size_t next_mark_ = 0;                    // of the log's snapshot
   std::unordered_map<std::size_t, std::uint64_t> new_ranges_;  // where, by the event that needs it
   std::vector<AddressRange> unmapped_;  // to be unmapped before the next other event
   CachingAllocator allocator_;

@@ -45,6 +45,7 @@ export class SelectionPanel {
     add('Stream', stream === UNKNOWN ? 'not known' : streams[stream].name);
     if (blocks.tag[block] !== UNKNOWN) add('Tag', tags[blocks.tag[block]]);
     add('Address', addressText(blocks.address[block]));
+    add('Segment', this.segment(block));
     add('Allocated', this.moment(blocks.allocated[block], 'before the first event'));
     add('Freed', this.moment(blocks.freed[block], 'not within the run'));
     const ready = blocks.ready[block];
@@ -57,10 +58,19 @@ export class SelectionPanel {
   }
 
   private moment(event: number, unknown: string): string {
-    if (event === UNKNOWN) return unknown;
-    const { run, axis } = this.app;
-    const count = this.app.eventName(event);
-    return axis.mode === 'events' ? count : `${axis.label(axis.ofEvent(run, event))} (${count})`;
+    return this.app.momentText(event, unknown);
+  }
+
+  /** The segment of a block, which a click selects. */
+  private segment(block: number): Node | string {
+    const { app } = this;
+    const { blocks, segments } = app.run;
+    const moment = blocks.allocated[block] === UNKNOWN ? 0 : blocks.allocated[block];
+    const found = blocks.address[block] < 0 ? -1 : app.device.segmentAt(blocks.address[block], moment);
+    if (found < 0) return 'not known';
+    return element('button', {
+      class: 'link', title: 'Show it (G)', click: () => app.update({ place: blocks.address[block], moment }),
+    }, `${sizeText(segments.bytes[found])} at ${addressText(segments.address[found])}`);
   }
 
   private life(block: number): string {

@@ -18,8 +18,9 @@ export class SummaryPanel {
     this.shown = key;
     const { run } = app;
     const parts: HTMLElement[] = [];
-    if (run.summary.length) {
-      const [first, ...rest] = run.summary;
+    const summary = app.summary;
+    if (summary.length) {
+      const [first, ...rest] = summary;
       parts.push(element('section', { class: 'card', id: 'summary', 'aria-label': 'Summary' },
         element('h2', {}, 'Summary'), element('p', { class: 'lead' }, first),
         ...(rest.length ? [element('ul', {}, ...rest.map((line) => element('li', {}, line)))] : [])));

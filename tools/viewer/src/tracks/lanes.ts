@@ -220,7 +220,8 @@ export class Lanes extends Track {
     const within: number[] = [];
     for (let i = 0; i < arrows.count; i++) {
       const shown = end[i] >= app.state.x0 && begin[i] <= app.state.x1;
-      if (shown && streams[arrows.toStream[i]].device === app.device.device) within.push(i);
+      const counts = !arrows.forReuse[i] && streams[arrows.toStream[i]].device === app.device.device;
+      if (shown && counts) within.push(i);
     }
     const draw = (i: number, color: string) =>
       this.arrow(arrows.fromStream[i], begin[i], arrows.toStream[i], end[i], color, false);

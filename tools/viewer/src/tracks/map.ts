@@ -203,9 +203,9 @@ export class MapTrack extends Track {
 
   private paintSelection() {
     const { app, context } = this;
-    const { block } = app.state;
-    if (block < 0) return;
-    const previous = previousOwner(app.device, block);
+    const { block, place } = app.state;
+    if (block < 0 && place < 0) return;
+    const previous = block < 0 ? -1 : previousOwner(app.device, block);
     context.save();
     context.beginPath();
     context.rect(GUTTER, 0, this.width, this.height);
@@ -214,16 +214,40 @@ export class MapTrack extends Track {
       const k = shown < 0 ? -1 : app.device.positionOf(shown);
       if (k < 0 || app.run.blocks.address[shown] < 0) continue;
       const { x0, x1, y0, y1 } = this.box(k);
-      const [w, h] = [Math.max(x1 - x0, 3), Math.max(y1 - y0, 3)];
-      context.setLineDash(dash);
-      context.lineWidth = 4;
-      context.strokeStyle = app.palette.background;
-      context.strokeRect(x0 - 1, y0 - 1, w + 2, h + 2);
-      context.lineWidth = 2;
-      context.strokeStyle = app.palette.selection;
-      context.strokeRect(x0 - 1, y0 - 1, w + 2, h + 2);
+      this.outline(x0, x1, y0, y1, dash);
     }
+    this.paintPlace();
     context.restore();
+  }
+
+  private outline(x0: number, x1: number, y0: number, y1: number, dash: number[]) {
+    const { app, context } = this;
+    const [w, h] = [Math.max(x1 - x0, 3), Math.max(y1 - y0, 3)];
+    context.setLineDash(dash);
+    context.lineWidth = 4;
+    context.strokeStyle = app.palette.background;
+    context.strokeRect(x0 - 1, y0 - 1, w + 2, h + 2);
+    context.lineWidth = 2;
+    context.strokeStyle = app.palette.selection;
+    context.strokeRect(x0 - 1, y0 - 1, w + 2, h + 2);
+  }
+
+  /** The free range that is selected, for as long as it is free; or else the segment. */
+  private paintPlace() {
+    const { app } = this;
+    const found = app.selectedPlace;
+    if (!found) return;
+    const { run, axis, device } = app;
+    const { segments } = run;
+    const i = found.segment;
+    const [low, high] = found.free ? [found.low, found.high] : [segments.address[i], segments.address[i] + segments.bytes[i]];
+    const [from, to] = found.free ? [found.since, found.until] : [segments.mapped[i], segments.unmapped[i]];
+    const { bottom, perByte } = this.scale(this.height);
+    const y1 = this.height - (device.space.place(low) - bottom) * perByte;
+    const y0 = y1 - (high - low) * perByte;
+    const x0 = this.px(axis.ofEvent(run, from === UNKNOWN ? 0 : from));
+    const x1 = this.px(axis.ofEvent(run, to === UNKNOWN ? run.events : Math.min(to, run.events)));
+    this.outline(x0, x1, y0, y1, found.free ? [2, 2] : []);
   }
 
   /** The block at a point of the canvas, in CSS pixels; -1 if there is none. A small block within reach counts. */

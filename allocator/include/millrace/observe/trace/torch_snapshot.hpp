@@ -130,6 +130,8 @@ struct TorchSnapshot {
   /// The base that was subtracted from every address: 0, unless an address has more than the 48
   /// bits that Millrace's allocators support.
   std::uint64_t base = 0;
+  /// Millrace wrote the file about its own allocators, whose decisions may be PyTorch's.
+  bool of_millrace = false;
 };
 
 /**

@@ -11,6 +11,7 @@
 #include "millrace/text/parse_number.hpp"
 #include "observe/trace/torch/rebase.hpp"
 #include "observe/trace/torch/stack_reader.hpp"
+#include "observe/trace/torch/writer_name.hpp"
 #include "observe/trace/value/field.hpp"
 
 namespace millrace::trace {
@@ -56,6 +57,8 @@ class SnapshotReader {
     if (const auto settings = root.find("allocator_settings")) {
       snapshot_.settings = read_settings(*settings);
     }
+    if (const auto writer = root.find("writer"))
+      snapshot_.of_millrace = writer->is(ValueKind::string) && writer->text() == kMillraceWriter;
     return std::move(snapshot_);
   }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "observe/trace/torch/writer_name.hpp"
 #include "observe/trace/value/pickle_writer.hpp"
 
 namespace millrace::trace {
@@ -44,6 +45,7 @@ class SnapshotWriter {
     }
     write_settings();
     list("external_annotations", snapshot_.marks, [&](const TorchMark& mark) { write(mark); });
+    if (snapshot_.of_millrace) entry("writer", kMillraceWriter);
     out_.end_dict();
     return out_.finish();
   }
@@ -233,6 +235,7 @@ TorchSnapshot whole_snapshot(const AllocationLog& log) {
 
 void append(TorchSnapshot& snapshot, const TorchSnapshot& more) {
   StackCopy stacks{more.stacks, snapshot.stacks};
+  snapshot.of_millrace = snapshot.of_millrace || more.of_millrace;
   const auto take = [&](auto item) {
     item.stack = stacks.of(item.stack);
     item.label = snapshot.labels.add(more.labels.at(item.label));

@@ -38,6 +38,14 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
   if (cell.recorded && on->machine() != nullptr) {
     recording.emplace(*on->machine(), on->device(), memory.trace());
   }
+  LoopOptions loop = cell.loop;
+  StepMarks steps{memory.trace()};
+  if (recording) {
+    loop.step_done = [&] {
+      steps.step_done();
+      if (cell.loop.step_done) cell.loop.step_done();
+    };
+  }
   FootprintRun run;
   run.allocator = cell.allocator;
   run.method = cell.loop.method;
@@ -51,7 +59,7 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                                 .host = &on->executor(),
                                 .most_launches_ahead = most_launches_ahead(*on, workload),
                                 .timeline = cell.timeline},
-                               cell.loop);
+                               loop);
   run.counts = memory.memory().statistics().counts;
   run.ladder = memory.ladder(run.loop.whole.reserved.peak);
   run.races = memory.races();
@@ -59,6 +67,7 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
     RecordedRun recorded{memory.trace(), *recording, run.loop.streams, run.ladder};
     if (!uses_driver_pool(run.allocator, run.method))
       recorded.stranded_peak = run.loop.stranded_peak;
+    recorded.steps = steps.marks();
     cell.recorded(recorded);
   }
   return run;

@@ -89,10 +89,12 @@ RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device
   ordered.synchronize();
   group->barrier();
 
+  StepMarks steps{memory.trace()};
   RankReport report;
   report.begin = run.machine.now();
   while (pipeline.progress(source)) {
     if (run.workload.run_ahead == 0) streams.main.synchronize();
+    steps.step_done();
     report.stranded_peak =
         std::max(report.stranded_peak, memory.memory().usable(streams.main).stranded);
   }
@@ -107,6 +109,7 @@ RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device
       recorded.stranded_peak = report.stranded_peak;
     }
     recorded.rank = rank;
+    recorded.steps = steps.marks();
     run.cell.recorded(recorded);
   }
   return report;

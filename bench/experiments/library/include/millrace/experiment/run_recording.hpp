@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -79,6 +80,34 @@ class RunRecording final : private TimelineObserver, private DeviceObserver {
   std::map<std::uint32_t, Nanoseconds> last_ends_;
 };
 
+/** @brief Where the steps of a loop begin in its trace. */
+class StepMarks {
+ public:
+  /** @param trace  outlives this object */
+  explicit StepMarks(const AllocationTrace& trace) : trace_(trace) { add("step 1"); }
+
+  /** @brief The host has enqueued all of a step. */
+  void step_done() {
+    ++done_;
+    add("step " + std::to_string(done_ + 1));
+  }
+  /** @brief Each step begins at its mark. What follows the last one is "end". */
+  [[nodiscard]] std::vector<AllocationTrace::Mark> marks() const {
+    std::vector<AllocationTrace::Mark> marks = marks_;
+    marks.back().name = "end";
+    return marks;
+  }
+
+ private:
+  void add(std::string name) {
+    marks_.push_back({std::max<TracePosition>(trace_.position(), 1), std::move(name)});
+  }
+
+  const AllocationTrace& trace_;
+  std::size_t done_ = 0;
+  std::vector<AllocationTrace::Mark> marks_;
+};
+
 /** @brief A run that has ended, while its trace is still there. */
 struct RecordedRun {
   const AllocationTrace& trace;
@@ -88,6 +117,7 @@ struct RecordedRun {
   /// Peak of the free bytes that main could not use, at the ends of steps; std::nullopt: not known.
   std::optional<std::size_t> stranded_peak{};
   unsigned rank = 0;
+  std::vector<AllocationTrace::Mark> steps{};  ///< as StepMarks has them
 };
 
 /** @brief Is called at the end of a run on a virtual device, on the thread of the run. */

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cli/text.hpp"
+
+/// @file
+/// The advice of a first screen, the same in each command: where the usual row stands, and one or
+/// two changes.
+
+namespace millrace::cli {
+
+/** @brief What another row changes. */
+struct RowChange {
+  std::string name;    ///< of the other row
+  double saved = 0;    ///< bytes; negative: it takes more
+  double of = 0;       ///< bytes that the usual row reserves
+  std::string amount;  ///< the saved bytes in words, without a sign
+  std::string cost;    ///< "step +0.3%"
+};
+
+/** @brief "torch, side-stream reserves 34.87 GiB to hold 22.82 GiB of live data." */
+[[nodiscard]] std::string held_line(const std::string& name, const std::string& reserved,
+                                    const std::string& live);
+/** @brief "millrace, in-place saves 7.71 GiB (22%), step +0.3%." */
+[[nodiscard]] std::string change_line(const RowChange& change);
+/** @brief "step +0.3%"; "same step" if it rounds to that. */
+[[nodiscard]] std::string time_change(std::string_view what, double from, double to);
+/** @brief A line of the advice: "Another allocator: ...". */
+[[nodiscard]] std::string advice_line(std::string_view title, const std::string& text, bool is_good,
+                                      const Painter& paint);
+
+}  // namespace millrace::cli

@@ -1,0 +1,80 @@
+#include "replay/advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/advice_lines.hpp"
+#include "cli/wording.hpp"
+#include "millrace/memory/byte_size.hpp"
+
+namespace millrace::cli {
+namespace {
+
+std::size_t peak_of(const ReplayRow& row) { return row.report->statistics.bytes.reserved.peak; }
+
+/** Rows that start with the blocks that were live: only these differ in nothing but the policy. */
+std::vector<const ReplayRow*> comparable(const ReplayedDevice& device) {
+  std::vector<const ReplayRow*> rows;
+  for (const ReplayRow& row : device.rows) {
+    if (row.ok() && row.report->start == ReplayStart::live_blocks) rows.push_back(&row);
+  }
+  return rows;
+}
+
+/** A name with a comma is quoted. */
+std::string quoted(const std::string& name) {
+  return name.find(',') == std::string::npos ? name : '"' + name + '"';
+}
+
+std::string cost_of(const ReplayRow& row) {
+  const std::uint64_t waits = row.report->statistics.counts.waits_inserted;
+  if (waits == 0) return "no added waits";
+  return fmt::format("a stream waits {} more time{}", waits, waits == 1 ? "" : "s");
+}
+
+/** What a layout with knowledge of the future would save. */
+std::string left_over(const ReplayRow& from) {
+  const std::size_t reserved = peak_of(from), packed = from.report->packed;
+  const double share = static_cast<double>(reserved - packed) / static_cast<double>(reserved);
+  return fmt::format("without regard to streams, the best layout found saves {} ({}).",
+                     format_bytes(reserved - packed), percent(share));
+}
+
+}  // namespace
+
+std::vector<std::string> replay_advice(const ReplayedDevice& device, const Painter& paint) {
+  const std::vector<const ReplayRow*> rows = comparable(device);
+  if (rows.empty()) return {};
+  const auto usual = std::ranges::find(rows, "torch", &ReplayRow::allocator);
+  const ReplayRow& from = usual == rows.end() ? *rows.front() : **usual;
+  const std::size_t reserved = peak_of(from);
+  std::vector<std::string> lines{
+      held_line(quoted(from.name), format_bytes(reserved), format_bytes(from.report->load))};
+  const ReplayRow* least = nullptr;
+  for (const ReplayRow* row : rows) {
+    if (row == &from) continue;
+    if (least == nullptr || peak_of(*row) < peak_of(*least)) least = row;
+  }
+  const auto add = [&](std::string_view title, const std::string& text, bool is_good) {
+    std::string line = advice_line(title, text, is_good, paint);
+    line.pop_back();  // the end of the line
+    lines.push_back(std::move(line));
+  };
+  if (least != nullptr) {
+    const double saved = static_cast<double>(reserved) - static_cast<double>(peak_of(*least));
+    add("Another allocator",
+        change_line({.name = quoted(least->name),
+                     .saved = saved,
+                     .of = static_cast<double>(reserved),
+                     .amount = format_bytes(static_cast<std::size_t>(std::abs(saved))),
+                     .cost = cost_of(*least)}),
+        saved >= 0);
+  }
+  if (reserved > from.report->packed && from.report->packed > 0)
+    add("Any allocator", left_over(from), true);
+  return lines;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,88 @@
+// What is at an address after an event where there is no block: free memory, and the segment that it is in.
+
+import { Device } from './device';
+import { UNKNOWN } from './read';
+
+export interface Place {
+  segment: number;
+  /** Whether the address is free; otherwise a block is there, or waits there. */
+  free: boolean;
+  /** The free range of the segment around the address. */
+  low: number;
+  high: number;
+  /** The block that had the address last; -1: none since the segment was reserved. */
+  user: number;
+  /** Events: from when it has been free, and when a block takes a part of it; UNKNOWN: not within the run. */
+  since: number;
+  until: number;
+  /** The stream that may use it without waiting; UNKNOWN: each, or not known. */
+  stream: number;
+  /** From which event on others may use it, where streams share free memory; UNKNOWN: not known. */
+  passes: number;
+}
+
+/** null: the address is not reserved then. */
+export function placeAt(device: Device, address: number, event: number): Place | null {
+  const { blocks, segments } = device.run;
+  const segment = device.segmentAt(address, event);
+  if (segment < 0) return null;
+  const place: Place = {
+    segment, free: true, low: segments.address[segment], high: segments.address[segment] + segments.bytes[segment],
+    user: -1, since: segments.mapped[segment], until: segments.unmapped[segment], stream: segments.stream[segment], passes: UNKNOWN,
+  };
+  for (let k = 0; k < device.order.length && device.begin[k] <= event; k++) {
+    if (Math.max(device.end[k], device.ready[k]) <= event) continue;
+    const low = blocks.address[device.order[k]];
+    const high = low + blocks.bytes[device.order[k]];
+    if (low < 0) continue;
+    if (low <= address && address < high) place.free = false;
+    else if (high <= address) place.low = Math.max(place.low, high);
+    else place.high = Math.min(place.high, low);
+  }
+  if (!place.free) return place;
+  place.user = device.lastUser(address, event);
+  if (place.user >= 0) {
+    const k = device.positionOf(place.user);
+    place.since = Math.max(device.end[k], device.ready[k]);
+  }
+  place.until = Math.min(place.until, nextTaken(device, place.low, place.high, event));
+  if (device.shared) sharedWith(device, place, address, event);
+  return place;
+}
+
+/** The first event after one at which a block has a part of a range; UNKNOWN: none. */
+function nextTaken(device: Device, low: number, high: number, event: number): number {
+  const { blocks } = device.run;
+  for (let k = 0; k < device.order.length; k++) {
+    if (device.begin[k] <= event) continue;
+    const address = blocks.address[device.order[k]];
+    if (address >= 0 && address < high && address + blocks.bytes[device.order[k]] > low) return device.begin[k];
+  }
+  return UNKNOWN;
+}
+
+function sharedWith(device: Device, place: Place, address: number, event: number) {
+  const { free } = device.run;
+  for (let i = 0; i < free.count; i++) {
+    if (free.device[i] !== device.device || free.from[i] > event || free.to[i] <= event) continue;
+    if (address < free.address[i] || address >= free.address[i] + free.bytes[i]) continue;
+    place.stream = free.stream[i];
+    place.passes = free.to[i];
+  }
+}
+
+/** The blocks of a segment that live after an event. */
+export function liveIn(device: Device, segment: number, event: number): { count: number; bytes: number } {
+  const { blocks, segments } = device.run;
+  const low = segments.address[segment];
+  const high = low + segments.bytes[segment];
+  const live = { count: 0, bytes: 0 };
+  for (let k = 0; k < device.order.length && device.begin[k] <= event; k++) {
+    const address = blocks.address[device.order[k]];
+    const end = address + blocks.bytes[device.order[k]];
+    if (device.end[k] <= event || address < 0 || address >= high || end <= low) continue;
+    live.count++;
+    live.bytes += Math.min(high, end) - Math.max(low, address);
+  }
+  return live;
+}
