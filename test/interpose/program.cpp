@@ -205,6 +205,20 @@ int streams_side_by_side() {
   return cudaDeviceSynchronize();
 }
 
+/// Two streams want 900 MiB each, one after the other, and memory that only the runtime serves has
+/// half of the GPU. With 2 GiB.
+int beside_pitched_memory() {
+  constexpr std::size_t kBytes = 900 * kMiB;
+  void* pitched = nullptr;
+  std::size_t pitch = 0;
+  check(cudaMallocPitch(&pitched, &pitch, kMiB, 1024), "cudaMallocPitch");
+  for (int i = 0; i < 2; ++i) {
+    const cudaStream_t stream = make_stream();
+    check(cudaFreeAsync(allocate(kBytes, stream), stream), "cudaFreeAsync");
+  }
+  return cudaFree(pitched);
+}
+
 int threads_that_end() {
   std::vector<unsigned char*> left(8);
   for (int round = 0; round < 5; ++round) {
@@ -319,6 +333,7 @@ const std::map<std::string, int (*)()> kCases{
     {"beside_pytorch", beside_pytorch},
     {"streams_in_a_loop", streams_in_a_loop},
     {"streams_side_by_side", streams_side_by_side},
+    {"beside_pitched_memory", beside_pitched_memory},
     {"threads_that_end", threads_that_end},
     {"opened_by_hand", opened_by_hand},
     {"own_pool", own_pool},
@@ -339,8 +354,9 @@ const std::map<std::string, int (*)()> kCases{
 
 int main(int argc, char** argv) {
   const std::string name = argc >= 2 ? argv[1] : "";
-  if (name == "data")
-    return program::random_data(argc == 3 ? static_cast<unsigned>(std::atoi(argv[2])) : 1U);
+  const unsigned seed = argc == 3 ? static_cast<unsigned>(std::atoi(argv[2])) : 1U;
+  if (name == "data") return program::random_data(seed);
+  if (name == "mixed") return program::mixed(seed);
   const auto found = program::kCases.find(name);
   if (found != program::kCases.end()) return found->second();
   std::fprintf(stderr, "usage: interpose_program CASE [SEED]\n");

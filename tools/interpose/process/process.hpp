@@ -45,6 +45,15 @@ class Process {
 
   [[nodiscard]] bool is_child() const noexcept { return is_child_.load(std::memory_order_relaxed); }
 
+  /** @brief Notes that the calling thread asks for memory. */
+  void note_allocating_thread() noexcept {
+    thread_local bool known = false;
+    if (known) return;
+    known = true;
+    allocating_threads_.fetch_add(1, std::memory_order_relaxed);
+  }
+  [[nodiscard]] unsigned allocating_threads() const noexcept { return allocating_threads_; }
+
   /** @brief A GPU that has served a request; nullptr if it has not. */
   [[nodiscard]] Gpu* find(int ordinal) const noexcept;
   /** @brief The same, made if need be; nullptr if calls there have to be passed on. */
@@ -92,6 +101,7 @@ class Process {
   std::atomic<bool> is_child_{false};
   std::atomic<bool> has_served_{false};
   std::atomic<int> captures_{0}, unannounced_{0};
+  std::atomic<unsigned> allocating_threads_{0};
 
   mutable std::mutex mutex_;
   std::unordered_set<int> refused_;  // GPUs that could not be opened
