@@ -205,6 +205,20 @@ TEST_CASE("the report counts as a person does") {
   CHECK(calls(ran, "cudaMalloc") == 1);
 }
 
+TEST_CASE("the model of the program's own calls counts pages and what the pool keeps") {
+  // 682 blocks of 3,072 bytes fit into a page of 2 MiB: 1,000 take two. 3 MiB take two pages.
+  constexpr std::size_t kMalloc = (2 * 2 + 4) * kMiB;
+  // 40 MiB take two segments of 32 MiB, which stay. Then 100 MiB.
+  const Ran keeps = run("pool_that_keeps", "instant");
+  REQUIRE(keeps.code == 0);
+  CHECK(gpu(keeps).at("own_calls").at("least_bytes") == kMalloc + (64 + 100) * kMiB);
+  CHECK(gpu(keeps).at("own_calls").at("most_bytes") == kMalloc + (64 + 100) * kMiB);
+  const Ran trimmed = run("pool_that_is_trimmed", "instant");
+  REQUIRE(trimmed.code == 0);
+  CHECK(gpu(trimmed).at("own_calls").at("least_bytes") == kMalloc + 100 * kMiB);
+  CHECK(gpu(trimmed).at("own_calls").at("most_bytes") == kMalloc + 100 * kMiB);
+}
+
 TEST_CASE("the report counts requests that got no memory") {
   for (const char* const allocator : {"", "MILLRACE_RUN_WHAT_IF=1"}) {
     CAPTURE(allocator);

@@ -295,6 +295,33 @@ int counted_by_hand() {
   return cudaDeviceSynchronize();
 }
 
+/// A thousand small blocks and one of 3 MiB, which stay; 40 MiB in the pool, which keeps what is
+/// free at a synchronization; and 100 MiB.
+void small_blocks_and_a_pool(bool trims) {
+  cudaMemPool_t pool = nullptr;
+  check(cudaDeviceGetDefaultMemPool(&pool, 0), "cudaDeviceGetDefaultMemPool");
+  std::uint64_t everything = UINT64_MAX;
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &everything),
+        "cudaMemPoolSetAttribute");
+  for (int i = 0; i < 1000; ++i) allocate(3000);
+  allocate(3 * kMiB);
+  const cudaStream_t stream = make_stream();
+  check(cudaFreeAsync(allocate(40 * kMiB, stream), stream), "cudaFreeAsync");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  if (trims) check(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");
+  allocate(100 * kMiB);
+}
+
+int pool_that_keeps() {
+  small_blocks_and_a_pool(false);
+  return 0;
+}
+
+int pool_that_is_trimmed() {
+  small_blocks_and_a_pool(true);
+  return 0;
+}
+
 /// The process ends without a word, with two blocks live.
 int killed() {
   const cudaStream_t stream = make_stream();
@@ -338,6 +365,8 @@ const std::map<std::string, int (*)()> kCases{
     {"opened_by_hand", opened_by_hand},
     {"own_pool", own_pool},
     {"counted_by_hand", counted_by_hand},
+    {"pool_that_keeps", pool_that_keeps},
+    {"pool_that_is_trimmed", pool_that_is_trimmed},
     {"killed", killed},
     {"two_gpus", two_gpus},
     {"no_calls", no_calls},

@@ -24,28 +24,65 @@ using trace::OrderKind;
 constexpr std::size_t kGranularity = std::size_t{2} << 20;
 
 /** When work completes that the program does not wait for. */
-enum class Completes : std::uint8_t { at_once, when_waited_for, at_random };
+enum class Completes : std::uint8_t {
+  at_once,
+  when_waited_for,
+  at_random,
+  by_stream,  ///< of some streams, drawn at random, at once; of the others when waited for
+  later,      ///< a number of records and queries later
+};
 
 /** A device without work: a query is answered as `completes` says, and waits do nothing. */
 class QueriedDevice final : public ForwardingDevice {
  public:
   QueriedDevice(TraceDevice& device, std::size_t page, Completes completes, unsigned seed)
-      : ForwardingDevice(device), page_(page), completes_(completes), random_(seed) {}
+      : ForwardingDevice(device),
+        page_(page),
+        completes_(completes),
+        often_(1 + seed % 3),
+        lag_(std::uint64_t{1} << (seed / 3 % 10)),
+        random_(seed) {}
 
   std::size_t page_bytes() const override { return page_; }
 
  private:
-  bool do_query(StreamHandle) override { return answer(); }
-  bool do_query(EventHandle) override { return answer(); }
+  struct Recorded {
+    StreamHandle stream;
+    std::uint64_t at = 0;  ///< the number of records and queries until then
+  };
 
-  bool answer() {
-    if (completes_ == Completes::at_random) return random_() % 2 == 0;
-    return completes_ == Completes::at_once;
+  void do_record(EventHandle event, StreamHandle stream) override {
+    ForwardingDevice::do_record(event, stream);
+    events_[event.value] = last_[stream.value] = {stream, ++now_};
+  }
+  bool do_query(StreamHandle stream) override { return answer({stream, last_[stream.value].at}); }
+  bool do_query(EventHandle event) override { return answer(events_[event.value]); }
+
+  bool answer(const Recorded& of) {
+    ++now_;
+    switch (completes_) {
+      case Completes::at_once:
+        return true;
+      case Completes::when_waited_for:
+        return false;
+      case Completes::at_random:
+        return random_() % 4 < often_;
+      case Completes::by_stream:
+        return fast_.try_emplace(of.stream.value, random_() % 4 < often_).first->second;
+      case Completes::later:
+        return now_ - of.at > lag_;
+    }
+    return false;
   }
 
   const std::size_t page_;
   const Completes completes_;
+  const unsigned often_;  // of four answers, how many are yes
+  const std::uint64_t lag_;
   std::minstd_rand random_;
+  std::uint64_t now_ = 0;
+  std::unordered_map<void*, Recorded> events_, last_;  // last_: by stream
+  std::unordered_map<void*, bool> fast_;               // by stream
 };
 
 /** A log's requests, made once more. */
@@ -113,6 +150,13 @@ class RepeatedRun {
     program_.free_completed(address, [&](StreamRef freed) { order.synchronize(freed); });
   }
 
+  /** The program waited for it, or its query finds it now. */
+  bool is_complete(const LoggedOrder& step) {
+    const bool has_waited =
+        !step.queried && (step.kind == OrderKind::passed || step.kind == OrderKind::passed_stream);
+    return has_waited || device_.query(stream(step.stream));
+  }
+
   void apply(const LoggedOrder& step) {
     if (step.device != number_) return;
     OrderedDevice& order = memory_.device();
@@ -127,10 +171,15 @@ class RepeatedRun {
         if (const Point* const mark = find(step.other, step.marker)) order.wait_for(on, *mark);
         return;
       case OrderKind::passed:
-        if (const Point* const mark = find(step.stream, step.marker)) order.synchronize(*mark);
+      case OrderKind::not_passed: {
+        const Point* const mark = find(step.stream, step.marker);
+        if (mark != nullptr && is_complete(step)) order.synchronize(*mark);
         return;
+      }
       case OrderKind::passed_stream:
-        return order.synchronize(on);
+      case OrderKind::stream_not_passed:
+        if (is_complete(step)) order.synchronize(on);
+        return;
       case OrderKind::closed:
         order.mark(on);
         return;
@@ -140,6 +189,8 @@ class RepeatedRun {
         return;
       case OrderKind::passed_device:
       case OrderKind::transferred:
+      case OrderKind::pool_keeps:
+      case OrderKind::pool_trimmed:
         return;
     }
   }
@@ -158,14 +209,17 @@ class RepeatedRun {
 }  // namespace
 
 ModeledRun model_run(const AllocationLog& log, std::uint32_t device, std::size_t device_bytes,
-                     const Policy& policy, unsigned most_runs) {
+                     const Policy& policy) {
+  constexpr std::size_t kLeastRuns = 2, kMostRuns = 32, kMostEvents = 200'000;  // of all runs
+  const std::size_t runs = std::clamp(kMostEvents / (log.events.size() + 1), kLeastRuns, kMostRuns);
   if (device_bytes == 0 && device < log.device_memory.size())
     device_bytes = log.device_memory[device];
   std::optional<ModeledRun> model;
-  for (unsigned run = 0; run < most_runs; ++run) {
-    const Completes completes = run == 0   ? Completes::at_once
-                                : run == 1 ? Completes::when_waited_for
-                                           : Completes::at_random;
+  for (unsigned run = 0; run < runs; ++run) {
+    constexpr Completes kCompletes[] = {Completes::at_once, Completes::when_waited_for,
+                                        Completes::later, Completes::at_random,
+                                        Completes::by_stream};
+    const Completes completes = kCompletes[run < 2 ? run : 2 + run % 3];
     const std::size_t peak = RepeatedRun{log, device, device_bytes, policy, completes, run}.peak();
     if (!model) model = {peak, peak, policy.sharing == Sharing::wait_before_grow};
     model->least = std::min(model->least, peak);

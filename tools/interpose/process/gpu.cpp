@@ -129,13 +129,17 @@ void Gpu::synchronize(const std::function<bool()>& call) {
   }
 }
 
-void Gpu::synchronize(StreamRef stream, const std::function<bool()>& call) {
+void Gpu::synchronize(StreamRef stream, const std::function<bool()>& call, bool queries) {
   const ProgramCall program{call};
   try {
     order().synchronize(stream);
-    log_.passed_stream(stream);
+    log_.passed_stream(stream, queries);
   } catch (const DeviceError&) {
-    if (!program.was_made()) call();
+    if (!program.was_made()) {
+      call();
+    } else if (queries) {
+      log_.stream_not_passed(stream);
+    }
   }
 }
 
@@ -154,11 +158,11 @@ void Gpu::joined(StreamRef waiter, Point marker) {
   }
 }
 
-void Gpu::passed(Point marker) {
+void Gpu::passed(Point marker, bool queried) {
   const ProgramCall has_waited;
   try {
     order().synchronize(marker);
-    log_.passed(marker);
+    log_.passed(marker, queried);
   } catch (const DeviceError&) {
   }
 }

@@ -97,13 +97,14 @@ class Gpu {
    * `call` makes the program's call, exactly once, and returns whether it succeeded.
    * @{ */
   void synchronize(const std::function<bool()>& call);
-  void synchronize(StreamRef stream, const std::function<bool()>& call);
+  /** @param queries  whether the call is a query */
+  void synchronize(StreamRef stream, const std::function<bool()>& call, bool queries);
   /** @brief A marker on the stream. @throws DeviceError */
   [[nodiscard]] Point mark(StreamRef stream);
   /** @brief `waiter` waits for an event that was recorded after `marker`. */
   void joined(StreamRef waiter, Point marker);
   /** @brief An event that was recorded after `marker` is complete. */
-  void passed(Point marker);
+  void passed(Point marker, bool queried);
   /** @} */
 
   /** @brief Lets work on GPU `peer` use this memory. */

@@ -85,6 +85,9 @@ class Process {
   /** @name Pools of the program's, whose requests are served here @{ */
   void add_pool(cudaMemPool_t pool, int device);
   void drop_pool(cudaMemPool_t pool);
+  /** @brief What the pool keeps at synchronizations. The driver model has one pool for each device:
+   *         it keeps what the one that keeps most does. */
+  void set_kept(cudaMemPool_t pool, int device, std::uint64_t bytes);
   /** @brief The GPU whose memory the pool is; nothing if its requests are passed on. */
   [[nodiscard]] std::optional<int> served_pool(cudaMemPool_t pool) const;
   /** @} */
@@ -95,6 +98,7 @@ class Process {
 
   Process();
   Gpu* make(int ordinal);
+  [[nodiscard]] std::uint64_t most_kept(int device) const;
 
   std::array<std::atomic<Gpu*>, kMostGpus> gpus_{};
   std::atomic<Recorder*> recorder_{nullptr};
@@ -112,6 +116,11 @@ class Process {
   };
   std::unordered_multimap<cudaStream_t, Capture> capture_of_;
   std::unordered_map<cudaMemPool_t, int> pools_;
+  struct Kept {
+    int device = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::unordered_map<cudaMemPool_t, Kept> kept_;  // release thresholds
   std::vector<EndedMemory> ended_;
 };
 

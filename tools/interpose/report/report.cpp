@@ -97,7 +97,6 @@ struct EndOfRun {
 
   // A longer log is left out, for which `millrace replay` has time.
   static constexpr std::size_t kMostEvents = 20'000;
-  static constexpr unsigned kMostRuns = 8, kLeastRuns = 2;  // of a model
 
   /** Free bytes that waited for work on Millrace's allocator, by stream; none if unknown. */
   [[nodiscard]] std::optional<std::vector<WhatIfStranded>> stranded(const GpuFigures& gpu) const {
@@ -115,8 +114,7 @@ struct EndOfRun {
     const std::size_t found = gpu.statistics.bytes.reserved.peak;
     try {
       ModeledRun model =
-          model_run(*log, static_cast<std::uint32_t>(gpu.ordinal), gpu.available_bytes, gpu.policy,
-                    log->events.size() <= kMostEvents ? kMostRuns : kLeastRuns);
+          model_run(*log, static_cast<std::uint32_t>(gpu.ordinal), gpu.available_bytes, gpu.policy);
       model.least = std::min(model.least, found);
       model.most = std::max(model.most, found);
       return model;

@@ -91,9 +91,8 @@ void share_best_packing(ReplayedDevice& device) {
 /** What `millrace run` would have reserved; nullopt if the requests do not fit. */
 std::optional<ModeledRun> run_of(const trace::AllocationLog& log, std::uint32_t number,
                                  std::size_t device_bytes) {
-  constexpr unsigned kRuns = 8;
   try {
-    return model_run(log, number, device_bytes, DeviceMemory::drop_in(), kRuns);
+    return model_run(log, number, device_bytes, DeviceMemory::drop_in());
   } catch (const out_of_memory&) {
     return std::nullopt;
   }
