@@ -244,6 +244,35 @@ TEST_CASE("each process of a job has a report of its own") {
   fs::remove_all(folder);
 }
 
+TEST_CASE("a program that ends in a way of its own gets its report, and ends as it would") {
+  struct Ending {
+    const char *name, *ended_by;
+    int code;
+  };
+  for (const Ending& each :
+       {Ending{"ends_by_exit_now", "_exit", 7}, Ending{"ends_by_std_exit_now", "_exit", 7},
+        Ending{"ends_by_quick_exit", "quick_exit", 7}, Ending{"ends_by_abort", "SIGABRT", 134},
+        Ending{"ends_by_signal", "SIGTERM", 143}, Ending{"ends_by_fault", "SIGSEGV", 139},
+        Ending{"handles_its_signal", "_exit", 6}}) {
+    CAPTURE(each.name);
+    const Ran ran = run(each.name, "instant");
+    CAPTURE(ran.errors);
+    CHECK(ran.code == each.code);
+    REQUIRE(!ran.report.is_null());
+    CHECK(ran.report.at("ended_by") == each.ended_by);
+    CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 6 * kMiB);
+    CHECK(run_alone(each.name, "instant").code == each.code);
+  }
+}
+
+TEST_CASE("a child that ends by _exit leaves the report to its parent") {
+  const Ran ran = run("children_that_exit_now", "instant");
+  CAPTURE(ran.errors);
+  CHECK(ran.code == 0);
+  CHECK(ran.report.at("ended_by").is_null());
+  CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 10 * kMiB);
+}
+
 TEST_CASE("a program without calls of CUDA gets no report") {
   const Ran ran = run("no_calls", "instant");
   CHECK(ran.code == 0);

@@ -295,6 +295,62 @@ int counted_by_hand() {
   return cudaDeviceSynchronize();
 }
 
+/// 6 MiB, and then the process ends in a way of its own.
+void begin_to_end() { allocate(6 * kMiB, make_stream()); }
+
+int ends_by_exit_now() {
+  begin_to_end();
+  _exit(7);
+}
+int ends_by_std_exit_now() {
+  begin_to_end();
+  std::_Exit(7);
+}
+int ends_by_quick_exit() {
+  begin_to_end();
+  std::quick_exit(7);
+}
+int ends_by_abort() {
+  begin_to_end();
+  std::abort();
+}
+int ends_by_signal() {
+  begin_to_end();
+  return raise(SIGTERM);
+}
+int ends_by_fault() {
+  *static_cast<volatile unsigned char*>(allocate(6 * kMiB, make_stream())) = 1;
+  return 1;
+}
+
+/// The handler of a program is its own, also if it was there before the first call of CUDA.
+int handles_its_signal() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { _exit(5); };
+  sigaction(SIGTERM, &action, nullptr);
+  begin_to_end();
+  action.sa_handler = [](int) { _exit(6); };
+  sigaction(SIGINT, &action, nullptr);
+  static_cast<void>(raise(SIGINT));
+  return 1;
+}
+
+/// Children of fork and vfork that end by _exit leave the report to their parent.
+int children_that_exit_now() {
+  begin_to_end();
+  for (const bool shares : {false, true}) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    const pid_t child = shares ? vfork() : fork();
+#pragma GCC diagnostic pop
+    if (child == 0) _exit(0);
+    int status = 1;
+    if (waitpid(child, &status, 0) != child || status != 0) return 1;
+  }
+  allocate(4 * kMiB);
+  return 0;
+}
+
 /// A thousand small blocks and one of 3 MiB, which stay; 40 MiB in the pool, which keeps what is
 /// free at a synchronization; and 100 MiB.
 void small_blocks_and_a_pool(bool trims) {
@@ -367,6 +423,14 @@ const std::map<std::string, int (*)()> kCases{
     {"counted_by_hand", counted_by_hand},
     {"pool_that_keeps", pool_that_keeps},
     {"pool_that_is_trimmed", pool_that_is_trimmed},
+    {"ends_by_exit_now", ends_by_exit_now},
+    {"ends_by_std_exit_now", ends_by_std_exit_now},
+    {"ends_by_quick_exit", ends_by_quick_exit},
+    {"ends_by_abort", ends_by_abort},
+    {"ends_by_signal", ends_by_signal},
+    {"ends_by_fault", ends_by_fault},
+    {"handles_its_signal", handles_its_signal},
+    {"children_that_exit_now", children_that_exit_now},
     {"killed", killed},
     {"two_gpus", two_gpus},
     {"no_calls", no_calls},

@@ -47,7 +47,7 @@ Gpu* Process::make(int ordinal) {
   if (Gpu* const known = find(ordinal)) return known;
   if (refused_.contains(ordinal)) return nullptr;
   try {
-    has_served_ = true;
+    if (!has_served_.exchange(true) && before_service != nullptr) before_service();
     if (recorder_ == nullptr) recorder_ = new Recorder{settings.record, settings.what_if};
     auto made = std::make_unique<Gpu>(ordinal, settings, *recorder_);
     for (const auto& [user, owner] : peers_) {

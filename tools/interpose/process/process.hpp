@@ -45,6 +45,9 @@ class Process {
 
   [[nodiscard]] bool is_child() const noexcept { return is_child_.load(std::memory_order_relaxed); }
 
+  /** @brief Called before the first GPU of this process serves a request. */
+  static inline void (*before_service)() = nullptr;
+
   /** @brief Notes that the calling thread asks for memory. */
   void note_allocating_thread() noexcept {
     thread_local bool known = false;

@@ -179,7 +179,7 @@ Json document_of(const GpuFigures& gpu, const EndOfRun& recorded, bool what_if, 
   return document;
 }
 
-Json document_of(Process& process) {
+Json document_of(Process& process, const char* ended_by) {
   Json gpus = Json::array(), calls = Json::array();
   const EndOfRun recorded{process};
   const std::vector<GpuFigures> figures = all_figures(process);
@@ -198,6 +198,7 @@ Json document_of(Process& process) {
                     ? Json(recorded.recorder->file())
                     : Json(nullptr)},
       {"gpus", gpus},
+      {"ended_by", ended_by == nullptr ? Json(nullptr) : Json(ended_by)},
       {"allocating_threads", process.allocating_threads()},
       {"pytorch", about_pytorch(process) == nullptr ? Json(nullptr) : Json(about_pytorch(process))},
       {"calls", calls}};
@@ -328,15 +329,16 @@ void write_snapshot(const std::string& file, const Process& process) {
   if (std::rename(unfinished.c_str(), place.c_str()) != 0) fail(errno);
 }
 
-void write_json(std::FILE* file, Process& process) {
-  fmt::print(file, "{}\n", document_of(process).dump(2));
+void write_json(std::FILE* file, Process& process, const char* ended_by) {
+  fmt::print(file, "{}\n", document_of(process, ended_by).dump(2));
 }
 
-void write_text(std::FILE* file, Process& process) {
+void write_text(std::FILE* file, Process& process, const char* ended_by) {
   const bool what_if = process.settings.what_if;
   fmt::print(
       file, "millrace run: the program on {}\n",
       what_if ? "its own allocator; with Millrace's it would have been:" : "Millrace's allocator");
+  if (ended_by != nullptr) fmt::print(file, "  the program ended by {}\n", ended_by);
   const EndOfRun recorded{process};
   const std::vector<GpuFigures> figures = all_figures(process);
   for (const GpuFigures& gpu : figures)
