@@ -10,8 +10,7 @@ import unittest.mock
 
 import millrace
 import millrace.torch
-from millrace.torch import _settings
-from millrace.torch import _build
+from millrace.torch import _build, _settings
 
 MIB = 1 << 20
 
