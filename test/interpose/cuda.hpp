@@ -50,6 +50,7 @@ inline bool holds(const unsigned char* block, std::size_t bytes, unsigned char v
 
 int random_data(unsigned seed);
 int random_data_in_threads();
+int mixed(unsigned seed);
 int everywhere();
 int reused_after_an_event();
 int event_recorded_by_the_driver();

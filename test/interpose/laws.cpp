@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <string>
 
 #include "test/interpose/run.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
 
 using millrace::test::Ran;
 using millrace::test::run;
@@ -35,6 +37,12 @@ std::size_t calls(const Ran& ran, const std::string& name, const std::string& wh
 }
 
 std::size_t reserved(const Ran& ran) { return gpu(ran).at("bytes").at("reserved").at("peak"); }
+
+/// MILLRACE_PROGRAMS tries more of them, with seeds from MILLRACE_SEED on.
+std::uint64_t programs() {
+  const char* const given = std::getenv("MILLRACE_PROGRAMS");
+  return given == nullptr ? 4 : std::strtoull(given, nullptr, 10);
+}
 
 }  // namespace
 
@@ -197,6 +205,20 @@ TEST_CASE("the report counts as a person does") {
   CHECK(calls(ran, "cudaMalloc") == 1);
 }
 
+TEST_CASE("the model of the program's own calls counts pages and what the pool keeps") {
+  // 682 blocks of 3,072 bytes fit into a page of 2 MiB: 1,000 take two. 3 MiB take two pages.
+  constexpr std::size_t kMalloc = (2 * 2 + 4) * kMiB;
+  // 40 MiB take two segments of 32 MiB, which stay. Then 100 MiB.
+  const Ran keeps = run("pool_that_keeps", "instant");
+  REQUIRE(keeps.code == 0);
+  CHECK(gpu(keeps).at("own_calls").at("least_bytes") == kMalloc + (64 + 100) * kMiB);
+  CHECK(gpu(keeps).at("own_calls").at("most_bytes") == kMalloc + (64 + 100) * kMiB);
+  const Ran trimmed = run("pool_that_is_trimmed", "instant");
+  REQUIRE(trimmed.code == 0);
+  CHECK(gpu(trimmed).at("own_calls").at("least_bytes") == kMalloc + 100 * kMiB);
+  CHECK(gpu(trimmed).at("own_calls").at("most_bytes") == kMalloc + 100 * kMiB);
+}
+
 TEST_CASE("the report counts requests that got no memory") {
   for (const char* const allocator : {"", "MILLRACE_RUN_WHAT_IF=1"}) {
     CAPTURE(allocator);
@@ -220,6 +242,35 @@ TEST_CASE("each process of a job has a report of its own") {
   CHECK(ran.code == 0);
   CHECK(std::distance(fs::directory_iterator{folder}, fs::directory_iterator{}) == 2);
   fs::remove_all(folder);
+}
+
+TEST_CASE("a program that ends in a way of its own gets its report, and ends as it would") {
+  struct Ending {
+    const char *name, *ended_by;
+    int code;
+  };
+  for (const Ending& each :
+       {Ending{"ends_by_exit_now", "_exit", 7}, Ending{"ends_by_std_exit_now", "_exit", 7},
+        Ending{"ends_by_quick_exit", "quick_exit", 7}, Ending{"ends_by_abort", "SIGABRT", 134},
+        Ending{"ends_by_signal", "SIGTERM", 143}, Ending{"ends_by_fault", "SIGSEGV", 139},
+        Ending{"handles_its_signal", "_exit", 6}}) {
+    CAPTURE(each.name);
+    const Ran ran = run(each.name, "instant");
+    CAPTURE(ran.errors);
+    CHECK(ran.code == each.code);
+    REQUIRE(!ran.report.is_null());
+    CHECK(ran.report.at("ended_by") == each.ended_by);
+    CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 6 * kMiB);
+    CHECK(run_alone(each.name, "instant").code == each.code);
+  }
+}
+
+TEST_CASE("a child that ends by _exit leaves the report to its parent") {
+  const Ran ran = run("children_that_exit_now", "instant");
+  CAPTURE(ran.errors);
+  CHECK(ran.code == 0);
+  CHECK(ran.report.at("ended_by").is_null());
+  CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 10 * kMiB);
 }
 
 TEST_CASE("a program without calls of CUDA gets no report") {
@@ -255,6 +306,61 @@ TEST_CASE("what Millrace would have reserved is what it reserves") {
   const double measured = static_cast<double>(reserved(ran));
   // With a profile, calls that take another time of the host shift what has completed.
   CHECK(std::abs(predicted - measured) <= 0.01 * measured);
+}
+
+TEST_CASE("what if tells the range of what random programs reserve on Millrace's allocator") {
+  const std::uint64_t first = millrace::test::seed();
+  const std::string schedule =
+      GENERATE("instant", "lag:5", "adversarial:1", "adversarial:2", "h200");
+  for (std::uint64_t each = first; each < first + programs(); ++each) {
+    const std::string words = "mixed " + std::to_string(each);
+    CAPTURE(schedule, words);
+    const Ran what_if = run(words, schedule, "MILLRACE_RUN_WHAT_IF=1");
+    const Ran ran = run(words, schedule);
+    CAPTURE(what_if.errors, ran.errors);
+    REQUIRE(what_if.code == 0);
+    REQUIRE(ran.code == 0);
+    const auto& range = gpu(what_if).at("run");
+    const double measured = static_cast<double>(reserved(ran));
+    CHECK(range.at("least_bytes").get<double>() <= 1.01 * measured);
+    CHECK(range.at("most_bytes").get<double>() >= 0.99 * measured);
+    CHECK(range.at("least_bytes").get<std::size_t>() <= reserved(what_if));
+    CHECK(range.at("most_bytes").get<std::size_t>() >= reserved(what_if));
+    CHECK(gpu(what_if).at("what_if").at("run") == range);
+  }
+}
+
+TEST_CASE("what if tells one figure where the program's own calls decide") {
+  for (const char* const words : {"reused_after_an_event", "everywhere"}) {
+    CAPTURE(words);
+    const auto range = gpu(run(words, "h200", "MILLRACE_RUN_WHAT_IF=1")).at("run");
+    CHECK(range.at("least_bytes") == range.at("most_bytes"));
+    CHECK(range.at("most_bytes") == reserved(run(words, "h200")));
+  }
+}
+
+TEST_CASE("what if tells both figures where the time of the GPU decides") {
+  // Four streams of 24 MiB that nothing orders: one after the other if each is complete in time.
+  const auto range = gpu(run("streams_side_by_side", "h200", "MILLRACE_RUN_WHAT_IF=1")).at("run");
+  CHECK(range.at("least_bytes") == reserved(run("streams_side_by_side", "instant")));
+  CHECK(range.at("most_bytes") == 4 * 24 * kMiB);
+}
+
+TEST_CASE("what if leaves the program the memory that Millrace would not have") {
+  const Ran what_if = run("beside_pitched_memory", "adversarial:1", "MILLRACE_RUN_WHAT_IF=1");
+  const Ran ran = run("beside_pitched_memory", "adversarial:1");
+  REQUIRE(what_if.code == 0);
+  REQUIRE(ran.code == 0);
+  CHECK(reserved(what_if) == 900 * kMiB);
+  CHECK(reserved(ran) == 900 * kMiB);
+  CHECK(gpu(what_if).at("run").at("most_bytes") == 900 * kMiB);
+}
+
+TEST_CASE("what if tells how many threads allocate") {
+  const Ran one = run("counted_by_hand", "instant", "MILLRACE_RUN_WHAT_IF=1");
+  CHECK(one.report.at("allocating_threads") == 1);
+  const Ran four = run("data_in_threads", "instant", "MILLRACE_RUN_WHAT_IF=1");
+  CHECK(four.report.at("allocating_threads") == 4);
 }
 
 TEST_CASE("with what-if a program ends as it ends alone") {

@@ -205,6 +205,20 @@ int streams_side_by_side() {
   return cudaDeviceSynchronize();
 }
 
+/// Two streams want 900 MiB each, one after the other, and memory that only the runtime serves has
+/// half of the GPU. With 2 GiB.
+int beside_pitched_memory() {
+  constexpr std::size_t kBytes = 900 * kMiB;
+  void* pitched = nullptr;
+  std::size_t pitch = 0;
+  check(cudaMallocPitch(&pitched, &pitch, kMiB, 1024), "cudaMallocPitch");
+  for (int i = 0; i < 2; ++i) {
+    const cudaStream_t stream = make_stream();
+    check(cudaFreeAsync(allocate(kBytes, stream), stream), "cudaFreeAsync");
+  }
+  return cudaFree(pitched);
+}
+
 int threads_that_end() {
   std::vector<unsigned char*> left(8);
   for (int round = 0; round < 5; ++round) {
@@ -281,6 +295,89 @@ int counted_by_hand() {
   return cudaDeviceSynchronize();
 }
 
+/// 6 MiB, and then the process ends in a way of its own.
+void begin_to_end() { allocate(6 * kMiB, make_stream()); }
+
+int ends_by_exit_now() {
+  begin_to_end();
+  _exit(7);
+}
+int ends_by_std_exit_now() {
+  begin_to_end();
+  std::_Exit(7);
+}
+int ends_by_quick_exit() {
+  begin_to_end();
+  std::quick_exit(7);
+}
+int ends_by_abort() {
+  begin_to_end();
+  std::abort();
+}
+int ends_by_signal() {
+  begin_to_end();
+  return raise(SIGTERM);
+}
+int ends_by_fault() {
+  *static_cast<volatile unsigned char*>(allocate(6 * kMiB, make_stream())) = 1;
+  return 1;
+}
+
+/// The handler of a program is its own, also if it was there before the first call of CUDA.
+int handles_its_signal() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { _exit(5); };
+  sigaction(SIGTERM, &action, nullptr);
+  begin_to_end();
+  action.sa_handler = [](int) { _exit(6); };
+  sigaction(SIGINT, &action, nullptr);
+  static_cast<void>(raise(SIGINT));
+  return 1;
+}
+
+/// Children of fork and vfork that end by _exit leave the report to their parent.
+int children_that_exit_now() {
+  begin_to_end();
+  for (const bool shares : {false, true}) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    const pid_t child = shares ? vfork() : fork();
+#pragma GCC diagnostic pop
+    if (child == 0) _exit(0);
+    int status = 1;
+    if (waitpid(child, &status, 0) != child || status != 0) return 1;
+  }
+  allocate(4 * kMiB);
+  return 0;
+}
+
+/// A thousand small blocks and one of 3 MiB, which stay; 40 MiB in the pool, which keeps what is
+/// free at a synchronization; and 100 MiB.
+void small_blocks_and_a_pool(bool trims) {
+  cudaMemPool_t pool = nullptr;
+  check(cudaDeviceGetDefaultMemPool(&pool, 0), "cudaDeviceGetDefaultMemPool");
+  std::uint64_t everything = UINT64_MAX;
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &everything),
+        "cudaMemPoolSetAttribute");
+  for (int i = 0; i < 1000; ++i) allocate(3000);
+  allocate(3 * kMiB);
+  const cudaStream_t stream = make_stream();
+  check(cudaFreeAsync(allocate(40 * kMiB, stream), stream), "cudaFreeAsync");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  if (trims) check(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");
+  allocate(100 * kMiB);
+}
+
+int pool_that_keeps() {
+  small_blocks_and_a_pool(false);
+  return 0;
+}
+
+int pool_that_is_trimmed() {
+  small_blocks_and_a_pool(true);
+  return 0;
+}
+
 /// The process ends without a word, with two blocks live.
 int killed() {
   const cudaStream_t stream = make_stream();
@@ -319,10 +416,21 @@ const std::map<std::string, int (*)()> kCases{
     {"beside_pytorch", beside_pytorch},
     {"streams_in_a_loop", streams_in_a_loop},
     {"streams_side_by_side", streams_side_by_side},
+    {"beside_pitched_memory", beside_pitched_memory},
     {"threads_that_end", threads_that_end},
     {"opened_by_hand", opened_by_hand},
     {"own_pool", own_pool},
     {"counted_by_hand", counted_by_hand},
+    {"pool_that_keeps", pool_that_keeps},
+    {"pool_that_is_trimmed", pool_that_is_trimmed},
+    {"ends_by_exit_now", ends_by_exit_now},
+    {"ends_by_std_exit_now", ends_by_std_exit_now},
+    {"ends_by_quick_exit", ends_by_quick_exit},
+    {"ends_by_abort", ends_by_abort},
+    {"ends_by_signal", ends_by_signal},
+    {"ends_by_fault", ends_by_fault},
+    {"handles_its_signal", handles_its_signal},
+    {"children_that_exit_now", children_that_exit_now},
     {"killed", killed},
     {"two_gpus", two_gpus},
     {"no_calls", no_calls},
@@ -339,8 +447,9 @@ const std::map<std::string, int (*)()> kCases{
 
 int main(int argc, char** argv) {
   const std::string name = argc >= 2 ? argv[1] : "";
-  if (name == "data")
-    return program::random_data(argc == 3 ? static_cast<unsigned>(std::atoi(argv[2])) : 1U);
+  const unsigned seed = argc == 3 ? static_cast<unsigned>(std::atoi(argv[2])) : 1U;
+  if (name == "data") return program::random_data(seed);
+  if (name == "mixed") return program::mixed(seed);
   const auto found = program::kCases.find(name);
   if (found != program::kCases.end()) return found->second();
   std::fprintf(stderr, "usage: interpose_program CASE [SEED]\n");

@@ -13,7 +13,13 @@ grep "its trace is in .*recorded.trace" run.txt
 grep "recorded.trace  (Millrace trace)" replay.txt
 grep "20 allocations, 20 frees" replay.txt
 grep "driver, at most" replay.txt
-"$millrace" replay --what-if recorded.trace | grep "what each allocator would have reserved"
+"$millrace" replay --what-if --json what_if.json recorded.trace | grep "what each allocator would have reserved"
+python3 - <<'PROGRAM'
+import json
+
+run = json.load(open("what_if.json"))["files"][0]["what_if"][0]["run"]
+assert run == {"least_bytes": 8 << 20, "most_bytes": 8 << 20}, run
+PROGRAM
 
 "$millrace" replay --allocator millrace --snapshot recorded.pickle --json replay.json recorded.trace -o snapshot.txt
 "$millrace" replay --allocator torch recorded.pickle | grep "20 allocations, 20 frees"

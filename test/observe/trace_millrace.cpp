@@ -406,6 +406,36 @@ TEST_CASE("a reset of a device ends its blocks and its memory") {
   CHECK(log.events[3].bytes == 4096);
 }
 
+TEST_CASE("queries and the driver's pool are steps of the order") {
+  StringSink sink;
+  {
+    TraceWriter writer{sink, [] { return std::int64_t{0}; }};
+    const auto stream = writer.stream({});
+    writer.pool_keeps(0, UINT64_MAX);
+    writer.marked(stream, 1);
+    writer.not_passed(stream, 1);
+    writer.passed(stream, 1, true);
+    writer.passed(stream, 1);
+    writer.stream_not_passed(stream);
+    writer.passed_stream(stream, true);
+    writer.pool_trimmed(0, 4096);
+  }
+  const auto log = parse_trace(sink.bytes, "file");
+  CHECK(log.warnings.empty());
+  REQUIRE(log.order.size() == 8);
+  CHECK(log.order[0].kind == OrderKind::pool_keeps);
+  CHECK(log.order[0].bytes == UINT64_MAX);
+  CHECK(log.order[2].kind == OrderKind::not_passed);
+  CHECK(log.order[2].marker == 1);
+  CHECK(log.order[3].kind == OrderKind::passed);
+  CHECK(log.order[3].queried);
+  CHECK(!log.order[4].queried);
+  CHECK(log.order[5].kind == OrderKind::stream_not_passed);
+  CHECK(log.order[6].queried);
+  CHECK(log.order[7].kind == OrderKind::pool_trimmed);
+  CHECK(log.order[7].bytes == 4096);
+}
+
 TEST_CASE("records of kinds of a later version are passed over") {
   const auto log =
       parse_trace(small_trace(record(100, "anything") + record(127, std::string(1, '\0'))), "file");

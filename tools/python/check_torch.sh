@@ -88,5 +88,9 @@ elif grep -q ' [TW] std::locale::' <<<"$symbols"; then
   failed=1
 fi
 
+for form in "" --pluggable; do
+  # shellcheck disable=SC2086  # no word without a form
+  run "settings$form" on "$schedule" "$python" -W ignore -m millrace.torch $form "$tests/torch_settings.py"
+done
 run pluggable on "$schedule" "$python" -W ignore -m millrace.torch --pluggable "$tests/torch_pluggable.py"
 exit $failed

@@ -76,14 +76,15 @@ void note_answer(Process& process, Function function, Gpu* gpu, cudaError_t erro
 template <typename Allocate>
 void* decide_beside(const Runtime& runtime, Gpu& gpu, void* address, const Gpu::Beside& beside,
                     Allocate allocate) {
-  Gpu::Beside with_block = beside;
-  with_block.block = attempt(allocate);
-  gpu.add_beside(address, with_block, own_pool_bytes(runtime, gpu.ordinal()));
-  return with_block.block;
+  gpu.add_beside(address, beside, own_pool_bytes(runtime, gpu.ordinal()));
+  void* const block = attempt(allocate);
+  gpu.set_beside(address, block);
+  return block;
 }
 
 cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** address,
                              std::size_t bytes) {
+  process.note_allocating_thread();
   Gpu* const gpu = address == nullptr || bytes == 0 || process.settings.leaves_malloc
                        ? nullptr
                        : process.serving(current_device());
@@ -112,6 +113,7 @@ cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** ad
 template <typename Pass>
 cudaError_t allocate(Process& process, Function function, void** address, std::size_t bytes,
                      cudaStream_t stream, std::optional<int> pool_device, Pass pass) {
+  process.note_allocating_thread();
   const bool may_serve = address != nullptr && bytes != 0 && pool_device && !is_captured(stream) &&
                          device_of(stream) == *pool_device;
   Gpu* const gpu = may_serve ? process.serving(*pool_device) : nullptr;

@@ -61,23 +61,22 @@ cudaError_t record_with_flags(cudaEvent_t event, cudaStream_t stream, unsigned f
   });
 }
 
-/** Makes `call`, which waits for the event. @return the record that it surely waited for */
+/** Makes `call`, which concerns the event. @return the record that it surely concerned */
 template <typename Call>
-std::optional<Recorded> waited(Process& process, cudaEvent_t event, Call call) {
+std::optional<Recorded> concerned(Process& process, cudaEvent_t event, Call call) {
   const auto before = process.events.find(event);
-  if (!call() || !before) return std::nullopt;
-  return process.events.find(event) == before ? before : std::nullopt;
+  call();
+  return before && process.events.find(event) == before ? before : std::nullopt;
 }
 
 cudaError_t wait(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   return entry(Function::cudaStreamWaitEvent, [&](const Runtime& runtime, Process& process) {
     const Known waiter = known(process, stream);
     cudaError_t error = cudaSuccess;
-    const auto record = waited(process, event, [&] {
-      error = runtime.cudaStreamWaitEvent(stream, event, flags);
-      return error == cudaSuccess;
-    });
-    if (record && record->gpu == waiter.gpu) waiter.gpu->joined(waiter.stream, record->marker);
+    const auto record = concerned(
+        process, event, [&] { error = runtime.cudaStreamWaitEvent(stream, event, flags); });
+    if (error == cudaSuccess && record && record->gpu == waiter.gpu)
+      waiter.gpu->joined(waiter.stream, record->marker);
     return error;
   });
 }
@@ -87,11 +86,11 @@ template <typename Call>
 cudaError_t complete(Function function, cudaEvent_t event, Call call) {
   return entry(function, [&](const Runtime& runtime, Process& process) {
     cudaError_t error = cudaSuccess;
-    const auto record = waited(process, event, [&] {
-      error = call(runtime);
-      return error == cudaSuccess;
-    });
-    if (record) record->gpu->passed(record->marker);
+    const auto record = concerned(process, event, [&] { error = call(runtime); });
+    if (!record) return error;
+    if (error == cudaSuccess)
+      record->gpu->passed(record->marker, function == Function::cudaEventQuery);
+    if (error == cudaErrorNotReady) record->gpu->log().not_passed(record->marker);
     return error;
   });
 }
@@ -103,10 +102,11 @@ cudaError_t complete(Function function, cudaStream_t stream, Call call) {
     const Known found = known(process, stream);
     if (found.gpu == nullptr) return call(runtime);
     cudaError_t error = cudaSuccess;
-    found.gpu->synchronize(found.stream, [&] {
+    const auto succeeds = [&] {
       error = call(runtime);
       return error == cudaSuccess;
-    });
+    };
+    found.gpu->synchronize(found.stream, succeeds, function == Function::cudaStreamQuery);
     return error;
   });
 }

@@ -79,8 +79,24 @@ MILLRACE_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t ke
     if (Gpu* const gpu = device ? process.find(*device) : nullptr) {
       const KeepsLastError keeps;
       gpu->memory().trim(keep);
+      gpu->log().pool_trimmed(keep);
     }
     return runtime.cudaMemPoolTrimTo(pool, keep);
+  });
+}
+
+// The release threshold is for the report: what the pool would have kept.
+MILLRACE_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
+                                                    void* value) {
+  return entry(Function::cudaMemPoolSetAttribute, [&](const Runtime& runtime, Process& process) {
+    const cudaError_t error = runtime.cudaMemPoolSetAttribute(pool, attribute, value);
+    if (error != cudaSuccess || attribute != cudaMemPoolAttrReleaseThreshold) return error;
+    if (const auto device = served(runtime, process, pool)) {
+      std::uint64_t bytes = 0;
+      std::memcpy(&bytes, value, sizeof bytes);
+      process.set_kept(pool, *device, bytes);
+    }
+    return error;
   });
 }
 

@@ -26,8 +26,7 @@ Gpu::Gpu(int ordinal, const Settings& settings, Recorder& recorder)
               settings.what_if ? ProgramDevice::Memory::numbers : ProgramDevice::Memory::of_gpu),
       memory_bytes_(device_.memory_info().total),
       memory_(device_, ordinal, options(settings)),
-      all_(order().open_nominal("cudaMalloc")),
-      freed_(order().open_nominal("cudaFree")),
+      program_(memory_),
       log_(recorder, order(), ordinal, memory_bytes_),
       what_if_(settings.what_if) {
   if (!settings.snapshot.empty())
@@ -49,6 +48,13 @@ void Gpu::add_beside(void* address, const Beside& beside, std::size_t own_pool) 
   if (own_pool < own_pool_) log_.released(nullptr, own_pool_ - own_pool);
   own_pool_ = own_pool;
   own_peak_ = std::max(own_peak_, own_now_ + own_pool);
+  device_.set_own(own_now_ + own_pool_);
+}
+
+void Gpu::set_beside(void* address, void* block) {
+  const std::lock_guard lock{beside_mutex_};
+  const auto it = beside_.find(address);
+  if (it != beside_.end()) it->second.block = block;
 }
 
 std::optional<Gpu::Beside> Gpu::take_beside(void* address) {
@@ -59,6 +65,7 @@ std::optional<Gpu::Beside> Gpu::take_beside(void* address) {
   beside_.erase(it);
   own_now_ -= beside.own_bytes;
   if (beside.own_bytes != 0) log_.released(address, beside.own_bytes);
+  device_.set_own(own_now_ + own_pool_);
   return beside;
 }
 
@@ -67,39 +74,24 @@ std::size_t Gpu::own_peak() const {
   return own_peak_;
 }
 
-void* Gpu::allocate_for_all(std::size_t bytes) { return memory_.caching().allocate(bytes, all_); }
+void* Gpu::allocate_for_all(std::size_t bytes) { return program_.allocate_for_all(bytes); }
 
 void* Gpu::allocate(std::size_t bytes, cudaStream_t stream) {
-  return static_cast<Allocator&>(memory_).allocate(bytes, StreamRef{handle_of(stream)});
+  return program_.allocate(bytes, handle_of(stream));
 }
 
 StreamRef Gpu::known(cudaStream_t stream) const {
   return order().resolve(StreamRef{handle_of(stream)});
 }
 
-bool Gpu::for_all(const void* address) {
-  const auto owner = memory_.caching().owner(address);
-  return owner && owner->id() == all_.id();
-}
-
-// The order of a stream on which nothing else is ever ordered, so that all points of it may be
-// declared complete: each was made after a synchronization.
 void Gpu::free_completed(void* address) {
-  memory_.caching().deallocate(address, freed_);
-  const ProgramCall synchronized;
-  order().synchronize(freed_);
+  program_.free_completed(address, [&](StreamRef freed) {
+    const ProgramCall synchronized;
+    order().synchronize(freed);
+  });
 }
 
-void Gpu::free(void* address, cudaStream_t stream) {
-  const StreamRef named = known(stream);
-  // By the handle: the allocator tells a stream that has the handle of a block's former owner.
-  if (!for_all(address)) return memory_.deallocate(address, StreamRef{handle_of(stream)});
-  memory_.caching().deallocate(address, named);
-  try {
-    order().mark(named);  // so that a poll finds the free complete, whatever the program does next
-  } catch (const DeviceError&) {
-  }
-}
+void Gpu::free(void* address, cudaStream_t stream) { program_.free(address, handle_of(stream)); }
 
 void Gpu::count_out_of_memory(std::size_t bytes) {
   const std::lock_guard lock{mutex_};
@@ -137,13 +129,17 @@ void Gpu::synchronize(const std::function<bool()>& call) {
   }
 }
 
-void Gpu::synchronize(StreamRef stream, const std::function<bool()>& call) {
+void Gpu::synchronize(StreamRef stream, const std::function<bool()>& call, bool queries) {
   const ProgramCall program{call};
   try {
     order().synchronize(stream);
-    log_.passed_stream(stream);
+    log_.passed_stream(stream, queries);
   } catch (const DeviceError&) {
-    if (!program.was_made()) call();
+    if (!program.was_made()) {
+      call();
+    } else if (queries) {
+      log_.stream_not_passed(stream);
+    }
   }
 }
 
@@ -162,11 +158,11 @@ void Gpu::joined(StreamRef waiter, Point marker) {
   }
 }
 
-void Gpu::passed(Point marker) {
+void Gpu::passed(Point marker, bool queried) {
   const ProgramCall has_waited;
   try {
     order().synchronize(marker);
-    log_.passed(marker);
+    log_.passed(marker, queried);
   } catch (const DeviceError&) {
   }
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "millrace/interop/device_memory.hpp"
+#include "millrace/interop/program_memory.hpp"
 #include "process/gpu_log.hpp"
 #include "process/program_device.hpp"
 #include "process/settings.hpp"
@@ -25,10 +26,8 @@ namespace millrace::interpose {
 /**
  * @brief Millrace's memory of one GPU in a program that knows nothing of it.
  *
- * Memory of cudaMallocAsync belongs to the stream that it was asked for, and a free is ordered on
- * the stream that the free names. Memory of cudaMalloc may be used on all streams at once: it has
- * an owner that is no stream of the driver's, and that comes after completed work only. Its free
- * comes after a synchronization of the device.
+ * ProgramMemory says whose memory a block is. The free of cudaMalloc's memory comes after a
+ * synchronization of the device.
  */
 class Gpu {
  public:
@@ -66,7 +65,7 @@ class Gpu {
   void free(void* address, cudaStream_t stream);
 
   /** @brief The free bytes that every stream could have now, and those that could not. */
-  [[nodiscard]] UsableBytes usable_by_all() { return memory_.caching().usable(all_); }
+  [[nodiscard]] UsableBytes usable_by_all() { return program_.usable_by_all(); }
 
   /** @brief Frees it at the next call outside a capture: the device cannot be synchronized now. */
   void free_later(void* address);
@@ -82,36 +81,41 @@ class Gpu {
   };
   /** @param own_pool  bytes that the program's pool has reserved now */
   void add_beside(void* address, const Beside& beside, std::size_t own_pool);
+  /** @brief The block that Millrace would have given for the program's block at `address`. */
+  void set_beside(void* address, void* block);
   [[nodiscard]] std::optional<Beside> take_beside(void* address);
   /** @brief The most that the program's own allocators had reserved at once, in bytes. */
   [[nodiscard]] std::size_t own_peak() const;
+  /** @brief The bytes of the GPU that Millrace could have had. */
+  [[nodiscard]] std::size_t available_bytes() const noexcept {
+    const std::size_t most = device_.most_available();
+    return most == 0 ? memory_bytes_ : most;
+  }
   /** @} */
 
   /** @name What the program's own calls prove
    * `call` makes the program's call, exactly once, and returns whether it succeeded.
    * @{ */
   void synchronize(const std::function<bool()>& call);
-  void synchronize(StreamRef stream, const std::function<bool()>& call);
+  /** @param queries  whether the call is a query */
+  void synchronize(StreamRef stream, const std::function<bool()>& call, bool queries);
   /** @brief A marker on the stream. @throws DeviceError */
   [[nodiscard]] Point mark(StreamRef stream);
   /** @brief `waiter` waits for an event that was recorded after `marker`. */
   void joined(StreamRef waiter, Point marker);
   /** @brief An event that was recorded after `marker` is complete. */
-  void passed(Point marker);
+  void passed(Point marker, bool queried);
   /** @} */
 
   /** @brief Lets work on GPU `peer` use this memory. */
   void allow_peer(int peer);
 
  private:
-  [[nodiscard]] bool for_all(const void* address);
-
   const int ordinal_;
   ProgramDevice device_;
   const std::size_t memory_bytes_;
   DeviceMemory memory_;
-  const StreamRef all_;    // the owner of what cudaMalloc gave
-  const StreamRef freed_;  // on which complete blocks are freed
+  ProgramMemory program_;
   GpuLog log_;
   mutable std::mutex mutex_;
   OutOfMemory out_of_memory_;

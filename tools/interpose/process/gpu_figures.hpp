@@ -14,6 +14,7 @@ struct GpuFigures {
   int ordinal = 0;
   bool was_reset = false;  ///< by cudaDeviceReset, which ended this memory
   std::size_t memory_bytes = 0;
+  std::size_t available_bytes = 0;  ///< what if: of these, for Millrace
   MemoryStatistics statistics;
   std::size_t stranded = 0;  ///< free bytes that some stream could not use
   Gpu::OutOfMemory out_of_memory;

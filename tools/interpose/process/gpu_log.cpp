@@ -28,6 +28,7 @@ void GpuLog::add(const void* address, std::size_t bytes, std::optional<StreamRef
   const std::uint32_t of = stream ? number(*stream) : number_for_all();
   const std::lock_guard lock{mutex_};
   settle();
+  if (pool_keeps_) writer_.pool_keeps(device_, *std::exchange(pool_keeps_, std::nullopt));
   const std::uint64_t block =
       writer_.allocated({.stream = of, .address = value(address), .bytes = bytes, .stack = site});
   blocks_.insert_or_assign(address, Block{block, stream});
@@ -134,11 +135,21 @@ void GpuLog::waited(StreamRef stream, Point marker) {
   if (const auto other = find(marker.stream)) writer_.waited(waiter, *other, marker.marker);
 }
 
-void GpuLog::passed(Point marker) {
-  if (const auto stream = find(marker.stream)) writer_.passed(*stream, marker.marker);
+void GpuLog::passed(Point marker, bool queried) {
+  if (const auto stream = find(marker.stream)) writer_.passed(*stream, marker.marker, queried);
 }
 
-void GpuLog::passed_stream(StreamRef stream) { writer_.passed_stream(number(stream)); }
+void GpuLog::passed_stream(StreamRef stream, bool queried) {
+  writer_.passed_stream(number(stream), queried);
+}
+
+void GpuLog::not_passed(Point marker) {
+  if (const auto stream = find(marker.stream)) writer_.not_passed(*stream, marker.marker);
+}
+
+void GpuLog::stream_not_passed(StreamRef stream) {
+  if (const auto known = find(stream.id())) writer_.stream_not_passed(*known);
+}
 
 void GpuLog::passed_device() { writer_.passed_device(device_); }
 
@@ -149,6 +160,17 @@ void GpuLog::closed(StreamRef stream) {
 void GpuLog::reserved(const void* address, std::size_t bytes) {
   writer_.reserved(device_, value(address), bytes);
 }
+
+void GpuLog::pool_keeps(std::uint64_t bytes) {
+  const std::lock_guard lock{mutex_};
+  if (streams_.empty()) {
+    pool_keeps_ = bytes;
+  } else {
+    writer_.pool_keeps(device_, bytes);
+  }
+}
+
+void GpuLog::pool_trimmed(std::uint64_t bytes) { writer_.pool_trimmed(device_, bytes); }
 
 void GpuLog::released(const void* address, std::size_t bytes) {
   writer_.released(device_, value(address), bytes);

@@ -49,8 +49,12 @@ class GpuLog {
   /** @name The order of the program's streams @{ */
   void marked(StreamRef stream, Point marker);
   void waited(StreamRef stream, Point marker);
-  void passed(Point marker);
-  void passed_stream(StreamRef stream);
+  /** @param queried  whether a query found it */
+  void passed(Point marker, bool queried);
+  void passed_stream(StreamRef stream, bool queried);
+  /** @brief A query found it not complete. */
+  void not_passed(Point marker);
+  void stream_not_passed(StreamRef stream);
   void passed_device();
   void closed(StreamRef stream);
   /** @} */
@@ -58,6 +62,11 @@ class GpuLog {
   /** @brief What the program's own allocators got and gave back. @param address  0 if unknown */
   void reserved(const void* address, std::size_t bytes);
   void released(const void* address, std::size_t bytes);
+
+  /** @brief The driver's pool keeps `bytes` at synchronizations from now on. */
+  void pool_keeps(std::uint64_t bytes);
+  /** @brief The program trimmed the driver's pool to `bytes`. */
+  void pool_trimmed(std::uint64_t bytes);
 
  private:
   struct Awaited {
@@ -79,6 +88,7 @@ class GpuLog {
   std::mutex mutex_;  // of what follows
   std::unordered_map<StreamId, std::uint32_t> streams_;
   std::optional<std::uint32_t> for_all_;
+  std::optional<std::uint64_t> pool_keeps_;  // to be written when there is a stream
   struct Block {
     std::uint64_t number = 0;
     std::optional<StreamRef> stream;

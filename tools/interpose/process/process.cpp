@@ -47,12 +47,13 @@ Gpu* Process::make(int ordinal) {
   if (Gpu* const known = find(ordinal)) return known;
   if (refused_.contains(ordinal)) return nullptr;
   try {
-    has_served_ = true;
+    if (!has_served_.exchange(true) && before_service != nullptr) before_service();
     if (recorder_ == nullptr) recorder_ = new Recorder{settings.record, settings.what_if};
     auto made = std::make_unique<Gpu>(ordinal, settings, *recorder_);
     for (const auto& [user, owner] : peers_) {
       if (owner == ordinal) made->allow_peer(user);
     }
+    if (const std::uint64_t bytes = most_kept(ordinal); bytes != 0) made->log().pool_keeps(bytes);
     gpus_[static_cast<std::size_t>(ordinal)] = made.get();
     return made.release();
   } catch (const std::exception& error) {
@@ -159,6 +160,24 @@ void Process::add_pool(cudaMemPool_t pool, int device) {
 void Process::drop_pool(cudaMemPool_t pool) {
   const std::lock_guard lock{mutex_};
   pools_.erase(pool);
+  kept_.erase(pool);
+}
+
+void Process::set_kept(cudaMemPool_t pool, int device, std::uint64_t bytes) {
+  const std::lock_guard lock{mutex_};
+  const std::uint64_t before = most_kept(device);
+  kept_[pool] = {device, bytes};
+  const std::uint64_t after = most_kept(device);
+  if (Gpu* const gpu = find(device); gpu != nullptr && after != before)
+    gpu->log().pool_keeps(after);
+}
+
+std::uint64_t Process::most_kept(int device) const {
+  std::uint64_t most = 0;
+  for (const auto& [pool, kept] : kept_) {
+    if (kept.device == device) most = std::max(most, kept.bytes);
+  }
+  return most;
 }
 
 std::optional<int> Process::served_pool(cudaMemPool_t pool) const {

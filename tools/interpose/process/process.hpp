@@ -45,6 +45,18 @@ class Process {
 
   [[nodiscard]] bool is_child() const noexcept { return is_child_.load(std::memory_order_relaxed); }
 
+  /** @brief Called before the first GPU of this process serves a request. */
+  static inline void (*before_service)() = nullptr;
+
+  /** @brief Notes that the calling thread asks for memory. */
+  void note_allocating_thread() noexcept {
+    thread_local bool known = false;
+    if (known) return;
+    known = true;
+    allocating_threads_.fetch_add(1, std::memory_order_relaxed);
+  }
+  [[nodiscard]] unsigned allocating_threads() const noexcept { return allocating_threads_; }
+
   /** @brief A GPU that has served a request; nullptr if it has not. */
   [[nodiscard]] Gpu* find(int ordinal) const noexcept;
   /** @brief The same, made if need be; nullptr if calls there have to be passed on. */
@@ -76,6 +88,9 @@ class Process {
   /** @name Pools of the program's, whose requests are served here @{ */
   void add_pool(cudaMemPool_t pool, int device);
   void drop_pool(cudaMemPool_t pool);
+  /** @brief What the pool keeps at synchronizations. The driver model has one pool for each device:
+   *         it keeps what the one that keeps most does. */
+  void set_kept(cudaMemPool_t pool, int device, std::uint64_t bytes);
   /** @brief The GPU whose memory the pool is; nothing if its requests are passed on. */
   [[nodiscard]] std::optional<int> served_pool(cudaMemPool_t pool) const;
   /** @} */
@@ -86,12 +101,14 @@ class Process {
 
   Process();
   Gpu* make(int ordinal);
+  [[nodiscard]] std::uint64_t most_kept(int device) const;
 
   std::array<std::atomic<Gpu*>, kMostGpus> gpus_{};
   std::atomic<Recorder*> recorder_{nullptr};
   std::atomic<bool> is_child_{false};
   std::atomic<bool> has_served_{false};
   std::atomic<int> captures_{0}, unannounced_{0};
+  std::atomic<unsigned> allocating_threads_{0};
 
   mutable std::mutex mutex_;
   std::unordered_set<int> refused_;  // GPUs that could not be opened
@@ -102,6 +119,11 @@ class Process {
   };
   std::unordered_multimap<cudaStream_t, Capture> capture_of_;
   std::unordered_map<cudaMemPool_t, int> pools_;
+  struct Kept {
+    int device = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::unordered_map<cudaMemPool_t, Kept> kept_;  // release thresholds
   std::vector<EndedMemory> ended_;
 };
 

@@ -1,5 +1,7 @@
 #include "process/program_device.hpp"
 
+#include <algorithm>
+
 namespace millrace::interpose {
 namespace {
 
@@ -24,11 +26,17 @@ bool ProgramCall::replaces() {
   throw DeviceError{ErrorCode::unknown, "the program's call", "the program sees its error"};
 }
 
-// Numbers in place of memory: as many as the GPU has bytes.
+// Numbers in place of memory. What other calls and other programs hold is not there for them.
+
+std::size_t ProgramDevice::available() {
+  return std::min(total_, gpu_->memory_info().free + own_.load(std::memory_order_relaxed));
+}
 
 void ProgramDevice::take(std::size_t bytes) {
+  const std::size_t all = available();
   const std::lock_guard lock{mutex_};
-  if (bytes > total_ - used_)
+  if (all > most_available_) most_available_ = all;
+  if (bytes > all - std::min(all, used_))
     throw DeviceError{ErrorCode::out_of_memory, "allocate", "the GPU has not so much memory"};
   used_ += bytes;
 }
@@ -61,8 +69,9 @@ void ProgramDevice::do_free(void* address) {
 
 MemoryInfo ProgramDevice::do_memory_info() {
   if (has_memory_) return gpu_->memory_info();
+  const std::size_t all = available();
   const std::lock_guard lock{mutex_};
-  return {total_ - used_, total_};
+  return {all - std::min(all, used_), total_};
 }
 
 void* ProgramDevice::do_reserve_range(std::size_t bytes) {

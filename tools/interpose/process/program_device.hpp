@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,7 +22,9 @@ namespace millrace::interpose {
  * device is the program's call in place of the driver's: OrderedDevice then notes what it proves.
  *
  * With Memory::numbers, the device has the GPU's streams and events, and its memory is numbers: an
- * allocator decides as it would, and reserves nothing.
+ * allocator decides as it would, and reserves nothing. There are as many numbers as the GPU has
+ * bytes for such an allocator: what is free, and what the program's own allocators hold in its
+ * place.
  */
 class ProgramDevice final : public ForwardingDevice {
  public:
@@ -34,6 +38,13 @@ class ProgramDevice final : public ForwardingDevice {
         aliased_(gpu_->page_bytes()) {}
 
   [[nodiscard]] CudaDevice& gpu() noexcept { return *gpu_; }
+
+  /** @brief With numbers: what the program's own allocators hold for the requests that this
+   *         device's allocator gets as well. */
+  void set_own(std::size_t bytes) noexcept { own_ = bytes; }
+  /** @brief With numbers: the most bytes that were there for the allocator when it grew; 0: it has
+   *         not grown. */
+  [[nodiscard]] std::size_t most_available() const noexcept { return most_available_; }
 
  private:
   void* do_allocate(std::size_t bytes) override;
@@ -49,12 +60,14 @@ class ProgramDevice final : public ForwardingDevice {
   void do_wait(StreamHandle stream, EventHandle event) override;
   void do_synchronize(EventHandle event) override;
 
+  [[nodiscard]] std::size_t available();
   void take(std::size_t bytes);
   void* place(std::size_t bytes);
 
   const std::unique_ptr<CudaDevice> gpu_;
   const bool has_memory_;
   const std::size_t total_;
+  std::atomic<std::size_t> own_{0}, most_available_{0};
   std::mutex mutex_;  // of everything below, which only numbers use
   std::size_t used_ = 0;
   std::uintptr_t next_ = std::uintptr_t{1} << 46;

@@ -1,5 +1,8 @@
 // The report, when the process ends. It makes no call of CUDA, which may be gone by then.
 
+#include "report/at_exit.hpp"
+
+#include <atomic>
 #include <cstdio>
 #include <string>
 
@@ -34,7 +37,7 @@ void write_snapshot_of(const Process& process) {
   }
 }
 
-void report(Process& process) {
+void report(Process& process, const char* ended_by) {
   if (!process.is_child()) {
     process.finish_recording();
     write_snapshot_of(process);
@@ -51,19 +54,27 @@ void report(Process& process) {
     return;
   }
   if (name.ends_with(".json")) {
-    write_json(file, process);
+    write_json(file, process, ended_by);
   } else {
-    write_text(file, process);
+    write_text(file, process, ended_by);
   }
   if (file != stderr) std::fclose(file);
 }
 
-__attribute__((destructor)) void report_at_exit() noexcept {
+std::atomic<bool> has_begun{false};
+
+__attribute__((destructor)) void report_at_exit() noexcept { report_once(nullptr); }
+
+}  // namespace
+
+bool report_has_begun() noexcept { return has_begun; }
+
+void report_once(const char* ended_by) noexcept {
+  if (has_begun.exchange(true)) return;
   try {
-    report(Process::get());
+    report(Process::get(), ended_by);
   } catch (const std::exception&) {  // no memory for it
   }
 }
 
-}  // namespace
 }  // namespace millrace::interpose

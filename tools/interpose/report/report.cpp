@@ -16,6 +16,7 @@
 #include <system_error>
 #include <vector>
 
+#include "millrace/interop/run_model.hpp"
 #include "millrace/observe/driver_model.hpp"
 #include "millrace/observe/report.hpp"
 #include "millrace/observe/trace/write_snapshot.hpp"
@@ -107,6 +108,21 @@ struct EndOfRun {
     }
   }
 
+  /** Between which peaks a run on Millrace would be; nothing if the log is not whole. */
+  [[nodiscard]] std::optional<ModeledRun> run(const GpuFigures& gpu) const {
+    if (!log || recorder->left_out() != 0) return std::nullopt;
+    const std::size_t found = gpu.statistics.bytes.reserved.peak;
+    try {
+      ModeledRun model =
+          model_run(*log, static_cast<std::uint32_t>(gpu.ordinal), gpu.available_bytes, gpu.policy);
+      model.least = std::min(model.least, found);
+      model.most = std::max(model.most, found);
+      return model;
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+
   /** By stream and site. */
   [[nodiscard]] std::optional<WhatIf> what_if(const GpuFigures& gpu) const {
     if (!log || log->events.size() > kMostEvents) return std::nullopt;
@@ -134,9 +150,15 @@ Json document_of(const GpuFigures& gpu, const EndOfRun& recorded, bool what_if, 
                                {"largest_bytes", gpu.out_of_memory.largest}};
   if (what_if) {
     document["own_peak_bytes"] = gpu.own_peak;
+    document["run"] = nullptr;
     document["what_if"] = nullptr;
-    if (const auto found = is_last ? recorded.what_if(gpu) : std::nullopt)
+    if (!is_last) return document;
+    const auto run = recorded.run(gpu);
+    if (run) document["run"] = {{"least_bytes", run->least}, {"most_bytes", run->most}};
+    if (auto found = recorded.what_if(gpu)) {
+      found->run = run;
       document["what_if"] = nlohmann::json(*found);
+    }
     return document;
   }
   document["stranded"] = nullptr;
@@ -157,7 +179,7 @@ Json document_of(const GpuFigures& gpu, const EndOfRun& recorded, bool what_if, 
   return document;
 }
 
-Json document_of(Process& process) {
+Json document_of(Process& process, const char* ended_by) {
   Json gpus = Json::array(), calls = Json::array();
   const EndOfRun recorded{process};
   const std::vector<GpuFigures> figures = all_figures(process);
@@ -176,20 +198,54 @@ Json document_of(Process& process) {
                     ? Json(recorded.recorder->file())
                     : Json(nullptr)},
       {"gpus", gpus},
+      {"ended_by", ended_by == nullptr ? Json(nullptr) : Json(ended_by)},
+      {"allocating_threads", process.allocating_threads()},
       {"pytorch", about_pytorch(process) == nullptr ? Json(nullptr) : Json(about_pytorch(process))},
       {"calls", calls}};
 }
 
 std::string size(std::size_t bytes) { return fmt::format("{:.1f} MiB", in_mib(bytes)); }
 
+/** "36.0 MiB", or "36.0 to 48.0 MiB". */
+std::string size(std::size_t least, std::size_t most) {
+  if (size(least) == size(most)) return size(least);
+  return fmt::format("{:.1f} to {}", in_mib(least), size(most));
+}
+
+/** The peak, and what it depends on where it is a prediction. */
+void write_peak(std::FILE* file, const GpuFigures& gpu, const std::optional<ModeledRun>& run) {
+  const MemoryGauges& bytes = gpu.statistics.bytes;
+  const std::string peak =
+      run ? size(run->least, run->most) : size(bytes.reserved.peak, bytes.reserved.peak);
+  fmt::print(file, "  GPU {}{}: peak reserved {}, peak live {}\n", gpu.ordinal,
+             gpu.was_reset ? ", until cudaDeviceReset" : "", peak, size(bytes.requested.peak));
+}
+
+void write_certainty(std::FILE* file, const Process& process,
+                     const std::optional<ModeledRun>& run) {
+  if (!run) {
+    fmt::print(file,
+               "    other timings of the GPU are not modeled: with them the peak may differ\n");
+  } else if (run->least != run->most) {
+    fmt::print(file,
+               "    how much depends on when the GPU completes work that the program does not wait "
+               "for\n");
+  }
+  if (const unsigned threads = process.allocating_threads(); threads > 1) {
+    fmt::print(file,
+               "    {} threads allocate: if their calls come in another order, the peak may "
+               "differ\n",
+               threads);
+  }
+}
+
 void write_own_calls(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded,
                      bool what_if) {
   if (what_if) {
     fmt::print(file, "    its own allocators reserved {}\n", size(gpu.own_peak));
   } else if (const auto own = recorded.own_calls(gpu)) {
-    const std::string least = size(own->least), most = size(own->most);
     fmt::print(file, "    its own calls would have reserved {} (modeled{})\n",
-               least == most ? least : fmt::format("{} to {}", least, most),
+               size(own->least, own->most),
                recorded.recorder->left_out() == 0 ? "" : ", of the first calls");
   }
 }
@@ -204,14 +260,16 @@ void write_stranded(std::FILE* file, const GpuFigures& gpu, const EndOfRun& reco
   }
 }
 
-void write_gpu(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded, bool what_if,
-               bool is_last) {
+void write_gpu(std::FILE* file, const GpuFigures& gpu, const Process& process,
+               const EndOfRun& recorded, bool is_last) {
+  const bool what_if = process.settings.what_if;
   const MemoryStatistics& all = gpu.statistics;
   const MemoryGauges& bytes = all.bytes;
   const MemoryCounters& counts = all.counts;
-  fmt::print(file, "  GPU {}{}: peak reserved {}, peak live {}\n", gpu.ordinal,
-             gpu.was_reset ? ", until cudaDeviceReset" : "", size(bytes.reserved.peak),
-             size(bytes.requested.peak));
+  const std::optional<ModeledRun> run =
+      what_if && is_last ? recorded.run(gpu) : std::optional<ModeledRun>{};
+  write_peak(file, gpu, run);
+  if (what_if && is_last) write_certainty(file, process, run);
   if (what_if || is_last) write_own_calls(file, gpu, recorded, what_if);
   fmt::print(file, "    at the {}: reserved {}, live {}, free {}, of which {} wait for work\n",
              gpu.was_reset ? "reset" : "end", size(bytes.reserved.current),
@@ -232,7 +290,8 @@ void write_gpu(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded,
   }
   if (!is_last) return;
   if (!what_if) return write_stranded(file, gpu, recorded);
-  if (const auto found = recorded.what_if(gpu)) {
+  if (auto found = recorded.what_if(gpu)) {
+    found->run = run;
     fmt::print(file, "{}", to_string(*found));
   } else {
     fmt::print(file,
@@ -270,19 +329,20 @@ void write_snapshot(const std::string& file, const Process& process) {
   if (std::rename(unfinished.c_str(), place.c_str()) != 0) fail(errno);
 }
 
-void write_json(std::FILE* file, Process& process) {
-  fmt::print(file, "{}\n", document_of(process).dump(2));
+void write_json(std::FILE* file, Process& process, const char* ended_by) {
+  fmt::print(file, "{}\n", document_of(process, ended_by).dump(2));
 }
 
-void write_text(std::FILE* file, Process& process) {
+void write_text(std::FILE* file, Process& process, const char* ended_by) {
   const bool what_if = process.settings.what_if;
   fmt::print(
       file, "millrace run: the program on {}\n",
       what_if ? "its own allocator; with Millrace's it would have been:" : "Millrace's allocator");
+  if (ended_by != nullptr) fmt::print(file, "  the program ended by {}\n", ended_by);
   const EndOfRun recorded{process};
   const std::vector<GpuFigures> figures = all_figures(process);
   for (const GpuFigures& gpu : figures)
-    write_gpu(file, gpu, recorded, what_if, is_last(figures, gpu));
+    write_gpu(file, gpu, process, recorded, is_last(figures, gpu));
   if (const char* const hint = about_pytorch(process)) fmt::print(file, "  {}\n", hint);
   if (recorded.recorder != nullptr && !recorded.recorder->file().empty())
     fmt::print(file, "  its trace is in {}\n", recorded.recorder->file());

@@ -55,7 +55,11 @@ void PageOrder::take(const LoggedOrder& step, std::size_t index) {
       }
       return;
     case OrderKind::closed:
+    case OrderKind::not_passed:
+    case OrderKind::stream_not_passed:
     case OrderKind::transferred:
+    case OrderKind::pool_keeps:
+    case OrderKind::pool_trimmed:
       return;
   }
 }

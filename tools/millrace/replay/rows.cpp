@@ -5,6 +5,8 @@
 #include <set>
 
 #include "cli/figures.hpp"
+#include "millrace/interop/device_memory.hpp"
+#include "millrace/interop/run_model.hpp"
 #include "millrace/memory/out_of_memory.hpp"
 
 namespace millrace::cli {
@@ -86,6 +88,16 @@ void share_best_packing(ReplayedDevice& device) {
   }
 }
 
+/** What `millrace run` would have reserved; nullopt if the requests do not fit. */
+std::optional<ModeledRun> run_of(const trace::AllocationLog& log, std::uint32_t number,
+                                 std::size_t device_bytes) {
+  try {
+    return model_run(log, number, device_bytes, DeviceMemory::drop_in());
+  } catch (const out_of_memory&) {
+    return std::nullopt;
+  }
+}
+
 /** nullopt if the requests do not fit. */
 std::optional<DriverModel> driver_of(const trace::AllocationLog& log, std::uint32_t number,
                                      std::size_t device_bytes) {
@@ -104,7 +116,10 @@ ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t numb
                         .driver = driver_of(log, number, request.device_bytes),
                         .what_if = {},
                         .rows = {}};
-  if (request.what_if) device.what_if = what_if(log, number);
+  if (request.what_if) {
+    device.what_if = what_if(log, number);
+    device.what_if->run = run_of(log, number, request.device_bytes);
+  }
   const RequestBounds bounds = request_bounds(log, number);
   for (const std::string& name : request.allocators) {
     // The setting of a snapshot is part of what `torch` replays.

@@ -31,6 +31,7 @@ struct RunOptions {
   std::optional<std::string> record, snapshot, json;
   bool waits = false;
   bool leaves_malloc = false;
+  bool serves_malloc = false;
   std::vector<std::string> program;
 };
 
@@ -96,6 +97,20 @@ void use_virtual_gpus(const RunOptions& options) {
   if (std::getenv("MILLRACE_VIRTUAL_REPORT") == nullptr) set("MILLRACE_VIRTUAL_REPORT", "-");
 }
 
+/** Memory of cudaMalloc that a program gives to other processes has to be the runtime's own, and
+ * when it is requested nobody knows what is exported later. */
+bool leaves_malloc(const RunOptions& options) {
+  if (options.leaves_malloc && options.serves_malloc)
+    throw UsageError{"it cannot be used with --leave-malloc", "--serve-malloc", "one of the two"};
+  if (options.leaves_malloc || options.serves_malloc) return options.leaves_malloc;
+  const std::string& program = options.program.front();
+  if (!calls_function(program, "cudaIpcGetMemHandle")) return false;
+  std::cerr << "millrace run: '" << program
+            << "' shares memory with other processes (cudaIpcGetMemHandle), so its cudaMalloc "
+               "stays the runtime's own; --serve-malloc serves it from Millrace\n";
+  return true;
+}
+
 void use_millrace(const RunOptions& options) {
   require_catchable(options.program.front());
   const Interposer interposer = find_interposer();
@@ -112,13 +127,14 @@ void use_millrace(const RunOptions& options) {
   set("MILLRACE_RUN_RECORD", options.record ? place_for_trace(*options.record) : "");
   set("MILLRACE_RUN_SNAPSHOT", options.snapshot ? place_for_snapshot(*options.snapshot) : "");
   set("MILLRACE_RUN_POLICY", options.waits ? "millrace" : "");
-  set("MILLRACE_RUN_LEAVE", options.leaves_malloc ? "cudaMalloc" : "");
+  set("MILLRACE_RUN_LEAVE", leaves_malloc(options) ? "cudaMalloc" : "");
 }
 
 /** What only Millrace's allocator has. */
 void refuse_without_millrace(const RunOptions& options) {
   const char* const given = options.waits           ? "--wait"
                             : options.leaves_malloc ? "--leave-malloc"
+                            : options.serves_malloc ? "--serve-malloc"
                             : options.what_if       ? "--what-if"
                             : options.record        ? "--record"
                             : options.snapshot      ? "--snapshot"
@@ -200,7 +216,9 @@ void add_run(CLI::App& program) {
                "wait for each other across streams");
   command.flag("--leave-malloc", given->leaves_malloc,
                "Leave cudaMalloc to the runtime, for programs that share such memory with other "
-               "processes");
+               "processes (default if the program itself calls cudaIpcGetMemHandle)");
+  command.flag("--serve-malloc", given->serves_malloc,
+               "Serve cudaMalloc also if the program calls cudaIpcGetMemHandle, which then fails");
   command
       .add("program", given->program, "COMMAND",
            "Run this program, with its arguments; write it after --")

@@ -77,9 +77,11 @@ bool names_loader(const MappedProgram& file, const Elf64_Ehdr& header) {
   return false;
 }
 
-/** Whether a symbol table of the file defines the function. */
-bool defines_function(const MappedProgram& file, const Elf64_Ehdr& header,
-                      std::string_view function) {
+enum class Symbol { defined, imported };
+
+/** Whether a symbol table of the file has the function, as `kind`. */
+bool has_function(const MappedProgram& file, const Elf64_Ehdr& header, std::string_view function,
+                  Symbol kind) {
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     const auto table = file.at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr));
     if (!table || (table->sh_type != SHT_SYMTAB && table->sh_type != SHT_DYNSYM)) continue;
@@ -88,7 +90,8 @@ bool defines_function(const MappedProgram& file, const Elf64_Ehdr& header,
     for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
       const auto symbol = file.at<Elf64_Sym>(table->sh_offset + at);
       if (!symbol) break;
-      if (symbol->st_shndx != SHN_UNDEF &&
+      const bool is_defined = symbol->st_shndx != SHN_UNDEF;
+      if (is_defined == (kind == Symbol::defined) &&
           file.text(names->sh_offset + symbol->st_name) == function)
         return true;
     }
@@ -115,10 +118,18 @@ void require_catchable(const std::string& name) {
                    "a program without the set-user-id bit");
   if (!names_loader(file, *header))
     refuse_program(name, "it is linked statically", "a program that is linked dynamically");
-  if (defines_function(file, *header, "cudaMalloc"))
+  if (has_function(file, *header, "cudaMalloc", Symbol::defined))
     refuse_program(
         name, "it has the CUDA runtime inside",
         "the shared runtime: nvcc -cudart shared, or with CMake CUDA_RUNTIME_LIBRARY Shared");
+}
+
+bool calls_function(const std::string& name, const std::string& function) {
+  const MappedProgram file{path_of_program(name)};
+  const auto header = file.at<Elf64_Ehdr>(0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return false;
+  return header->e_ident[EI_CLASS] == ELFCLASS64 &&
+         has_function(file, *header, function, Symbol::imported);
 }
 
 }  // namespace millrace::cli

@@ -14,4 +14,8 @@ namespace millrace::cli {
  */
 void require_catchable(const std::string& name);
 
+/** @brief Whether the file of the program `name` calls a shared library's `function`. Says nothing
+ *         of its libraries, nor of a script. */
+[[nodiscard]] bool calls_function(const std::string& name, const std::string& function);
+
 }  // namespace millrace::cli

@@ -44,6 +44,10 @@ _EVENTS = {
     27: ("reserved", ("device", "address", "bytes")),
     28: ("released", ("device", "address", "bytes")),
     29: ("device_reset", ("device",)),
+    30: ("pool_keeps", ("device", "bytes")),
+    31: ("pool_trimmed", ("device", "bytes")),
+    32: ("not_passed", ("stream", "back")),
+    33: ("stream_not_passed", ("stream",)),
     127: ("ended", ()),
 }
 _KINDS = {name: kind for kind, (name, _) in _EVENTS.items()}
@@ -346,7 +350,8 @@ class _Parser:
         if name == "device":
             return self.number("a device", _MOST_DEVICES - 1)
         if name in ("address", "bytes"):
-            return self.number(name, _MOST_ADDRESS if self.kind != _KINDS["failed"] else (1 << 64) - 1)
+            is_any = self.kind in (_KINDS["failed"], _KINDS["pool_keeps"], _KINDS["pool_trimmed"])
+            return self.number(name, (1 << 64) - 1 if is_any else _MOST_ADDRESS)
         return self.number(name)
 
     def add(self, event, *_):
@@ -501,6 +506,13 @@ class Writer:
     def passed_stream(self, stream):
         self._event("passed_stream", stream)
 
+    def not_passed(self, stream, marker):
+        """A query found the marker not complete."""
+        self._event("not_passed", stream, self._last_marker[stream] - marker)
+
+    def stream_not_passed(self, stream):
+        self._event("stream_not_passed", stream)
+
     def passed_device(self, device):
         self._event("passed_device", device)
 
@@ -512,6 +524,12 @@ class Writer:
 
     def released(self, device, address, size):
         self._event("released", device, address, size)
+
+    def pool_keeps(self, device, size):
+        self._event("pool_keeps", device, size)
+
+    def pool_trimmed(self, device, size):
+        self._event("pool_trimmed", device, size)
 
     def device_reset(self, device):
         self._event("device_reset", device)

@@ -10,7 +10,7 @@ import unittest.mock
 
 import millrace
 import millrace.torch
-from millrace.torch import _build
+from millrace.torch import _build, _settings
 
 MIB = 1 << 20
 
@@ -112,6 +112,42 @@ class Torch(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {"MILLRACE_TORCH": "yes"}):
             with self.assertRaisesRegex(millrace.Error, "MILLRACE_TORCH=yes: wanted 1, pluggable or 0"):
                 millrace.torch._autoload()
+
+
+class Settings(unittest.TestCase):
+    """Without PyTorch: what becomes of settings that a program changes while it runs."""
+
+    def change(self, text, has_begun):
+        given = []
+        _settings.change(text, has_begun, given.append)
+        self.assertEqual(given, [text])
+
+    def test_settings_before_the_first_use_are_added_to_those_of_the_environment(self):
+        with unittest.mock.patch.dict(os.environ, {"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}):
+            os.environ.pop("PYTORCH_CUDA_ALLOC_CONF", None)
+            self.change("roundup_power2_divisions:[256:1,>:8],pinned_free_catch_all:True", False)
+            self.assertEqual(os.environ["PYTORCH_ALLOC_CONF"],
+                             "max_split_size_mb:64,roundup_power2_divisions:[256:1,>:8],pinned_free_catch_all:True")
+
+    def test_a_later_setting_is_refused_by_name_if_it_differs(self):
+        with unittest.mock.patch.dict(os.environ, {"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}):
+            os.environ.pop("PYTORCH_CUDA_ALLOC_CONF", None)
+            self.change("max_split_size_mb:64,expandable_segments:True,pinned_free_catch_all:True", True)
+            with self.assertRaisesRegex(millrace.Error, "^max_split_size_mb:80: "):
+                _settings.change("max_split_size_mb:80", True, self.fail)
+            self.assertEqual(os.environ["PYTORCH_ALLOC_CONF"], "max_split_size_mb:64")
+
+    def test_a_key_without_effect_is_named(self):
+        with unittest.mock.patch.dict(os.environ, {}), self.assertWarnsRegex(UserWarning, "throw_on_cudamalloc_oom"):
+            self.change("throw_on_cudamalloc_oom:True", True)
+
+    def test_what_pytorch_refuses_changes_nothing(self):
+        def refuse(_text):
+            raise ValueError
+
+        with unittest.mock.patch.dict(os.environ, {"PYTORCH_ALLOC_CONF": ""}), self.assertRaises(ValueError):
+            _settings.change("no_key:1", False, refuse)
+            self.assertEqual(os.environ["PYTORCH_ALLOC_CONF"], "")
 
 
 class Program(unittest.TestCase):

@@ -36,6 +36,16 @@ enum class WhatIfStrategy : std::uint8_t {
 /** @brief "in-place", "precise", "transfer", "ring" or "free-list". */
 [[nodiscard]] const char* to_string(WhatIfStrategy strategy) noexcept;
 
+/**
+ * @brief The peaks of `millrace run`, in bytes: the lowest and the highest, by when the GPU
+ *        completes work that the program does not wait for.
+ */
+struct ModeledRun {
+  std::size_t least = 0;
+  std::size_t most = 0;
+  bool waits = false;  ///< whether a stream may be made to wait before memory grows (`--wait`)
+};
+
 /** @brief What each allocator would have reserved for the same requests: peaks in bytes. */
 struct WhatIfReserved {
   /// The driver's pool and cudaMalloc; nothing: the requests did not fit.
@@ -90,6 +100,8 @@ struct WhatIf {
   std::optional<std::size_t> recorded;  ///< peak of what the recorded allocators reserved
   std::size_t load = 0;                 ///< most requested bytes at once: nothing needs less
   WhatIfReserved reserved;
+  /// What `millrace run` would have reserved. `what_if` leaves it to the caller.
+  std::optional<ModeledRun> run;
   /// With torch's decisions, where free memory stays with its stream; the most bytes first.
   std::vector<WhatIfStranded> stranded;
   /// The moves that save memory on at least one allocator, in the order of what torch's decisions

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
+#include "millrace/device/small_blocks.hpp"
 #include "millrace/device/virtual_machine.hpp"
 
 namespace millrace {
@@ -16,6 +18,8 @@ using trace::EventKind;
 using trace::LogEvent;
 using trace::LoggedOrder;
 using trace::OrderKind;
+
+constexpr std::size_t kMallocPage = std::size_t{2} << 20;
 
 /** As the log has it; otherwise more than any GPU has, and less than a process has addresses. */
 std::size_t memory_of(const AllocationLog& log, std::uint32_t device) {
@@ -46,6 +50,12 @@ class ModelledRun {
   }
 
  private:
+  struct Block {
+    void* address = nullptr;  // nullptr: it is in a page with others
+    bool of_pool = false;
+    std::optional<SmallBlocks::Block> small;
+  };
+
   [[nodiscard]] std::size_t used() {
     const MemoryInfo info = device_.memory_info();
     return info.total - info.free;
@@ -68,15 +78,31 @@ class ModelledRun {
   void apply(const LogEvent& event) {
     if (event.device != number_) return;
     if (event.kind == EventKind::allocate) {
-      const bool of_pool = !log_.streams[event.stream].for_all;
-      const std::uint32_t owner = log_.blocks[event.block].stream;
-      void* const address = of_pool ? device_.allocate_async(event.bytes, stream(owner))
-                                    : device_.allocate(event.bytes);
-      if (of_pool && owner != event.stream) wait(event.stream, owner);  // its first user
-      blocks_[event.block] = {address, of_pool};
+      blocks_[event.block] =
+          log_.streams[event.stream].for_all ? allocate_for_all(event.bytes) : allocate(event);
     } else if (event.kind == EventKind::free_requested) {
       free(event);
     }
+  }
+
+  Block allocate(const LogEvent& event) {
+    const std::uint32_t owner = log_.blocks[event.block].stream;
+    void* const address = device_.allocate_async(event.bytes, stream(owner));
+    if (owner != event.stream) wait(event.stream, owner);  // its first user
+    return {.address = address, .of_pool = true, .small = {}};
+  }
+
+  // cudaMalloc takes whole pages, which small blocks share.
+  Block allocate_for_all(std::size_t bytes) {
+    if (bytes >= kMallocPage) return {device_.allocate(bytes), false, {}};
+    const auto small = small_.take(bytes);
+    if (small.opens) pages_[small.page] = device_.allocate(kMallocPage);
+    return {nullptr, false, small};
+  }
+
+  void free(const Block& block) {
+    if (block.address != nullptr) return device_.free(block.address);
+    if (small_.give(*block.small)) device_.free(pages_.extract(block.small->page).mapped());
   }
 
   void free(const LogEvent& event) {
@@ -92,7 +118,7 @@ class ModelledRun {
     }
     uses_.erase(event.block);
     if (!block.of_pool) {
-      device_.free(block.address);
+      free(block);
     } else {
       device_.free_async(block.address,
                          is_complete ? device_.legacy_stream() : stream(event.stream));
@@ -114,9 +140,16 @@ class ModelledRun {
     device_.wait(stream(waiter), made);
   }
 
+  void keep_in_pool(std::size_t bytes) {
+    pool_.release_threshold = bytes;
+    device_.set_pool_policy(pool_);
+  }
+
   void apply(const LoggedOrder& step) {
     if (step.device != number_) return;
     if (step.kind == OrderKind::passed_device) return device_.synchronize();
+    if (step.kind == OrderKind::pool_trimmed) return device_.trim_pool(step.bytes);
+    if (step.kind == OrderKind::pool_keeps) return keep_in_pool(step.bytes);
     if (log_.streams[step.stream].for_all) return;
     switch (step.kind) {
       case OrderKind::marked: {
@@ -138,17 +171,16 @@ class ModelledRun {
       case OrderKind::used:
         uses_[step.block].insert(step.stream);
         return;
+      case OrderKind::pool_keeps:
+      case OrderKind::pool_trimmed:
       case OrderKind::passed_device:
+      case OrderKind::not_passed:
+      case OrderKind::stream_not_passed:
       case OrderKind::closed:
       case OrderKind::transferred:
         return;
     }
   }
-
-  struct Block {
-    void* address = nullptr;
-    bool of_pool = false;
-  };
 
   const trace::AllocationLog& log_;
   const std::uint32_t number_;
@@ -156,7 +188,10 @@ class ModelledRun {
   VirtualDevice& device_;
   std::map<std::uint32_t, StreamHandle> streams_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, EventHandle> events_;
+  DriverPoolPolicy pool_ = device_.profile().pool;
   std::unordered_map<std::uint32_t, Block> blocks_;
+  SmallBlocks small_{kMallocPage};
+  std::unordered_map<std::uint32_t, void*> pages_;                   // of small blocks
   std::unordered_map<std::uint32_t, std::set<std::uint32_t>> uses_;  // streams, by block
 };
 

@@ -52,6 +52,10 @@ void ReplayOrder::apply(const LoggedOrder& step) {
     case OrderKind::passed_device:
     case OrderKind::used:
     case OrderKind::transferred:
+    case OrderKind::not_passed:
+    case OrderKind::stream_not_passed:
+    case OrderKind::pool_keeps:
+    case OrderKind::pool_trimmed:
       return;
   }
 }

@@ -21,12 +21,14 @@ std::string in_mib(const std::optional<std::size_t>& bytes) {
   return bytes ? in_mib(*bytes) : "does not fit";
 }
 
-std::string in_mib(const std::optional<DriverModel>& driver) {
-  return driver ? in_mib(driver->least) + " to " + in_mib(driver->most) : "does not fit";
+/** Of a DriverModel or a ModeledRun. */
+template <typename Model>
+std::string range_in_mib(const std::optional<Model>& model) {
+  return model ? in_mib(model->least) + " to " + in_mib(model->most) : "does not fit";
 }
 
 std::string line(const WhatIfReserved& reserved) {
-  return fmt::format("driver's pool {}, torch {}, millrace {}", in_mib(reserved.driver),
+  return fmt::format("driver's pool {}, torch {}, millrace {}", range_in_mib(reserved.driver),
                      in_mib(reserved.torch), in_mib(reserved.millrace));
 }
 
@@ -180,8 +182,12 @@ json to_json(const WhatIfReserved& reserved) {
 }  // namespace
 
 std::string to_string(const WhatIf& what_if) {
-  std::string text = fmt::format("  what each allocator would have reserved, MiB\n    {}\n",
-                                 line(what_if.reserved));
+  std::string run;
+  if (what_if.run)
+    run = (what_if.run->waits ? ", millrace run --wait " : ", millrace run ") +
+          range_in_mib(what_if.run);
+  std::string text = fmt::format("  what each allocator would have reserved, MiB\n    {}{}\n",
+                                 line(what_if.reserved), run);
   if (!what_if.stranded.empty()) {
     text += "  with torch's decisions, free where no other stream could have it, MiB\n";
     for (std::size_t i = 0; i < std::min(kLines, what_if.stranded.size()); ++i) {
@@ -224,6 +230,9 @@ void to_json(json& out, const WhatIf& what_if) {
   out = {{"recorded_bytes", nullptr},
          {"load_bytes", what_if.load},
          {"reserved", to_json(what_if.reserved)},
+         {"run", what_if.run
+                     ? json{{"least_bytes", what_if.run->least}, {"most_bytes", what_if.run->most}}
+                     : json(nullptr)},
          {"stranded", std::move(stranded)},
          {"moves", std::move(moves)}};
   if (what_if.recorded) out["recorded_bytes"] = *what_if.recorded;

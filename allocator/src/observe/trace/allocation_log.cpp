@@ -42,6 +42,14 @@ const char* to_string(OrderKind kind) noexcept {
       return "passed_device";
     case OrderKind::closed:
       return "closed";
+    case OrderKind::not_passed:
+      return "not_passed";
+    case OrderKind::stream_not_passed:
+      return "stream_not_passed";
+    case OrderKind::pool_keeps:
+      return "pool_keeps";
+    case OrderKind::pool_trimmed:
+      return "pool_trimmed";
     case OrderKind::transferred:
       return "transferred";
   }

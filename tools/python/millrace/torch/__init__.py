@@ -40,7 +40,7 @@ def use():
     if PyTorch's own allocator was used already.
     """
     torch = _torch()
-    from millrace.torch import _build
+    from millrace.torch import _build, _settings
 
     extension = ctypes.CDLL(_build.extension(torch))
     install = extension.millrace_torch_extension_install
@@ -48,6 +48,7 @@ def use():
     refused = install()
     if refused is not None:
         raise millrace.Error(f"Millrace cannot be PyTorch's allocator: {refused.decode()}")
+    _settings.take_over(torch)
 
 
 def use_pluggable():
@@ -77,6 +78,9 @@ def use_pluggable():
     _current_stream = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(torch._C._cuda_getCurrentRawStream)
     library.millrace_torch_set_current_stream(_current_stream)
     torch.cuda.memory.change_current_allocator(memory)
+    from millrace.torch import _settings
+
+    _settings.take_over(torch)
     return memory
 
 

@@ -92,14 +92,18 @@ struct LogEvent {
 
 /** @brief What a program did that orders its streams. */
 enum class OrderKind : std::uint8_t {
-  marked,         ///< an event was recorded on `stream`: its marker `marker`
-  waited,         ///< `stream` waits for marker `marker` of stream `other`
-  used,           ///< `stream` uses `block` from here on, until the block is freed
-  passed,         ///< marker `marker` of `stream` is known to be complete
-  passed_stream,  ///< all work so far of `stream` is known to be complete
-  passed_device,  ///< all work so far of the device is known to be complete
-  closed,         ///< `stream` was destroyed
-  transferred,    ///< `stream` owns `block` from here on; in no file: of a changed program
+  marked,             ///< an event was recorded on `stream`: its marker `marker`
+  waited,             ///< `stream` waits for marker `marker` of stream `other`
+  used,               ///< `stream` uses `block` from here on, until the block is freed
+  passed,             ///< marker `marker` of `stream` is known to be complete
+  passed_stream,      ///< all work so far of `stream` is known to be complete
+  passed_device,      ///< all work so far of the device is known to be complete
+  closed,             ///< `stream` was destroyed
+  transferred,        ///< `stream` owns `block` from here on; in no file: of a changed program
+  not_passed,         ///< a query found marker `marker` of `stream` not complete
+  stream_not_passed,  ///< a query found that not all work so far of `stream` is complete
+  pool_keeps,    ///< the device's pool keeps `bytes` at a synchronization: its release threshold
+  pool_trimmed,  ///< it gave back what it held above `bytes`, as far as it was free
 };
 
 [[nodiscard]] const char* to_string(OrderKind kind) noexcept;
@@ -112,6 +116,8 @@ struct LoggedOrder {
   std::uint32_t other = 0;   ///< index into AllocationLog::streams
   std::uint32_t block = LogEvent::kNoBlock;
   std::uint64_t marker = 0;  ///< numbers of one stream ascend, with gaps
+  std::uint64_t bytes = 0;   ///< only of a pool
+  bool queried = false;      ///< only of `passed` and `passed_stream`: a query found it
   std::uint64_t before = 0;  ///< the event that comes next: an index into AllocationLog::events
   std::int64_t time_us = 0;
 

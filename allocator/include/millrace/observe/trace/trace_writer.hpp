@@ -101,8 +101,12 @@ class TraceWriter {
   void marked(std::uint32_t stream, std::uint64_t marker);
   /** @param marker  a mark of `other`; ignored if it has none yet that is as new */
   void waited(std::uint32_t stream, std::uint32_t other, std::uint64_t marker);
-  void passed(std::uint32_t stream, std::uint64_t marker);
-  void passed_stream(std::uint32_t stream);
+  /** @param queried  whether a query found it: at another time its answer may differ */
+  void passed(std::uint32_t stream, std::uint64_t marker, bool queried = false);
+  void passed_stream(std::uint32_t stream, bool queried = false);
+  /** @brief A query found it not complete. */
+  void not_passed(std::uint32_t stream, std::uint64_t marker);
+  void stream_not_passed(std::uint32_t stream);
   void passed_device(std::uint32_t device);
   void closed(std::uint32_t stream);
 
@@ -110,6 +114,10 @@ class TraceWriter {
   void reserved(std::uint32_t device, std::uint64_t address, std::uint64_t bytes);
   /** @brief It gave memory back. */
   void released(std::uint32_t device, std::uint64_t address, std::uint64_t bytes);
+  /** @brief From now on the device's pool keeps `bytes` at a synchronization. */
+  void pool_keeps(std::uint32_t device, std::uint64_t bytes);
+  /** @brief The program trimmed the device's pool to `bytes`. */
+  void pool_trimmed(std::uint32_t device, std::uint64_t bytes);
   /** @brief All memory of the device is gone. */
   void device_reset(std::uint32_t device);
 

@@ -34,6 +34,10 @@ enum class RecordKind : std::uint8_t {
   reserved = 27,
   released = 28,
   device_reset = 29,
+  pool_keeps = 30,
+  pool_trimmed = 31,
+  not_passed = 32,
+  stream_not_passed = 33,
   ended = 127,
 };
 
@@ -42,6 +46,9 @@ inline constexpr std::uint64_t kLegacy = 1, kBlocking = 2, kForAll = 4;
 
 /** @brief Bits of the flags of a device. */
 inline constexpr std::uint64_t kTimesArePositions = 1, kAddressesAreMadeUp = 2;
+
+/** @brief Bits of the flags of what is known to be complete. */
+inline constexpr std::uint64_t kQueried = 1;
 
 inline constexpr std::size_t kMostVarintBytes = 10;
 

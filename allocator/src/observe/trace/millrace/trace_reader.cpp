@@ -77,6 +77,9 @@ struct RecordCounts {
     for (auto kind = static_cast<unsigned>(RecordKind::used);
          kind <= static_cast<unsigned>(RecordKind::closed); ++kind)
       sum += of[kind];
+    for (const RecordKind kind : {RecordKind::pool_keeps, RecordKind::pool_trimmed,
+                                  RecordKind::not_passed, RecordKind::stream_not_passed})
+      sum += (*this)[kind];
     return sum;
   }
   [[nodiscard]] std::uint64_t memory() const {
@@ -188,14 +191,14 @@ class TraceReader {
         return add_order(
             {.kind = OrderKind::waited, .stream = waiter, .other = of, .marker = marker(of)});
       }
-      case RecordKind::passed: {
-        time();
-        const std::uint32_t of = stream();
-        return add_order({.kind = OrderKind::passed, .stream = of, .marker = marker(of)});
-      }
+      case RecordKind::passed:
+        return read_passed(OrderKind::passed);
+      case RecordKind::not_passed:
+        return read_passed(OrderKind::not_passed);
       case RecordKind::passed_stream:
-        time();
-        return add_order({.kind = OrderKind::passed_stream, .stream = stream()});
+        return read_passed_stream(OrderKind::passed_stream);
+      case RecordKind::stream_not_passed:
+        return read_passed_stream(OrderKind::stream_not_passed);
       case RecordKind::passed_device:
         time();
         return add_order(
@@ -203,9 +206,41 @@ class TraceReader {
       case RecordKind::closed:
         time();
         return add_order({.kind = OrderKind::closed, .stream = stream()});
+      case RecordKind::pool_keeps:
+        return read_pool(OrderKind::pool_keeps);
+      case RecordKind::pool_trimmed:
+        return read_pool(OrderKind::pool_trimmed);
       default:
         warnings_.add("records of a kind that this version does not know are passed over", where());
     }
+  }
+
+  void read_passed(OrderKind kind) {
+    time();
+    LoggedOrder step{.kind = kind, .stream = stream()};
+    step.marker = marker(step.stream);
+    step.queried = was_queried();
+    add_order(step);
+  }
+
+  void read_passed_stream(OrderKind kind) {
+    time();
+    LoggedOrder step{.kind = kind, .stream = stream()};
+    step.queried = was_queried();
+    add_order(step);
+  }
+
+  bool was_queried() {
+    if (rest_.empty()) return false;
+    return (number(std::numeric_limits<std::uint64_t>::max(), "flags") & kQueried) != 0;
+  }
+
+  void read_pool(OrderKind kind) {
+    time();
+    const std::uint32_t of = first_stream(read_device_number());
+    add_order({.kind = kind,
+               .stream = of,
+               .bytes = number(std::numeric_limits<std::uint64_t>::max(), "bytes")});
   }
 
   void read_device() {

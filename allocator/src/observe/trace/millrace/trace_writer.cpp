@@ -191,16 +191,34 @@ void TraceWriter::waited(std::uint32_t stream, std::uint32_t other, std::uint64_
                                                                                         marker));
 }
 
-void TraceWriter::passed(std::uint32_t stream, std::uint64_t marker) {
+void TraceWriter::passed(std::uint32_t stream, std::uint64_t marker, bool queried) {
   const std::lock_guard lock{mutex_};
   const std::uint64_t last = last_marker_.at(stream);
   if (marker == 0 || marker > last) return;
-  put(Record{*this, RecordKind::passed}.time(*this).number(stream).number(last - marker));
+  Record record{*this, RecordKind::passed};
+  record.time(*this).number(stream).number(last - marker);
+  if (queried) record.number(kQueried);
+  put(record);
 }
 
-void TraceWriter::passed_stream(std::uint32_t stream) {
+void TraceWriter::passed_stream(std::uint32_t stream, bool queried) {
   const std::lock_guard lock{mutex_};
-  put(Record{*this, RecordKind::passed_stream}.time(*this).number(stream));
+  Record record{*this, RecordKind::passed_stream};
+  record.time(*this).number(stream);
+  if (queried) record.number(kQueried);
+  put(record);
+}
+
+void TraceWriter::not_passed(std::uint32_t stream, std::uint64_t marker) {
+  const std::lock_guard lock{mutex_};
+  const std::uint64_t last = last_marker_.at(stream);
+  if (marker == 0 || marker > last) return;
+  put(Record{*this, RecordKind::not_passed}.time(*this).number(stream).number(last - marker));
+}
+
+void TraceWriter::stream_not_passed(std::uint32_t stream) {
+  const std::lock_guard lock{mutex_};
+  put(Record{*this, RecordKind::stream_not_passed}.time(*this).number(stream));
 }
 
 void TraceWriter::passed_device(std::uint32_t device) {
@@ -221,6 +239,16 @@ void TraceWriter::reserved(std::uint32_t device, std::uint64_t address, std::uin
 void TraceWriter::released(std::uint32_t device, std::uint64_t address, std::uint64_t bytes) {
   const std::lock_guard lock{mutex_};
   put(Record{*this, RecordKind::released}.time(*this).number(device).number(address).number(bytes));
+}
+
+void TraceWriter::pool_keeps(std::uint32_t device, std::uint64_t bytes) {
+  const std::lock_guard lock{mutex_};
+  put(Record{*this, RecordKind::pool_keeps}.time(*this).number(device).number(bytes));
+}
+
+void TraceWriter::pool_trimmed(std::uint32_t device, std::uint64_t bytes) {
+  const std::lock_guard lock{mutex_};
+  put(Record{*this, RecordKind::pool_trimmed}.time(*this).number(device).number(bytes));
 }
 
 void TraceWriter::device_reset(std::uint32_t device) {
