@@ -124,7 +124,7 @@ def law_the_ladder_is_that_of_the_json(page, runs):
     ladder = runs[0]["ladder"]
     assert shown == [ladder[level] for level in ("l0", "l1", "l2", "l3", "reserved")]
     compared = dict(against_json.rows_of(page, "What is reserved for this work", 0))
-    assert compared["any allocator, at least"] == ladder["l2"] and compared["packed offline"] == ladder["l3"]
+    assert compared["this run's blocks, at least"] == ladder["l2"] and compared["packed offline"] == ladder["l3"]
     of_runs = [compared[f"{run['allocator']} side-stream"] for run in runs]
     assert of_runs == [run["peak_reserved_bytes"] for run in runs], compared
     assert compared["torch, replayed"] > 0 and compared["millrace, ring, replayed"] > 0

@@ -201,7 +201,7 @@ TEST_CASE("a run of Millrace's own is advised to use another allocator, and not 
     for (const json& advice : device.at("advice")) {
       changes += advice.at("change").get<std::string>() + '\n';
     }
-    CHECK_THAT(changes, ContainsSubstring("use Millrace's allocator (millrace)"));
+    CHECK_THAT(changes, ContainsSubstring("choose the policy millrace (--allocator millrace)"));
     CHECK_THAT(changes, !ContainsSubstring("python -m") && !ContainsSubstring("millrace run") &&
                             !ContainsSubstring("PYTORCH"));
     std::filesystem::remove(file);

@@ -96,7 +96,7 @@ class Adviser {
     if (!row.reserved || !baseline_) return;
     // If the same decisions serve it from an empty start, its cause is memory from before the log.
     const WhatIfRow* const as_is = device_.find("torch", ProgramChange::none);
-    const bool served_as_is = as_is != nullptr && as_is->serves_failed.value_or(false);
+    const bool served_as_is = of_torch_ && as_is != nullptr && as_is->serves_failed.value_or(false);
     const bool serves = row.serves_failed.value_or(false) && !served_as_is;
     if (*row.reserved >= *baseline_ && !serves) return;
     if (row.allocator == kDriverLeast) return;  // a lower bound shows no saving
@@ -140,7 +140,7 @@ class Adviser {
       if (more - less < least_) return "";
     }
     if (!millrace) return "run it on an allocator that decides as PyTorch's does";
-    return is_own_run_ ? "use Millrace's allocator (millrace)"
+    return is_own_run_ ? "choose the policy millrace (--allocator millrace)"
                        : "run it on Millrace's allocator (millrace run)";
   }
 
@@ -209,9 +209,11 @@ bool is_own_run(const trace::AllocationLog& log) {
 
 std::optional<std::uint64_t> baseline(const ExplainedFile& file, const ExplainedDevice& device) {
   const auto recorded = device.memory.peak.reserved;
-  const WhatIfRow* const torch = device.find("torch", ProgramChange::none);
-  if (!recorded || torch == nullptr || !is_of_torch(file, device)) return recorded;
-  return std::min(*recorded, *torch->reserved);
+  const bool has_policy = is_of_torch(file, device) || is_own_run(file.log);
+  const WhatIfRow* const same =
+      device.find(device.memory.shares_streams ? "millrace" : "torch", ProgramChange::none);
+  if (!recorded || same == nullptr || !has_policy) return recorded;
+  return std::min(*recorded, *same->reserved);
 }
 
 }  // namespace millrace::cli

@@ -40,7 +40,9 @@ struct Advice {
  * @brief What savings are compared with: the recorded peak; std::nullopt if it is not known.
  *
  * If a replay of PyTorch's own decisions needs less than was recorded, the rest is cache from
- * before the log, with which no row starts. Then it is what that replay reserves.
+ * before the log, with which no row starts. Then it is what that replay reserves. The same holds
+ * for a run of Millrace's and the policy that it seems to have had: `millrace` if streams got
+ * memory of other streams, and `torch` otherwise.
  */
 [[nodiscard]] std::optional<std::uint64_t> baseline(const ExplainedFile& file,
                                                     const ExplainedDevice& device);

@@ -72,7 +72,12 @@ struct ExplainedFile {
 };
 
 /** @brief Which replays `explain` makes. */
-enum class Replays { limited, all, none };
+enum class Replays {
+  limited,  ///< rows, ladder and packed layout, each of a log that is not too long for it
+  rows,     ///< rows only, of a log that is not too long
+  all,
+  none,
+};
 
 /**
  * @brief Reads a file and explains it.

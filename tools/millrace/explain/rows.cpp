@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -99,21 +101,36 @@ void model_driver_rows(ExplainedDevice& device, const trace::AllocationLog& log)
       if (row.allocator == kDriverMost) row.reserved = model.most;
       if (row.reserved) row.failure.clear();
     }
-  } catch (const DeviceError&) {  // they keep what they say
+  } catch (const DeviceError&) {              // they keep what they say
+  } catch (const std::system_error& error) {  // no device of the size in the file can be modeled
+    for (WhatIfRow& row : device.rows) {
+      if (is_modeled(row)) row.failure = error.what();
+    }
   }
 }
 
-/** Runs tasks on as many threads as there are processors. */
+/** Runs tasks on as many threads as there are processors. @throws what the first of them throws */
 void run_all(const std::vector<std::function<void()>>& tasks) {
   std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> thrown(tasks.size());
   const auto work = [&] {
-    for (std::size_t task = next++; task < tasks.size(); task = next++) tasks[task]();
+    for (std::size_t task = next++; task < tasks.size(); task = next++) {
+      try {
+        tasks[task]();
+      } catch (...) {
+        thrown[task] = std::current_exception();
+      }
+    }
   };
   const std::size_t threads =
       std::min<std::size_t>(std::max(1U, std::thread::hardware_concurrency()), tasks.size());
   std::vector<std::jthread> others;
   for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
   work();
+  others.clear();  // joins them
+  for (const std::exception_ptr& error : thrown) {
+    if (error != nullptr) std::rethrow_exception(error);
+  }
 }
 
 std::size_t events_of(const trace::AllocationLog& log, std::uint32_t device) {
@@ -148,11 +165,12 @@ void plan_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
 /** Why a device is not replayed; "" if it is. */
 std::string left_out(std::size_t events, Replays replays) {
   if (events == 0) return "what other allocators would have reserved: the log has no events";
-  const bool too_many = replays == Replays::limited && events > kMostReplayedEvents;
+  const bool too_many = replays != Replays::all && events > kMostReplayedEvents;
   if (replays != Replays::none && !too_many) return "";
-  return fmt::format(
-      "what other allocators would have reserved ({})",
-      too_many ? fmt::format("{} events; --replay all takes them all", events) : "--replay none");
+  return fmt::format("what other allocators would have reserved ({})",
+                     replays == Replays::none
+                         ? "--replay none"
+                         : fmt::format("{} events; --replay all takes them all", events));
 }
 
 using Tasks = std::vector<std::function<void()>>;
@@ -192,18 +210,21 @@ std::string most_alike(const ExplainedDevice& device, const trace::AllocationLog
   return device.memory.shares_streams ? "millrace" : "torch";
 }
 
-bool makes_ladder(std::size_t events, Replays replays) {
-  return events <= kMostLadderEvents || replays == Replays::all;
+/** Whether what takes longer is computed, of at most so many events. */
+bool computes(std::size_t events, std::size_t most, Replays replays) {
+  return replays == Replays::all || (replays == Replays::limited && events <= most);
 }
 
 /** Of a snapshot, a replay from its own beginning repeats what PyTorch did. */
 void find_ladder(ExplainedDevice& device, const trace::AllocationLog& log) {
   const std::string allocator = most_alike(device, log);
+  const bool repeats = log.snapshot && allocator == "torch";
   try {
     const ReplayReport report =
         replay(log, device.memory.device,
                {.policy = Policy::named(allocator),
-                .start = allocator == "torch" ? ReplayStart::recorded : ReplayStart::live_blocks,
+                .device_bytes = repeats ? 0 : device.limit.bytes,
+                .start = repeats ? ReplayStart::recorded : ReplayStart::live_blocks,
                 .bounds = RequestBounds{}});
     const std::optional<std::uint64_t> recorded = device.memory.peak.reserved;
     device.ladder = {.of = allocator,
@@ -247,13 +268,14 @@ void add_rows(ExplainedFile& explained, Replays replays) {
     if (knows_order(log.format))
       tasks.emplace_back([&device, &log] { model_driver_rows(device, log); });
     add_replays(tasks, device, log);
-    if (events <= kMostPackedEvents || replays == Replays::all) {
+    if (replays == Replays::rows) continue;
+    if (computes(events, kMostPackedEvents, replays)) {
       tasks.emplace_back(
           [&device, &log, number] { device.packed = quick_pack(lifetimes(log, number)).height; });
     } else {
       device.left_out = "the packed layout";
     }
-    if (!makes_ladder(events, replays))
+    if (!computes(events, kMostLadderEvents, replays))
       device.left_out += device.left_out.empty() ? "the ladder" : " and the ladder";
     if (!device.left_out.empty()) device.left_out += fmt::format(" ({} events)", events);
   }
@@ -262,7 +284,7 @@ void add_rows(ExplainedFile& explained, Replays replays) {
   for (ExplainedDevice& device : explained.devices) {
     if (drops_limit(device)) add_replays(tasks, device, log);
     const std::size_t events = events_of(log, device.memory.device);
-    if (!device.rows.empty() && makes_ladder(events, replays))
+    if (!device.rows.empty() && computes(events, kMostLadderEvents, replays))
       tasks.emplace_back([&device, &log] { find_ladder(device, log); });
   }
   run_all(tasks);

@@ -70,7 +70,7 @@ void RecordedPage::explain(std::size_t shown) {
   Taken& taken = *taken_[shown];
   const std::string& name = taken.run.name;
   const ExplainedFile explained =
-      explain_log(name, trace::parse_trace(std::move(taken.trace), name), Replays::limited);
+      explain_log(name, trace::parse_trace(std::move(taken.trace), name), Replays::rows);
   const bool any = !explained.devices.empty();
   const ExplainedDevice* const device = any ? &explained.devices.front() : nullptr;
   taken.run.tables.push_back(compared(shown, device));
@@ -103,9 +103,10 @@ PageRows RecordedPage::compared(std::size_t shown, const ExplainedDevice* explai
                        .bytes = ladder.packed,
                        .note = "this run's blocks in the best layout found, with its order of "
                                "streams"});
-  rows.rows.push_back({.label = "any allocator, at least",
+  rows.rows.push_back({.label = "this run's blocks, at least",
                        .bytes = ladder.ordered,
-                       .note = "with the order of streams and the rounding of this run"});
+                       .note = "whoever places them; with the order of streams and the rounding of "
+                               "this run, which replays do not have"});
   rows.rows.push_back({.label = "most live at once",
                        .bytes = ladder.requested,
                        .note = "nothing can hold the requests in less"});

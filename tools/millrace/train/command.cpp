@@ -78,7 +78,8 @@ void run_train_command(const TrainArguments& given) {
       const TrainTrace::Watch watch{watched && trace ? &*trace : nullptr, device};
       TrainTrace::Watch shot{watched && snapshot ? &*snapshot : nullptr, device};
       TrainListener listener = speaks ? tells : silent;
-      if (watched && snapshot) listener.step_done = [&shot] { shot.step_done(); };
+      if (watched && snapshot)
+        listener.steps_done = [&shot](std::uint64_t steps) { shot.steps_done(steps); };
       TrainResult of_rank = run_training(options, {device, group, interrupt, sinks}, listener);
       if (speaks || !first) result = std::move(of_rank);
     });

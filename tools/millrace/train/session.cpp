@@ -118,6 +118,7 @@ class Session {
  private:
   TrainResult train_all() {
     listener_.planned(plan_);
+    tell_steps();
     while (!options_.evaluate_only && !done()) train_epoch();
     result_.plan = plan_;
     result_.steps = trainer_->steps();
@@ -268,7 +269,7 @@ class Session {
     try {
       const bool stepped = trainer_->step();
       if (stepped && stream_) stream_->step_done();
-      if (stepped && listener_.step_done) listener_.step_done();
+      if (stepped) tell_steps();
       return stepped;
     } catch (const InvalidIdError& error) {
       refuse(error, {options_.data.name, loader_.position(), of_rank()});
@@ -279,7 +280,12 @@ class Session {
     const std::uint64_t before = trainer_->steps();
     trainer_->drain();
     if (stream_ && trainer_->steps() > before) stream_->step_done();
+    if (trainer_->steps() > before) tell_steps();
     position_.batch += trainer_->steps() - before;
+  }
+
+  void tell_steps() const {
+    if (listener_.steps_done) listener_.steps_done(trainer_->steps());
   }
 
   void save() {

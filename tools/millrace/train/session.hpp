@@ -60,7 +60,9 @@ struct TrainResult {
 struct TrainListener {
   std::function<void(const TrainPlan&)> planned;
   std::function<void(const EpochResult&)> epoch_ended;
-  std::function<void()> step_done{};  ///< may be empty
+  /// Steps were made: how many the run has had, those before a checkpoint that it continues
+  /// included. Once before the first one, too. May be empty.
+  std::function<void(std::uint64_t)> steps_done{};
 };
 
 /** @brief The resources of one rank. All of them have to outlive the run. */

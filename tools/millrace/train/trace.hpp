@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "cli/output.hpp"
@@ -25,12 +26,17 @@ class TrainTrace {
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
-    void step_done() { steps_.step_done(); }
+    /** @brief As TrainListener has it. */
+    void steps_done(std::uint64_t steps) {
+      has_begun_ ? steps_.steps_done(steps) : steps_.continue_after(steps);
+      has_begun_ = true;
+    }
 
    private:
     TrainTrace* const trace_;
     TrainingDevice& device_;
     experiment::StepMarks steps_;
+    bool has_begun_ = false;
   };
 
   /** @brief Writes the trace; nothing if there was no device. @throws UsageError as `Output` */

@@ -352,7 +352,16 @@ class Replayer {
     report_.load = bounds_.load;
     report_.packed = bounds_.packed;
     if (options_.ladder) {
-      report_.ladder = attribute(trace_, {.window = {.begin = first_position_}});
+      // A file that contradicts itself gives memory out that is in use.
+      const bool is_illegal =
+          options_.start == ReplayStart::recorded && !find_illegal_reuse(trace_).empty();
+      if (is_illegal) {
+        report_.warnings.emplace_back(
+            "the file contradicts itself: it has blocks in memory that was still in use. The "
+            "ladder takes their reuse as ordered");
+      }
+      report_.ladder = attribute(
+          trace_, {.window = {.begin = first_position_}, .reuse_proves_order = is_illegal});
       report_.packed = std::min(bounds_.packed, report_.ladder.packed);
     }
     if (options_.snapshot) report_.snapshot = snapshot();

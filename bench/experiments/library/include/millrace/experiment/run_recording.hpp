@@ -80,32 +80,60 @@ class RunRecording final : private TimelineObserver, private DeviceObserver {
   std::map<std::uint32_t, Nanoseconds> last_ends_;
 };
 
-/** @brief Where the steps of a loop begin in its trace. */
+/** @brief Where the newest steps of a loop begin in its trace. */
 class StepMarks {
  public:
+  /** Steps that are kept: with more, the oldest half is dropped. */
+  static constexpr std::size_t kMost = 2'000;
+
   /** @param trace  outlives this object */
-  explicit StepMarks(const AllocationTrace& trace) : trace_(trace) { add("step 1"); }
+  explicit StepMarks(const AllocationTrace& trace) : trace_(trace) { add(1); }
 
   /** @brief The host has enqueued all of a step. */
-  void step_done() {
-    ++done_;
-    add("step " + std::to_string(done_ + 1));
+  void step_done() { steps_done(newest_); }
+  /**
+   * @brief The same for several steps at once, of which the trace does not tell one from another.
+   * @param steps  how many the run has had, those before this trace included
+   */
+  void steps_done(std::uint64_t steps) {
+    if (steps >= newest_) add(steps + 1);
+  }
+  /** @brief The loop goes on after so many steps, which are not in this trace. */
+  void continue_after(std::uint64_t steps) {
+    marks_.clear();
+    add(steps + 1);
   }
   /** @brief Each step begins at its mark. What follows the last one is "end". */
   [[nodiscard]] std::vector<AllocationTrace::Mark> marks() const {
-    std::vector<AllocationTrace::Mark> marks = marks_;
-    marks.back().name = "end";
+    std::vector<AllocationTrace::Mark> marks;
+    for (std::size_t i = 0; i < marks_.size(); ++i) {
+      const bool is_last = i + 1 == marks_.size();
+      marks.push_back({marks_[i].begin, is_last ? "end" : name(i)});
+    }
     return marks;
   }
 
  private:
-  void add(std::string name) {
-    marks_.push_back({std::max<TracePosition>(trace_.position(), 1), std::move(name)});
+  struct Step {
+    TracePosition begin = 0;
+    std::uint64_t number = 0;
+  };
+
+  [[nodiscard]] std::string name(std::size_t i) const {
+    const std::uint64_t first = marks_[i].number, last = marks_[i + 1].number - 1;
+    return first == last ? "step " + std::to_string(first)
+                         : "steps " + std::to_string(first) + " to " + std::to_string(last);
+  }
+  void add(std::uint64_t number) {
+    newest_ = number;
+    if (marks_.size() > kMost)
+      marks_.erase(marks_.begin(), marks_.begin() + static_cast<std::ptrdiff_t>(kMost / 2));
+    marks_.push_back({std::max<TracePosition>(trace_.position(), 1), number});
   }
 
   const AllocationTrace& trace_;
-  std::size_t done_ = 0;
-  std::vector<AllocationTrace::Mark> marks_;
+  std::uint64_t newest_ = 1;
+  std::vector<Step> marks_;
 };
 
 /** @brief A run that has ended, while its trace is still there. */
