@@ -5,7 +5,7 @@
 #
 # program: what building `millrace` takes, with the client libraries of all sinks of the streamer; test
 # (the usual): the tests as well; ci: also the linters, a clang with libFuzzer, and a browser with the compiler
-# of TypeScript for the page, where the distribution has them. No server is started, now or when the machine
+# of TypeScript for the page, where the distribution has them, and by pip the wheels of RMM. No server is started, now or when the machine
 # starts: redis-tools has the program of one.
 # With nothing missing it does nothing, and needs neither root nor a network. CUDA is never installed; a
 # toolkit that is there is used.
@@ -99,6 +99,16 @@ install_linters() {
   done
 }
 
+# The wheels of RMM, for its example: 5 MB, of which nothing is run. In build/rmm.
+fetch_rmm() {
+  local folder
+  folder=$(dirname "${BASH_SOURCE[0]}")/../build/rmm
+  [ ! -d "$folder/librmm" ] || return 0
+  python3 -m pip install --quiet --disable-pip-version-check --no-deps --target "$folder" \
+    'librmm-cu13==26.10.*' 'rapids-logger==0.3.*' 2>/dev/null ||
+    echo "install-deps: no wheel of RMM, so that its example is not built" >&2
+}
+
 case "${1-test}" in
   program) install_program "${program[@]}" ;;
   test) install_program "${test[@]}" ;;
@@ -106,6 +116,7 @@ case "${1-test}" in
     install_program "${test[@]}"
     install_linters
     install_offered chromium node-typescript
+    fetch_rmm
     ;;
   *)
     echo "install-deps: there is no set '$1'; the sets are program, test and ci" >&2

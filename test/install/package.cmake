@@ -77,7 +77,7 @@ foreach(library allocator shared)
   set(thrust -DMILLRACE_EXAMPLE_THRUST=OFF)
 endforeach()
 
-# The example in C by pkg-config, too.
+# Examples in C and in C++ by pkg-config, too.
 foreach(name millrace millrace-static)
   execute_process(COMMAND pkg-config --cflags --libs ${name} OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
                   COMMAND_ERROR_IS_FATAL ANY)
@@ -86,7 +86,26 @@ foreach(name millrace millrace-static)
   run("${C_COMPILER}" -std=c99 -Wall -Wextra -Werror "-I${CUDA_ROOT}/include" "${EXAMPLES}/c/main.c" -o "${program}"
       ${flags} "-L${CUDA_ROOT}/lib64" "-L${CUDA_ROOT}/lib" -lcudart "-Wl,-rpath,${prefix}/${LIBDIR}" ${CUDA_LINK})
   run_on_virtual_gpu(instant "${program}" "${WORK}/c_example.json")
+  set(program "${WORK}/cxx_example_${name}")
+  run("${COMPILER}" -std=c++20 -Wall -Wextra -Werror "-I${CUDA_ROOT}/include" "${EXAMPLES}/graph-capture/main.cpp"
+      -o "${program}" ${flags} "-L${CUDA_ROOT}/lib64" "-L${CUDA_ROOT}/lib" -lcudart "-Wl,-rpath,${prefix}/${LIBDIR}"
+      ${CUDA_LINK})
+  run_on_virtual_gpu(adversarial:1,memory=4GiB "${program}")
 endforeach()
+
+# RMM's headers from its wheel, with the CCCL that they bring. Its library has a CUDA runtime of its own, which runs on
+# a GPU only: the example is linked with it, and not run.
+if(EXISTS "${RMM}/librmm/lib64/librmm.so")
+  execute_process(COMMAND pkg-config --cflags --libs millrace OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
+                  COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run("${COMPILER}" -std=c++20 -w -DCCCL_DISABLE_PDL -isystem "${RMM}/librmm/include" -isystem
+      "${RMM}/librmm/include/rapids" -isystem "${RMM}/rapids_logger/include" -isystem "${CUDA_ROOT}/include"
+      "${EXAMPLES}/rmm/main.cpp" -o "${WORK}/rmm_example" ${flags} "-L${RMM}/librmm/lib64" -lrmm
+      "-L${RMM}/rapids_logger/lib64" -lrapids_logger "-L${CUDA_ROOT}/lib64" "-L${CUDA_ROOT}/lib" -lcudart ${CUDA_LINK})
+else()
+  message(STATUS "No wheels of RMM in ${RMM}: its example is not built")
+endif()
 
 # What the page says.
 run_on_virtual_gpu(h200,memory=16GiB "${WORK}/build/training_loop_before")

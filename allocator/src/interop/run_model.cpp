@@ -210,7 +210,7 @@ class RepeatedRun {
 
 ModeledRun model_run(const AllocationLog& log, std::uint32_t device, std::size_t device_bytes,
                      const Policy& policy) {
-  constexpr std::size_t kLeastRuns = 2, kMostRuns = 32, kMostEvents = 200'000;  // of all runs
+  constexpr std::size_t kLeastRuns = 2, kMostRuns = 128, kMostEvents = 200'000;  // of all runs
   const std::size_t runs = std::clamp(kMostEvents / (log.events.size() + 1), kLeastRuns, kMostRuns);
   if (device_bytes == 0 && device < log.device_memory.size())
     device_bytes = log.device_memory[device];
