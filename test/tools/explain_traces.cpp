@@ -158,8 +158,24 @@ TEST_CASE("the replays of a trace in which a request failed run on the size of i
       serves[row.at("allocator")] = row.at("serves_failed_request");
   }
   CHECK(serves.at("millrace"));  // stream order lets main have what copy freed
-  CHECK_THAT(run_program({"explain", file}).out,
-             ContainsSubstring("the replays run on a device of 1024.00 MiB, the whole device"));
+  const std::string out = run_program({"explain", file}).out;
+  CHECK_THAT(out, ContainsSubstring("the replays run on a device of 1024.00 MiB, the whole device"));
+  // Its own allocator failed, whatever it was: what a row serves is the advice.
+  CHECK_THAT(out, !ContainsSubstring("no change that was replayed"));
+  REQUIRE(!device.at("advice").empty());
+  CHECK(device.at("advice").at(0).at("serves_failed_request") == true);
+}
+
+TEST_CASE("a device that no program can have has no model of the driver's pool") {
+  const ScratchFolder scratch;
+  for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{1} << 57}) {
+    Script script;
+    script.writer->device(0, bytes, "GPU");
+    allocate(script, script.stream("main"), kTraced, 700 * MiB);
+    const auto result = run_program({"explain", file_of(scratch, script)});
+    CHECK(result.exit_code == 0);
+    CHECK_THAT(result.out, ContainsSubstring("driver, at least"));
+  }
 }
 
 TEST_CASE("events of a trace have the numbers that its page counts") {
