@@ -237,6 +237,14 @@ def law_keys_zoom_the_addresses_and_move_the_moment(page, runs):
     assert page.text('[data-fact="moment"]') != before
 
 
+def law_free_memory_is_free_for_the_time_that_is_shown(page, runs):
+    seen = {}
+    for i in range(len(runs)):
+        for text, times in check_places(page.open(f"run={i}")).items():
+            seen[text] = seen.get(text, 0) + times
+    assert {"now", "from", "no: its segment"} <= set(seen), seen
+
+
 def law_a_narrow_window_keeps_its_buttons(page, runs):
     page.browser.resize(800, 900)
     page.open()
@@ -296,6 +304,91 @@ def check_free_memory(page):
             check_place(page)
             return
     raise AssertionError("no free memory under the pointer")
+
+
+# Free memory at some addresses after some events: what the page says, and what its columns alone say.
+PLACES = """(async () => {
+  const {run, device} = millrace, {blocks, segments, free} = run, none = 0xffffffff;
+  const drawn = () => new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)));
+  const fact = name => document.querySelector(`#place [data-fact="${name}"]`)?.innerText ?? null;
+  const kind = run.askers.find(asker => asker.device === device.device);
+  const all = Array.from({length: blocks.count}, (_, i) => ({
+    device: blocks.device[i], low: blocks.address[i], high: blocks.address[i] + blocks.bytes[i], stream: blocks.stream[i],
+    begin: blocks.allocated[i] === none ? 0 : blocks.allocated[i],
+    end: Math.max(blocks.freed[i] === none ? run.events : blocks.freed[i], blocks.ready[i] === none ? 0 : blocks.ready[i])}))
+    .filter(block => block.device === device.device && block.low >= 0);
+  const takenAfter = (low, high, event) => Math.min(none, ...all.filter(b => b.begin > event && b.low < high && b.high > low).map(b => b.begin));
+  /** What the page must say: [begin of the text, when it changes]. */
+  const usable = (at, event, segment) => {
+    const asker = millrace.state.asker;
+    if (!device.knowsStranded || asker < 0) return ['not known', none];
+    if (segments.pool[segment] !== device.poolOf(asker)) return ['no: it asks from another pool', none];
+    if (!kind?.shares) return segments.stream[segment] === none ? ['not known', none] : [segments.stream[segment] === asker ? 'now' : 'no: its segment', none];
+    const i = free.address.findIndex((low, i) => free.device[i] === device.device && low <= at && at < low + free.bytes[i] &&
+                                     free.from[i] <= event && event < free.to[i]);
+    if (i < 0) return [kind.fixed ? 'now' : 'not known', none];
+    if (free.stream[i] === asker) return ['now', none];
+    if (free.to[i] >= run.events) return ['not within the run', none];
+    const taken = takenAfter(at, at + 1, event), back = segments.unmapped[segment];
+    if (free.to[i] < Math.min(taken, back)) return ['from ', free.to[i]];
+    return [`not before it is ${taken <= back ? 'taken again' : 'given back'} at `, free.to[i]];
+  };
+  const found = [];
+  const samples = [];
+  const step = Math.max(1, Math.floor(run.events / 40));
+  for (let event = Math.floor(step / 2); event < run.events; event += step) {
+    const here = [...segments.address.keys()].filter(s => segments.device[s] === device.device && segments.address[s] >= 0 &&
+      (segments.mapped[s] === none || segments.mapped[s] <= event) && segments.unmapped[s] > event);
+    for (const part of here.length ? [0.1, 0.5, 0.9] : []) {
+      const s = here[Math.floor(event * 7 + part * 10) % here.length];
+      samples.push([Math.floor(segments.address[s] + segments.bytes[s] * part), event]);
+    }
+  }
+  const every = Math.ceil(free.address.length / 40);
+  for (let i = 0; i < free.address.length; i += every) if (free.device[i] === device.device && free.from[i] < run.events) samples.push([free.address[i], free.from[i]]);
+  for (const [at, event] of samples) {
+    const s = device.segmentAt(at, event);
+    const live = all.filter(b => b.begin <= event && b.end > event);
+    if (s < 0 || live.some(b => b.low <= at && at < b.high)) continue;
+    const low = Math.max(segments.address[s], ...live.filter(b => b.high <= at).map(b => b.high));
+    const high = Math.min(segments.address[s] + segments.bytes[s], ...live.filter(b => b.low > at).map(b => b.low));
+    const mapped = segments.mapped[s] === none ? 0 : segments.mapped[s];
+    const ends = all.filter(b => b.begin >= mapped && b.begin <= event && b.low < high && b.high > low).map(b => b.end);
+    const since = ends.length || segments.mapped[s] !== none ? Math.max(mapped, ...ends) : none;
+    millrace.update({block: -1, place: at, moment: event});
+    await drawn();
+    const [text, when] = usable(at, event, s);
+    const until = Math.min(takenAfter(low, high, event), segments.unmapped[s]);
+    const asker = run.streams[millrace.state.asker];
+    found.push({at: [at, event],
+      shown: [fact('free since'), fact('taken again'), fact(asker ? `usable by ${asker.name.toLowerCase()}` : 'usable')],
+      since: millrace.momentText(since, 'before the first event'), until: millrace.momentText(until, 'not within the run'),
+      usable: text, when: when === none ? '' : millrace.momentText(when, '')});
+  }
+  millrace.update({place: -1});
+  return found;
+})()"""
+
+
+def check_places(page):
+    """At sampled places: all of the range is free for the time that is shown, and who may use it, and from when on, is right.
+    Returns how often each text was seen."""
+    seen = {}
+    for place in page.js(PLACES):
+        since, until, usable = place["shown"]
+        assert since == place["since"] and until == place["until"], place
+        assert usable.startswith(place["usable"] + place["when"]), place
+        assert place["usable"] != "now" and place["usable"] != "not known" or usable == place["usable"], place
+        seen[place["usable"].strip()] = seen.get(place["usable"].strip(), 0) + 1
+    assert seen, "no free memory at the sampled places"
+    return seen
+
+
+def check_unknown_stream(page):
+    """Memory whose stream is not known is not said to be usable."""
+    page.open()
+    page.js("millrace.run.segments.stream.fill(0xffffffff), millrace.run.free.from.fill(0xffffffff), 0")
+    assert set(check_places(page)) <= {"not known", "no: it asks from another pool"}
 
 
 def check_place(page):
@@ -387,6 +480,17 @@ def check_without_events(program, browser, folder):
     page.select_some_block()
 
 
+def check_shared_memory(program, browser, folder):
+    """Memory that streams share is free for its last user until it is taken again, and the page does not say that others may use it then."""
+    file, path = os.path.join(folder, "shared.trace"), os.path.join(folder, "shared.html")
+    words = [word.replace("torch,millrace", "millrace") for word in FOOTPRINT]
+    subprocess.run([program, *words, "--record", file], capture_output=True, check=True)
+    subprocess.run([program, "explain", file, "--replay", "none", "--html", path], capture_output=True, check=True)
+    seen = check_places(Page(browser, path).open())
+    assert "not before it is taken again at" in seen, seen
+    check_unknown_stream(Page(browser, path))
+
+
 def made_files(folder):
     for name, options in MADE.items():
         file = os.path.join(folder, name)
@@ -394,14 +498,18 @@ def made_files(folder):
         yield f"explain {name}", ["explain", file, "--replay", "none"]
 
 
+ALONE = {"explain a snapshot without events": check_without_events, "explain a trace of shared memory": check_shared_memory}
+
+
 def check_others(program, browser, folder):
     failed = 0
-    try:
-        check_without_events(program, browser, folder)
-        print("passed: the page of: explain a snapshot without events")
-    except (AssertionError, RuntimeError, TimeoutError, TypeError, KeyError) as error:
-        failed += 1
-        print(f"FAILED: a snapshot without events\n        {type(error).__name__}: {error}")
+    for title, check in ALONE.items():
+        try:
+            check(program, browser, folder)
+            print(f"passed: the page of: {title}")
+        except (AssertionError, RuntimeError, TimeoutError, TypeError, KeyError, subprocess.CalledProcessError) as error:
+            failed += 1
+            print(f"FAILED: the page of: {title}\n        {type(error).__name__}: {error}")
     for title, words in [*OTHERS.items(), *made_files(folder)]:
         path = os.path.join(folder, title.replace(" ", "-") + ".html")
         done = subprocess.run([program, *words, "--html", path, "--json", path + ".json"], capture_output=True, text=True,
@@ -413,6 +521,8 @@ def check_others(program, browser, folder):
             check_other(browser, path, document if words[0] == "explain" else None)
             if title in ("explain a snapshot", "explain a trace"):
                 check_free_memory(Page(browser, path))
+                check_places(Page(browser, path).open())
+                check_unknown_stream(Page(browser, path))
             if title.startswith("explain a trace"):
                 check_arrows(Page(browser, path))
             if title == "replay a trace of reuse after waits":
@@ -452,7 +562,7 @@ def main(program):
                     failed += 1
                     print(f"FAILED: {title}\n        {type(error).__name__}: {error}")
             failed += check_others(program, browser, folder)
-        print(f"{len(laws) + len(OTHERS) + len(MADE) + 1 - failed} passed, {failed} failed")
+        print(f"{len(laws) + len(OTHERS) + len(MADE) + len(ALONE) - failed} passed, {failed} failed")
         return 1 if failed else 0
 
 

@@ -261,7 +261,7 @@ TEST_CASE("the first screens of pipelines, stream bench and replay end with advi
                          ContainsSubstring("Another allocator: millrace, side-stream ") &&
                          ContainsSubstring("loop"));
   CHECK_THAT(out(2), ContainsSubstring("At 2000 rows a step, the loop without a capture takes") &&
-                         ContainsSubstring("Least time and memory: ring, "));
+                         ContainsSubstring("Least added time and memory: ring, "));
   CHECK_THAT(out(3), ContainsSubstring("torch reserves") &&
                          ContainsSubstring("Another allocator: millrace "));
 }

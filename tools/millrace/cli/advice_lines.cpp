@@ -13,8 +13,15 @@ std::string held_line(const std::string& name, const std::string& reserved,
   return fmt::format("{} reserves {} to hold {} of live data.", name, reserved, live);
 }
 
+bool is_as_much(double saved, double of) {
+  return saved == 0 || percent(std::abs(saved) / of) == percent(0);
+}
+
 std::string change_line(const RowChange& change) {
-  if (change.saved == 0) return fmt::format("{} reserves as much, {}.", change.name, change.cost);
+  if (is_as_much(change.saved, change.of)) {
+    return fmt::format("{} reserves {}as much, {}.", change.name, change.saved == 0 ? "" : "about ",
+                       change.cost);
+  }
   return fmt::format("{} {} {} ({}), {}.", change.name, change.saved < 0 ? "takes" : "saves",
                      change.amount, percent(std::abs(change.saved) / change.of), change.cost);
 }

@@ -23,7 +23,10 @@ struct RowChange {
 /** @brief "torch, side-stream reserves 34.87 GiB to hold 22.82 GiB of live data." */
 [[nodiscard]] std::string held_line(const std::string& name, const std::string& reserved,
                                     const std::string& live);
-/** @brief "millrace, in-place saves 7.71 GiB (22%), step +0.3%." */
+/** @brief Whether a change of the reserved bytes rounds to 0%. */
+[[nodiscard]] bool is_as_much(double saved, double of);
+/** @brief "millrace, in-place saves 7.71 GiB (22%), step +0.3%."; without an amount if the change
+ *         rounds to 0%. */
 [[nodiscard]] std::string change_line(const RowChange& change);
 /** @brief "step +0.3%"; "same step" if it rounds to that. */
 [[nodiscard]] std::string time_change(std::string_view what, double from, double to);

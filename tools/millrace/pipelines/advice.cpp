@@ -100,7 +100,9 @@ std::string render_advice(const std::vector<PipelineRow>& rows, const Painter& p
                 gib(reserved_by(*from)) + " GiB", gib(from->example.ladder.requested) + " GiB") +
       '\n';
   for (const auto& [title, to] : changes) {
-    const bool is_less = reserved_by(*to) < reserved_by(*from);
+    const auto before = static_cast<double>(reserved_by(*from));
+    const double saved = before - static_cast<double>(reserved_by(*to));
+    const bool is_less = saved > 0 && !is_as_much(saved, before);
     out += advice_line(title, change_to(*from, *to), is_less || to == fastest, paint);
   }
   return out;

@@ -7,7 +7,6 @@
 
 #include "cli/advice_lines.hpp"
 #include "cli/wording.hpp"
-#include "millrace/memory/byte_size.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -34,12 +33,17 @@ std::string cost_of(const ReplayRow& row) {
   return fmt::format("a stream waits {} more time{}", waits, waits == 1 ? "" : "s");
 }
 
-/** What a layout with knowledge of the future would save. */
-std::string left_over(const ReplayRow& from) {
+/** As in the table. */
+std::string amount(std::size_t bytes) { return mib(bytes) + " MiB"; }
+
+/** What a layout with knowledge of the future, and on one stream, would save. */
+std::string bound_of(const ReplayRow& from) {
   const std::size_t reserved = peak_of(from), packed = from.report->packed;
-  const double share = static_cast<double>(reserved - packed) / static_cast<double>(reserved);
-  return fmt::format("without regard to streams, the best layout found saves {} ({}).",
-                     format_bytes(reserved - packed), percent(share));
+  return change_line({.name = "without regard to streams, the best layout found",
+                      .saved = static_cast<double>(reserved - packed),
+                      .of = static_cast<double>(reserved),
+                      .amount = amount(reserved - packed),
+                      .cost = "which allocators with several streams may not reach"});
 }
 
 }  // namespace
@@ -51,7 +55,7 @@ std::vector<std::string> replay_advice(const ReplayedDevice& device, const Paint
   const ReplayRow& from = usual == rows.end() ? *rows.front() : **usual;
   const std::size_t reserved = peak_of(from);
   std::vector<std::string> lines{
-      held_line(quoted(from.name), format_bytes(reserved), format_bytes(from.report->load))};
+      held_line(quoted(from.name), amount(reserved), amount(from.report->load))};
   const ReplayRow* least = nullptr;
   for (const ReplayRow* row : rows) {
     if (row == &from) continue;
@@ -68,12 +72,12 @@ std::vector<std::string> replay_advice(const ReplayedDevice& device, const Paint
         change_line({.name = quoted(least->name),
                      .saved = saved,
                      .of = static_cast<double>(reserved),
-                     .amount = format_bytes(static_cast<std::size_t>(std::abs(saved))),
+                     .amount = amount(static_cast<std::size_t>(std::abs(saved))),
                      .cost = cost_of(*least)}),
-        saved >= 0);
+        saved >= 0 || is_as_much(saved, static_cast<double>(reserved)));
   }
   if (reserved > from.report->packed && from.report->packed > 0)
-    add("Any allocator", left_over(from), true);
+    lines.push_back(fmt::format("{}: {}", paint("Bound", Look::strong), bound_of(from)));
   return lines;
 }
 

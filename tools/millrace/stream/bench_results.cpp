@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 
 #include "cli/advice_lines.hpp"
@@ -15,6 +16,8 @@ namespace millrace::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr double kSameStep = 0.01;  ///< of a step without a capture: it counts as the same time
 
 double bytes_per_second(double bytes, Nanoseconds time) {
   return time.count() <= 0 ? 0 : bytes / in_seconds(time);
@@ -131,6 +134,24 @@ std::vector<Cell> wide_cells(const BenchSize& size, const BenchRow& row) {
           {format_bytes(run.bytes.reserved.peak)}};
 }
 
+/** @brief "step +0.3%"; in microseconds if that rounds to nothing and the table shows a stall. */
+std::string step_change(const BenchSize& size, const BenchRow& row) {
+  const auto of = [](const experiment::CaptureRun& run) {
+    return static_cast<double>(run.step.count());
+  };
+  const std::string same = time_change("step", 1, 1);
+  const std::string change = time_change("step", of(size.without), of(row.run));
+  const double stall = std::round(in_microseconds(row.stall) * 10) / 10;
+  if (change != same || stall == 0) return change;
+  return fmt::format("step {}{:.1f} us", stall < 0 ? "−" : "+", std::abs(stall));
+}
+
+/** @brief As long as without a capture, or shorter. */
+bool takes_as_long(const BenchSize& size, const BenchRow& row) {
+  return static_cast<double>(row.stall.count()) <=
+         kSameStep * static_cast<double>(size.without.step.count());
+}
+
 }  // namespace
 
 std::string render(const BenchSize& size, bool wide, const Painter& paint) {
@@ -161,20 +182,16 @@ std::string bench_advice(const BenchSize& size, const Painter& paint) {
   }
   if (shortest == nullptr) return "";
   const auto line = [&](std::string_view title, const BenchRow& row) {
-    const experiment::CaptureRun& run = row.run;
-    const auto step = [](const experiment::CaptureRun& of) {
-      return static_cast<double>(of.step.count());
-    };
-    const std::string text = fmt::format("{}, {}, rows after {:.2f} ms, {} of memory.", row.way,
-                                         time_change("step", step(size.without), step(run)),
-                                         in_milliseconds(run.lag_p50), format_bytes(bytes_of(row)));
-    return advice_line(title, text, true, paint);
+    const std::string text =
+        fmt::format("{}, {}, rows after {:.2f} ms, {} of memory.", row.way, step_change(size, row),
+                    in_milliseconds(row.run.lag_p50), format_bytes(bytes_of(row)));
+    return advice_line(title, text, takes_as_long(size, row), paint);
   };
   std::string out =
       fmt::format("At {} rows a step, the loop without a capture takes {:.3f} ms a step.\n",
                   size.rows, in_milliseconds(size.without.step));
-  if (shortest == smallest) return out + line("Least time and memory", *shortest);
-  return out + line("Least time", *shortest) + line("Least memory", *smallest);
+  if (shortest == smallest) return out + line("Least added time and memory", *shortest);
+  return out + line("Least added time", *shortest) + line("Least memory", *smallest);
 }
 
 std::string bench_legend(bool wide) {

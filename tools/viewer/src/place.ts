@@ -3,6 +3,8 @@
 import { Device } from './device';
 import { UNKNOWN } from './read';
 
+export type Passing = 'usable' | 'taken again' | 'given back';
+
 export interface Place {
   segment: number;
   /** Whether the address is free; otherwise a block is there, or waits there. */
@@ -12,13 +14,17 @@ export interface Place {
   high: number;
   /** The block that had the address last; -1: none since the segment was reserved. */
   user: number;
-  /** Events: from when it has been free, and when a block takes a part of it; UNKNOWN: not within the run. */
+  /** Events: from when all of the range has been free (UNKNOWN: since before the first event), and when a block takes a
+   *  part of it (UNKNOWN: not within the run). */
   since: number;
   until: number;
-  /** The stream that may use it without waiting; UNKNOWN: each, or not known. */
+  /** The stream that may use the address without waiting; UNKNOWN: see `open`. */
   stream: number;
-  /** From which event on others may use it, where streams share free memory; UNKNOWN: not known. */
+  /** Whether every stream that can be asked for may use the address. */
+  open: boolean;
+  /** Where streams share free memory: at which event the address is no longer free for `stream` only, and why. */
   passes: number;
+  passing: Passing;
 }
 
 /** null: the address is not reserved then. */
@@ -28,7 +34,8 @@ export function placeAt(device: Device, address: number, event: number): Place |
   if (segment < 0) return null;
   const place: Place = {
     segment, free: true, low: segments.address[segment], high: segments.address[segment] + segments.bytes[segment],
-    user: -1, since: segments.mapped[segment], until: segments.unmapped[segment], stream: segments.stream[segment], passes: UNKNOWN,
+    user: -1, since: segments.mapped[segment], until: segments.unmapped[segment], stream: segments.stream[segment],
+    open: false, passes: UNKNOWN, passing: 'usable',
   };
   for (let k = 0; k < device.order.length && device.begin[k] <= event; k++) {
     if (Math.max(device.end[k], device.ready[k]) <= event) continue;
@@ -41,13 +48,25 @@ export function placeAt(device: Device, address: number, event: number): Place |
   }
   if (!place.free) return place;
   place.user = device.lastUser(address, event);
-  if (place.user >= 0) {
-    const k = device.positionOf(place.user);
-    place.since = Math.max(device.end[k], device.ready[k]);
-  }
+  place.since = lastEnd(device, place, event);
   place.until = Math.min(place.until, nextTaken(device, place.low, place.high, event));
   if (device.shared) sharedWith(device, place, address, event);
   return place;
+}
+
+/** The event at which the last block of a free range ended, or the segment was reserved. */
+function lastEnd(device: Device, { segment, low, high }: Place, event: number): number {
+  const { blocks, segments } = device.run;
+  const mapped = segments.mapped[segment];
+  const first = mapped === UNKNOWN ? 0 : mapped;
+  let last = mapped;
+  for (let k = 0; k < device.order.length && device.begin[k] <= event; k++) {
+    const address = blocks.address[device.order[k]];
+    if (device.begin[k] < first || address < 0 || address >= high || address + blocks.bytes[device.order[k]] <= low) continue;
+    const end = Math.max(device.end[k], device.ready[k]);
+    if (last === UNKNOWN || end > last) last = end;
+  }
+  return last;
 }
 
 /** The first event after one at which a block has a part of a range; UNKNOWN: none. */
@@ -62,12 +81,18 @@ function nextTaken(device: Device, low: number, high: number, event: number): nu
 }
 
 function sharedWith(device: Device, place: Place, address: number, event: number) {
-  const { free } = device.run;
+  const { blocks, free, segments } = device.run;
+  // Where only one stream can be asked for, the page has all memory that this stream cannot use.
+  place.open = device.asker?.fixed === true && (place.user < 0 || blocks.stream[place.user] !== UNKNOWN);
   for (let i = 0; i < free.count; i++) {
     if (free.device[i] !== device.device || free.from[i] > event || free.to[i] <= event) continue;
     if (address < free.address[i] || address >= free.address[i] + free.bytes[i]) continue;
+    place.open = false;
     place.stream = free.stream[i];
     place.passes = free.to[i];
+    const taken = nextTaken(device, free.address[i], free.address[i] + free.bytes[i], event);
+    const unmapped = segments.unmapped[place.segment];
+    place.passing = place.passes < Math.min(taken, unmapped) ? 'usable' : taken <= unmapped ? 'taken again' : 'given back';
   }
 }
 

@@ -70,10 +70,13 @@ export class PlacePanel {
     const { device, run, state } = app;
     if (!device.knowsStranded || state.asker < 0) return 'not known';
     if (run.segments.pool[place.segment] !== device.poolOf(state.asker)) return 'no: it asks from another pool';
-    if (place.stream === UNKNOWN || place.stream === state.asker) return 'now';
+    if (place.stream === UNKNOWN) return place.open ? 'now' : 'not known';
+    if (place.stream === state.asker) return 'now';
     const stream = run.streams[place.stream].name;
     if (device.shared) {
-      return place.passes >= run.events ? `not within the run: it is free for ${stream} only` : `from ${app.momentText(place.passes, '')} on; until then ${stream} only`;
+      if (place.passes >= run.events) return `not within the run: it is free for ${stream} only`;
+      const at = app.momentText(place.passes, '');
+      return `${place.passing === 'usable' ? `from ${at} on` : `not before it is ${place.passing} at ${at}`}; until then ${stream} only`;
     }
     const last = place.user < 0 ? '' : ` If the allocator passed memory on: after the work of ${stream} up to ${app.eventName(run.blocks.freed[place.user])}.`;
     return `no: its segment serves ${stream} only.${last}`;
