@@ -37,12 +37,30 @@ std::string cost_of(const ReplayRow& row) {
 std::string amount(std::size_t bytes) { return mib(bytes) + " MiB"; }
 
 /** What a layout with knowledge of the future, and on one stream, would save. */
-std::string bound_of(const ReplayRow& from) {
-  const std::size_t reserved = peak_of(from), packed = from.report->packed;
+/** What most programs would reserve, which changes are compared with. */
+struct Usual {
+  std::string name;
+  std::size_t reserved = 0;
+  const ReplayReport* report = nullptr;  // of the same requests
+  const ReplayRow* row = nullptr;        // nullptr: the program as it ran
+};
+
+/** PyTorch's decisions; but another program as it ran, if the file has that. */
+Usual usual_of(const ReplayedDevice& device, const std::vector<const ReplayRow*>& rows) {
+  const ReplayReport& any = *rows.front()->report;
+  const bool is_of_torch = std::ranges::any_of(
+      device.rows, [](const ReplayRow& row) { return row.start == ReplayStart::recorded; });
+  if (!is_of_torch && any.recorded_peak) return {"as it ran", *any.recorded_peak, &any, nullptr};
+  const auto torch = std::ranges::find(rows, "torch", &ReplayRow::allocator);
+  const ReplayRow& row = torch == rows.end() ? *rows.front() : **torch;
+  return {quoted(row.name), peak_of(row), &*row.report, &row};
+}
+
+std::string bound_of(const Usual& from) {
   return change_line({.name = "without regard to streams, the best layout found",
-                      .saved = static_cast<double>(reserved - packed),
-                      .of = static_cast<double>(reserved),
-                      .amount = amount(reserved - packed),
+                      .saved = static_cast<double>(from.reserved - from.report->packed),
+                      .of = static_cast<double>(from.reserved),
+                      .amount = amount(from.reserved - from.report->packed),
                       .cost = "which allocators with several streams may not reach"});
 }
 
@@ -51,14 +69,13 @@ std::string bound_of(const ReplayRow& from) {
 std::vector<std::string> replay_advice(const ReplayedDevice& device, const Painter& paint) {
   const std::vector<const ReplayRow*> rows = comparable(device);
   if (rows.empty()) return {};
-  const auto usual = std::ranges::find(rows, "torch", &ReplayRow::allocator);
-  const ReplayRow& from = usual == rows.end() ? *rows.front() : **usual;
-  const std::size_t reserved = peak_of(from);
+  const Usual from = usual_of(device, rows);
+  const auto reserved = static_cast<double>(from.reserved);
   std::vector<std::string> lines{
-      held_line(quoted(from.name), amount(reserved), amount(from.report->load))};
+      held_line(from.name, amount(from.reserved), amount(from.report->load))};
   const ReplayRow* least = nullptr;
   for (const ReplayRow* row : rows) {
-    if (row == &from) continue;
+    if (row == from.row) continue;
     if (least == nullptr || peak_of(*row) < peak_of(*least)) least = row;
   }
   const auto add = [&](std::string_view title, const std::string& text, bool is_good) {
@@ -67,16 +84,16 @@ std::vector<std::string> replay_advice(const ReplayedDevice& device, const Paint
     lines.push_back(std::move(line));
   };
   if (least != nullptr) {
-    const double saved = static_cast<double>(reserved) - static_cast<double>(peak_of(*least));
-    add("Another allocator",
+    const double saved = reserved - static_cast<double>(peak_of(*least));
+    add(from.row == nullptr ? "Least of the replays" : "Another allocator",
         change_line({.name = quoted(least->name),
                      .saved = saved,
-                     .of = static_cast<double>(reserved),
+                     .of = reserved,
                      .amount = amount(static_cast<std::size_t>(std::abs(saved))),
                      .cost = cost_of(*least)}),
-        saved >= 0 || is_as_much(saved, static_cast<double>(reserved)));
+        saved >= 0 || is_as_much(saved, reserved));
   }
-  if (reserved > from.report->packed && from.report->packed > 0)
+  if (from.reserved > from.report->packed && from.report->packed > 0)
     lines.push_back(fmt::format("{}: {}", paint("Bound", Look::strong), bound_of(from)));
   return lines;
 }
