@@ -10,6 +10,7 @@
 #include "device/range_page.hpp"
 #include "millrace/device/forwarding_device.hpp"
 #include "millrace/interop/program_memory.hpp"
+#include "observe/replay/logged_program.hpp"
 #include "observe/replay/trace_device.hpp"
 
 namespace millrace {
@@ -99,12 +100,11 @@ class RepeatedRun {
         program_(memory_) {}
 
   std::size_t peak() {
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < log_.events.size(); ++i) {
-      for (; next < log_.order.size() && log_.order[next].before <= i; ++next)
-        apply(log_.order[next]);
-      if (log_.events[i].device == number_) apply(log_.events[i]);
-    }
+    repeat_program(
+        log_, [&](const LoggedOrder& step) { apply(step); },
+        [&](const LogEvent& event) {
+          if (event.device == number_) apply(event);
+        });
     return memory_.statistics().bytes.reserved.peak;
   }
 
@@ -122,12 +122,6 @@ class RepeatedRun {
     const auto [it, is_new] = streams_.try_emplace(index);
     if (is_new) it->second = device_.create_stream({.blocking = logged.blocking});
     return it->second;
-  }
-
-  const Point* find(std::uint32_t stream, std::uint64_t marker) const {
-    const auto covering = marks_.lower_bound({stream, marker});
-    const bool is_there = covering != marks_.end() && covering->first.first == stream;
-    return is_there ? &covering->second : nullptr;
   }
 
   void apply(const LogEvent& event) {
@@ -165,14 +159,14 @@ class RepeatedRun {
     const StreamRef on{stream(step.stream)};
     switch (step.kind) {
       case OrderKind::marked:
-        marks_[{step.stream, step.marker}] = order.mark(on);
+        marks_.put(step.stream, step.marker, order.mark(on));
         return;
       case OrderKind::waited:
-        if (const Point* const mark = find(step.other, step.marker)) order.wait_for(on, *mark);
+        if (const Point* const mark = marks_.covering(step.other, step.marker)) order.wait_for(on, *mark);
         return;
       case OrderKind::passed:
       case OrderKind::not_passed: {
-        const Point* const mark = find(step.stream, step.marker);
+        const Point* const mark = marks_.covering(step.stream, step.marker);
         if (mark != nullptr && is_complete(step)) order.synchronize(*mark);
         return;
       }
@@ -202,7 +196,7 @@ class RepeatedRun {
   DeviceMemory memory_;
   ProgramMemory program_;
   std::map<std::uint32_t, StreamHandle> streams_;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, Point> marks_;  // by stream and number
+  LoggedMarkers<Point> marks_;
   std::unordered_map<std::uint32_t, void*> blocks_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "millrace/device/small_blocks.hpp"
 #include "millrace/device/virtual_machine.hpp"
+#include "observe/replay/logged_program.hpp"
 
 namespace millrace {
 namespace {
@@ -39,13 +40,13 @@ class ModelledRun {
 
   std::size_t peak() {
     const std::size_t before = used();
-    std::size_t peak = before, next = 0;
-    for (std::size_t i = 0; i < log_.events.size(); ++i) {
-      for (; next < log_.order.size() && log_.order[next].before <= i; ++next)
-        apply(log_.order[next]);
-      apply(log_.events[i]);
-      peak = std::max(peak, used());
-    }
+    std::size_t peak = before;
+    repeat_program(
+        log_, [&](const LoggedOrder& step) { apply(step); },
+        [&](const LogEvent& event) {
+          apply(event);
+          peak = std::max(peak, used());
+        });
     return peak - before;
   }
 
@@ -67,12 +68,6 @@ class ModelledRun {
     const auto [it, is_new] = streams_.try_emplace(index);
     if (is_new) it->second = device_.create_stream({.blocking = logged.blocking});
     return it->second;
-  }
-
-  const EventHandle* find(std::uint32_t stream, std::uint64_t marker) const {
-    const auto covering = events_.lower_bound({stream, marker});
-    const bool is_there = covering != events_.end() && covering->first.first == stream;
-    return is_there ? &covering->second : nullptr;
   }
 
   void apply(const LogEvent& event) {
@@ -155,15 +150,15 @@ class ModelledRun {
       case OrderKind::marked: {
         const EventHandle made = device_.create_event();
         device_.record(made, stream(step.stream));
-        events_[{step.stream, step.marker}] = made;
+        events_.put(step.stream, step.marker, made);
         return;
       }
       case OrderKind::waited:
-        if (const EventHandle* const event = find(step.other, step.marker))
+        if (const EventHandle* const event = events_.covering(step.other, step.marker))
           device_.wait(stream(step.stream), *event);
         return;
       case OrderKind::passed:
-        if (const EventHandle* const event = find(step.stream, step.marker))
+        if (const EventHandle* const event = events_.covering(step.stream, step.marker))
           device_.synchronize(*event);
         return;
       case OrderKind::passed_stream:
@@ -187,7 +182,7 @@ class ModelledRun {
   VirtualMachine machine_;
   VirtualDevice& device_;
   std::map<std::uint32_t, StreamHandle> streams_;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, EventHandle> events_;
+  LoggedMarkers<EventHandle> events_;
   DriverPoolPolicy pool_ = device_.profile().pool;
   std::unordered_map<std::uint32_t, Block> blocks_;
   SmallBlocks small_{kMallocPage};

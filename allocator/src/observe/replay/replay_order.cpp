@@ -23,12 +23,6 @@ void ReplayOrder::complete(std::uint32_t block) {
   awaited_.erase(it);
 }
 
-const Point* ReplayOrder::find(std::uint32_t stream, std::uint64_t marker) const {
-  const auto covering = marks_.lower_bound({stream, marker});
-  const bool is_there = covering != marks_.end() && covering->first.first == stream;
-  return is_there ? &covering->second : nullptr;
-}
-
 // No step is of a stream that is not one of the driver's: nothing can be recorded there.
 void ReplayOrder::apply(const LoggedOrder& step) {
   if (step.kind == OrderKind::passed_device) return ordered_.synchronize();
@@ -36,13 +30,13 @@ void ReplayOrder::apply(const LoggedOrder& step) {
   const StreamRef stream = lanes_.of_stream(step.stream);
   switch (step.kind) {
     case OrderKind::marked:
-      marks_[{step.stream, step.marker}] = ordered_.mark(stream);
+      marks_.put(step.stream, step.marker, ordered_.mark(stream));
       return;
     case OrderKind::waited:
-      if (const Point* const mark = find(step.other, step.marker)) ordered_.wait_for(stream, *mark);
+      if (const Point* const mark = marks_.covering(step.other, step.marker)) ordered_.wait_for(stream, *mark);
       return;
     case OrderKind::passed:
-      if (const Point* const mark = find(step.stream, step.marker)) ordered_.synchronize(*mark);
+      if (const Point* const mark = marks_.covering(step.stream, step.marker)) ordered_.synchronize(*mark);
       return;
     case OrderKind::passed_stream:
       return ordered_.synchronize(stream);

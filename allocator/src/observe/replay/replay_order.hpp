@@ -10,6 +10,7 @@
 #include "millrace/device/ordered_device.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/observe/trace/allocation_log.hpp"
+#include "observe/replay/logged_program.hpp"
 #include "observe/replay/replay_lanes.hpp"
 
 namespace millrace {
@@ -57,14 +58,13 @@ class ReplayOrder {
  private:
   void apply(const trace::LoggedOrder& step);
   /** The replay's own marker for the earliest one that covers this; nullptr if there is none. */
-  [[nodiscard]] const Point* find(std::uint32_t stream, std::uint64_t marker) const;
 
   const trace::AllocationLog& log_;
   const std::uint32_t device_;
   OrderedDevice& ordered_;
   ReplayLanes& lanes_;
   std::size_t next_ = 0;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, Point> marks_;  // by stream and number
+  LoggedMarkers<Point> marks_;
   std::unordered_map<std::uint32_t, std::vector<StreamRef>> uses_;  // by block in use
   std::unordered_map<std::uint32_t, std::vector<Point>> awaited_;   // by block
 };
