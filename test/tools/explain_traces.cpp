@@ -167,15 +167,55 @@ TEST_CASE("the replays of a trace in which a request failed run on the size of i
   CHECK(device.at("advice").at(0).at("serves_failed_request") == true);
 }
 
-TEST_CASE("a device that no program can have has no model of the driver's pool") {
+TEST_CASE("a snapshot that gives out memory twice is explained, and said to contradict itself") {
+  constexpr std::uint64_t kBase = std::uint64_t{1} << 32, kFree = 152'987'648;
+  constexpr std::uint64_t kSegment = 160 * MiB;
+  const auto block = [](std::uint64_t begin, std::uint64_t end, const char* state) {
+    return json{{"address", kBase + begin},
+                {"size", end - begin},
+                {"requested_size", end - begin},
+                {"state", state},
+                {"frames", json::array()}};
+  };
+  const auto event = [](const char* action, std::uint64_t at, std::uint64_t bytes) {
+    return json{{"action", action}, {"addr", kBase + at}, {"size", bytes},
+                {"stream", 0},      {"time_us", 1},       {"frames", json::array()}};
+  };
+  // Memory is mapped into a segment that is there as a whole.
+  const json snapshot{
+      {"allocator_settings", {{"expandable_segments", true}, {"max_split_size", 64 * MiB}}},
+      {"segments",
+       {{{"address", kBase},
+         {"total_size", kSegment},
+         {"stream", 0},
+         {"segment_type", "large"},
+         {"device", 0},
+         {"is_expandable", false},
+         {"blocks", {block(0, kFree, "inactive"), block(kFree, kSegment, "active_allocated")}}}}},
+      {"device_traces",
+       {{event("segment_map", 40 * MiB, 100 * MiB), event("alloc", 23'316'480, 111'254'487)}}}};
+  const ScratchFolder scratch;
+  const std::string file = scratch.write("twice.json", snapshot.dump()).string();
+  CHECK(run_program({"explain", file}).exit_code == 0);
+  const auto replayed = run_program({"replay", "--allocator", "torch", file});
+  CHECK(replayed.exit_code == 0);
+  CHECK_THAT(replayed.out, ContainsSubstring("contradicts"));
+}
+
+TEST_CASE("a trace may have a device that no program can have") {
   const ScratchFolder scratch;
   for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{1} << 57}) {
     Script script;
     script.writer->device(0, bytes, "GPU");
     allocate(script, script.stream("main"), kTraced, 700 * MiB);
-    const auto result = run_program({"explain", file_of(scratch, script)});
-    CHECK(result.exit_code == 0);
-    CHECK_THAT(result.out, ContainsSubstring("driver, at least"));
+    const std::string file = file_of(scratch, script);
+    CHECK(run_program({"replay", "--what-if", file}).exit_code == 0);
+    const json device = explained_device(file);
+    const auto driver = std::ranges::find_if(device.at("what_if"), [](const json& row) {
+      return row.at("allocator") == "driver, at most";
+    });
+    REQUIRE(driver != device.at("what_if").end());
+    CHECK(driver->at("reserved_bytes").is_null() == (bytes == 1));  // where it does not fit
   }
 }
 

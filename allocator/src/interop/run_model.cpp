@@ -162,7 +162,8 @@ class RepeatedRun {
         marks_.put(step.stream, step.marker, order.mark(on));
         return;
       case OrderKind::waited:
-        if (const Point* const mark = marks_.covering(step.other, step.marker)) order.wait_for(on, *mark);
+        if (const Point* const mark = marks_.covering(step.other, step.marker))
+          order.wait_for(on, *mark);
         return;
       case OrderKind::passed:
       case OrderKind::not_passed: {

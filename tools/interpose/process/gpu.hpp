@@ -42,7 +42,7 @@ class Gpu {
   [[nodiscard]] std::size_t memory_bytes() const noexcept { return memory_bytes_; }
   /** @brief What the program did here. */
   [[nodiscard]] GpuLog& log() noexcept { return log_; }
-  /** @brief The stream that a handle of the program's stands for now. @throws DeviceError */
+  /** @brief The stream that a handle of the program stands for. @throws DeviceError */
   [[nodiscard]] StreamRef known(cudaStream_t stream) const;
 
   /** @brief Memory that every stream may use from now on. @throws as Allocator::allocate */

@@ -7,7 +7,6 @@
 #include <exception>
 #include <functional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -101,11 +100,7 @@ void model_driver_rows(ExplainedDevice& device, const trace::AllocationLog& log)
       if (row.allocator == kDriverMost) row.reserved = model.most;
       if (row.reserved) row.failure.clear();
     }
-  } catch (const DeviceError&) {              // they keep what they say
-  } catch (const std::system_error& error) {  // no device of the size in the file can be modeled
-    for (WhatIfRow& row : device.rows) {
-      if (is_modeled(row)) row.failure = error.what();
-    }
+  } catch (const DeviceError&) {  // they keep what they say
   }
 }
 

@@ -25,7 +25,8 @@ struct DriverModel {
  * @brief Repeats the requests of one device, and the order of its streams, on the virtual device of
  *        profile h200 without data.
  * @param log           a trace of Millrace's, which has the order
- * @param device_bytes  memory of the device; 0: as the log has it, otherwise 1 TiB
+ * @param device_bytes  memory of the device; 0: as the log has it, otherwise 1 TiB. Less than a
+ * page of 2 MiB counts as one, and more than 1 TiB as that
  * @throws DeviceError if the requests do not fit
  */
 [[nodiscard]] DriverModel model_driver(const trace::AllocationLog& log, std::uint32_t device,

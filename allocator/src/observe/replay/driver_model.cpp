@@ -22,10 +22,12 @@ using trace::OrderKind;
 
 constexpr std::size_t kMallocPage = std::size_t{2} << 20;
 
-/** As the log has it; otherwise more than any GPU has, and less than a process has addresses. */
-std::size_t memory_of(const AllocationLog& log, std::uint32_t device) {
-  const bool known = device < log.device_memory.size() && log.device_memory[device] != 0;
-  return known ? log.device_memory[device] : std::size_t{1} << 40;
+/** Of a device that can be modeled: at least a page, and no more than a process has addresses for,
+ * which no GPU has. */
+std::size_t modeled_bytes(const AllocationLog& log, std::uint32_t device, std::size_t asked) {
+  constexpr std::size_t kMost = std::size_t{1} << 40;
+  if (asked == 0 && device < log.device_memory.size()) asked = log.device_memory[device];
+  return asked == 0 ? kMost : std::clamp(asked, kMallocPage, kMost);
 }
 
 /** A log's requests, made once more on a modeled GPU without data. */
@@ -195,7 +197,7 @@ class ModelledRun {
 DriverModel model_driver(const trace::AllocationLog& log, std::uint32_t device,
                          std::size_t device_bytes) {
   using Schedule = VirtualMachine::Schedule;
-  if (device_bytes == 0) device_bytes = memory_of(log, device);
+  device_bytes = modeled_bytes(log, device, device_bytes);
   return {.least = ModelledRun{log, device, device_bytes, Schedule::timed}.peak(),
           .most = ModelledRun{log, device, device_bytes, Schedule::adversarial}.peak()};
 }

@@ -33,10 +33,12 @@ void ReplayOrder::apply(const LoggedOrder& step) {
       marks_.put(step.stream, step.marker, ordered_.mark(stream));
       return;
     case OrderKind::waited:
-      if (const Point* const mark = marks_.covering(step.other, step.marker)) ordered_.wait_for(stream, *mark);
+      if (const Point* const mark = marks_.covering(step.other, step.marker))
+        ordered_.wait_for(stream, *mark);
       return;
     case OrderKind::passed:
-      if (const Point* const mark = marks_.covering(step.stream, step.marker)) ordered_.synchronize(*mark);
+      if (const Point* const mark = marks_.covering(step.stream, step.marker))
+        ordered_.synchronize(*mark);
       return;
     case OrderKind::passed_stream:
       return ordered_.synchronize(stream);
