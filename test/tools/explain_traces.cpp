@@ -167,6 +167,23 @@ TEST_CASE("the replays of a trace in which a request failed run on the size of i
   CHECK(device.at("advice").at(0).at("serves_failed_request") == true);
 }
 
+TEST_CASE("what an allocator reserved ahead is not saved by another allocator") {
+  const ScratchFolder scratch;
+  Script script;
+  const std::uint32_t main = script.stream("main");
+  allocate(script, main, kTraced, 200 * MiB);
+  script.writer->reserved(0, 2 * kTraced, 700 * MiB);  // no block needs it
+  const std::string file = file_of(scratch, script);
+  const json device = explained_device(file);
+  CHECK(device.at("peak").at("reserved_bytes") == 900 * MiB);
+  CHECK(device.at("compared_with_bytes") == 200 * MiB);
+  CHECK(device.at("advice").empty());
+  // A replay is compared with the program as it ran.
+  CHECK_THAT(run_program({"replay", file}).out,
+             ContainsSubstring("as it ran reserves 900.00 MiB to hold 200.00 MiB of live data.") &&
+                 ContainsSubstring("Least of the replays: "));
+}
+
 TEST_CASE("a snapshot that gives out memory twice is explained, and said to contradict itself") {
   constexpr std::uint64_t kBase = std::uint64_t{1} << 32, kFree = 152'987'648;
   constexpr std::uint64_t kSegment = 160 * MiB;
