@@ -1,5 +1,6 @@
 #include "device/mark_pool.hpp"
 
+#include <mutex>
 #include <utility>
 
 namespace millrace {
@@ -43,7 +44,7 @@ Event MarkPool::take(EventHandle callers) {
 }
 
 Mark& MarkPool::take_from(std::vector<Mark*>& free) {
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard held{lock_};
   ++holders_;
   if (!free.empty()) {
     Mark& mark = *free.back();
@@ -64,7 +65,7 @@ Mark& MarkPool::take_from(std::vector<Mark*>& free) {
 void MarkPool::give(Mark& mark) noexcept {
   bool is_last = false;
   {
-    const std::lock_guard lock{mutex_};
+    const std::lock_guard held{lock_};
     (mark.own == EventHandle{} ? free_bare_ : free_).push_back(&mark);
     is_last = --holders_ == 0;
   }
@@ -74,7 +75,7 @@ void MarkPool::give(Mark& mark) noexcept {
 void MarkPool::leave() noexcept {
   bool is_last = false;
   {
-    const std::lock_guard lock{mutex_};
+    const std::lock_guard held{lock_};
     is_last = --holders_ == 0;
   }
   if (is_last) delete this;

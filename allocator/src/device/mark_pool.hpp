@@ -3,11 +3,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "millrace/device/device.hpp"
 #include "millrace/device/stream.hpp"
+#include "ordering/spin_lock.hpp"
 #include "ordering/stable_table.hpp"
 
 namespace millrace {
@@ -63,7 +63,7 @@ class MarkPool {
   void give(Mark& mark) noexcept;
 
   Device& device_;
-  std::mutex mutex_;
+  SpinLock lock_;  // of a few instructions, as long as there is a free mark
   ordering::StableTable<Mark> marks_;
   std::vector<Mark*> free_;       // with an event each
   std::vector<Mark*> free_bare_;  // without

@@ -51,6 +51,7 @@ void OrderedDevice::State::search(const std::vector<WaitableMarker>& oldest) {
 void OrderedDevice::State::search(MarkerSearch search, std::optional<WaitableMarker> first) {
   for (auto marker = first; marker; marker = search.next(ledger)) {
     search.answered(marker->point.marker, ask(*marker));
+    if (ledger.outstanding_markers() == 0) return;  // known without the ledger's lock
   }
 }
 

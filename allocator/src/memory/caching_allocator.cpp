@@ -86,19 +86,26 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
     void* const address = graphs.allocate(request.requested, request.owner, request.user);
     if (address != nullptr) return address;
   }
+  const bool asked = completions.ask_before_lock();
   Lock lock = enter_to_serve();
   if (!stock.meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
-  if (Block* const block = held.take(request)) return block->address;
+  const bool waits = !completions.pending().empty();
+  if (!waits) {
+    if (Block* const block = held.take(request)) return block->address;
+  }
   if (stock.policy.collect_threshold > 0) held.let_go();  // before what a poll shows to be free
   const bool plain = stock.has_fronts && request.user.id() == request.owner.id();
   if (plain && ask_front) {
     if (Block* const block = quick.take_alone(request)) return block->address;
   }
   if (plain && request.front != nullptr) upkeep.look_further(*request.front, request);
-  if (!completions.pending().empty()) completions.poll(lock);
-  completions.sweep();
+  if (waits && !asked) completions.ask(lock);
+  completions.sweep([&](Block* block) { held.put_completed(block); });
+  if (waits) {
+    if (Block* const block = held.take(request)) return block->address;
+  }
   bool is_own = false;
   Block* const block = find(request, lock, is_own);
   hand_out(request, block, is_own);
@@ -194,7 +201,7 @@ void CachingAllocator::record_use(void* address, StreamRef stream) {
   stream = state_->stock.resolve(stream);
   if (state_->quick_uses.record_use(address, stream)) return;
   if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
-  const Lock lock = state_->enter();
+  const Lock lock = state_->enter_to_serve();
   Block* const block = state_->allocations.find("record_use", address);
   if (state_->graphs.any() && state_->stock.device.captured(stream.id())) {
     state_->allocations.company_of(

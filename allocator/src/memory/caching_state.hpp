@@ -143,7 +143,7 @@ struct CachingAllocator::State final : GraphMemory {
   FrontUpkeep upkeep{stock, reports, free_blocks};
   QuickUses quick_uses{stock, graphs};
   QuickPath quick{stock, reports, upkeep, quick_uses};
-  HeldFrees held{stock, reports, free_blocks, completions, upkeep};
+  HeldFrees held{stock, reports, free_blocks, upkeep};
 
   // Live blocks, and other frees.
   Allocations allocations{stock, graphs, upkeep};

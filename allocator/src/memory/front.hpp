@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "memory/quick_bins.hpp"
-#include "memory/spin_lock.hpp"
 #include "memory/tally.hpp"
 #include "millrace/memory/statistics.hpp"
+#include "ordering/spin_lock.hpp"
 #include "ordering/stable_table.hpp"
 
 namespace millrace {

@@ -25,6 +25,8 @@ class HeldBlocks {
     if (lane.slot >= slots_.size()) return nullptr;
     return std::exchange(slots_[lane.slot].block, nullptr);
   }
+  /** @brief Whether `put` may be called for the lane. */
+  [[nodiscard]] bool has_room(StreamId lane) const noexcept { return lane.slot < slots_.size(); }
   /** @brief Makes room for a lane, so that `put` allocates nothing. */
   void make_room(StreamId lane) {
     if (lane.slot < slots_.size()) [[likely]]

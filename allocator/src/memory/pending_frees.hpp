@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <memory_resource>
 #include <vector>
@@ -39,29 +38,35 @@ class PendingFrees {
   [[nodiscard]] bool any_done() const noexcept { return !done_.empty(); }
 
  private:
-  /** @brief What is kept back has points of the stream. */
+  /** @brief What is kept back has points of the stream, or had some not long ago. */
   struct Awaited {
     Awaited(StreamId stream, std::pmr::memory_resource& memory)
         : queue(nullptr, stream, BlockWaits::for_all, memory) {}
     WaitQueue queue;         // of the blocks that wait for the stream; may be empty
     Marker last = 0;         // of all points of the stream
-    std::size_t blocks = 0;  // that have one
+    std::size_t blocks = 0;  // that have one; 0: it is idle
+    std::size_t place = 0;   // in `streams_`
+    std::unique_ptr<Awaited> next_of_slot;
   };
-  using Streams = std::map<StreamId, Awaited>;
 
   /** @return false if it waits for nothing */
   bool enqueue(Block* block);
+  [[nodiscard]] Awaited* find(StreamId stream) const noexcept;
   Awaited& awaited(StreamId stream);
   void forget(const Block& block);
+  void retire(const Awaited& idle);
 
   const Ledger& ledger_;
   std::pmr::unsynchronized_pool_resource memory_;
-  Streams streams_;
+  std::vector<std::unique_ptr<Awaited>> by_slot_;  // streams of one slot follow each other
+  std::vector<Awaited*> streams_;                  // in no order
   std::vector<Block*> done_;  // that wait for nothing, and are out with the next look
   std::uint64_t turns_ = 0;
   std::size_t size_ = 0, bytes_ = 0;
-  // Memory that is used again: a stream comes and goes with nearly every block that is kept back.
-  std::vector<Streams::node_type> spare_;
+  // A stream comes and goes with nearly every block that is kept back: a few idle ones stay where
+  // they are, and the memory of others is used again.
+  std::size_t idle_ = 0;
+  std::vector<std::unique_ptr<Awaited>> spare_;
   std::vector<Block*> passed_, completed_;
 };
 

@@ -44,6 +44,11 @@ class Player {
     }
   }
 
+  void free_live_blocks() {
+    for (Block& block : blocks_) {
+      if (block.address != nullptr) free(block);
+    }
+  }
   void leave_live_blocks() {
     for (const Block& block : blocks_) trial_.leave({block.address, block.bytes, block.stream});
   }
@@ -76,9 +81,13 @@ class Player {
   LiveBytes bytes_;
 };
 
+void run_behind(const Script& script, Trial& trial) {
+  if (script.ends_steps && !trial.machine().is_gpu()) trial.machine().run_behind(1);
+}
+
 Measured run_once(const Script& script, const SubjectRow& row, const Setting& setting) {
   Trial trial{row, setting, script.streams};
-  if (script.ends_steps && !trial.machine().is_gpu()) trial.machine().run_behind(1);
+  run_behind(script, trial);
   Player player{script, trial};
   trial.measure_all(script.steps.size(), [&](std::uint64_t i) { player.play(script.steps[i]); });
   player.leave_live_blocks();
@@ -107,6 +116,21 @@ Measured run_script(const Script& script, const SubjectRow& row, const Setting& 
   // A pair is an allocation with all that belongs to it.
   all.pairs = all.given_up.empty() ? runs * allocations : 0;
   return all;
+}
+
+Measured run_script_warm(const Script& script, const SubjectRow& row, const Setting& setting) {
+  Trial trial{row, setting, script.streams};
+  run_behind(script, trial);
+  Player player{script, trial};
+  const auto play = [&](std::uint64_t i) { player.play(script.steps[i]); };
+  if (!trial.set_up(script.steps.size(), play)) return trial.result(player.peak());
+  player.free_live_blocks();
+  const auto pass = [&] {
+    for (std::uint64_t i = 0; i < script.steps.size(); ++i) play(i);
+    player.free_live_blocks();
+  };
+  trial.measure(pass, UINT64_MAX, script.allocations());
+  return trial.result(player.peak());
 }
 
 }  // namespace millrace::bench

@@ -37,5 +37,9 @@ struct Script {
 /// of its own.
 [[nodiscard]] Measured run_script(const Script& script, const SubjectRow& row,
                                   const Setting& setting);
+/// Runs it once unmeasured, and then again and again with the memory that the subject holds by
+/// then.
+[[nodiscard]] Measured run_script_warm(const Script& script, const SubjectRow& row,
+                                       const Setting& setting);
 
 }  // namespace millrace::bench

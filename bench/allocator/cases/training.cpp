@@ -46,14 +46,19 @@ Script record_loop(const std::string& name, std::uint64_t seed) {
 void add_training(Cases& cases, const CaseOptions&) {
   for (const std::string& name : experiment::Workload::names()) {
     const auto recorded = std::make_shared<std::map<std::uint64_t, Script>>();
-    cases.all.push_back(
-        {.suite = "training", .name = name, .run = [=](const auto& row, const auto& setting) {
-           const auto [it, added] = recorded->try_emplace(setting.seed);
-           if (added) it->second = record_loop(name, setting.seed);
-           Setting with = setting;
-           with.page = kLargePage;
-           return run_script(it->second, row, with);
-         }});
+    const auto add = [&](const std::string& case_name, auto run) {
+      cases.all.push_back({.suite = "training",
+                           .name = case_name,
+                           .run = [=](const auto& row, const auto& setting) {
+                             const auto [it, added] = recorded->try_emplace(setting.seed);
+                             if (added) it->second = record_loop(name, setting.seed);
+                             Setting with = setting;
+                             with.page = kLargePage;
+                             return run(it->second, row, with);
+                           }});
+    };
+    add(name, run_script);
+    add(name + "-warm", run_script_warm);
   }
 }
 

@@ -19,7 +19,7 @@ struct FrontsRig : PartsRig {
   FrontUpkeep upkeep{stock, reports, free_blocks};
   QuickUses quick_uses{stock, graphs};
   QuickPath quick{stock, reports, upkeep, quick_uses};
-  HeldFrees held{stock, reports, free_blocks, completions, upkeep};
+  HeldFrees held{stock, reports, free_blocks, upkeep};
   Allocations allocations{stock, graphs, upkeep};
 
   [[nodiscard]] Request request(std::size_t bytes, const Stream& stream) const {

@@ -48,6 +48,32 @@ TEST_CASE("a lane holds the block that was freed last, and the one before it is 
   CHECK(rig.stock.shelves.blocks() == 2);
 }
 
+TEST_CASE("a block that a poll has found complete is held as it is", "[parts]") {
+  HeldRig rig;
+  rig.second->state = BlockState::claimed;
+  rig.stock.heap.live().erase(rig.second);
+  const Point own = rig.freed(rig.main);
+  rig.second->points.set(own);
+  rig.second->points.join(rig.freed(rig.copy));                // complete, as the poll found
+  CHECK_FALSE(rig.held.take(rig.request(4 * MiB, rig.main)));  // makes room for the lane
+
+  rig.held.put_completed(rig.second);
+  CHECK(rig.second->state == BlockState::quick);
+  CHECK(rig.second->points == PointSet{own});
+  CHECK(rig.held.take(rig.request(4 * MiB, rig.main)) == rig.second);
+}
+
+TEST_CASE("a block that a poll has found complete is free if it has to be merged", "[parts]") {
+  HeldRig rig;
+  CHECK_FALSE(rig.held.take(rig.request(4 * MiB, rig.main)));
+  REQUIRE(rig.hold(rig.first));
+  rig.second->state = BlockState::claimed;
+  rig.stock.heap.live().erase(rig.second);
+  rig.held.put_completed(rig.second);  // the block before it is no longer held
+  CHECK(rig.first->state == BlockState::free);
+  CHECK(rig.first->bytes == 64 * MiB);
+}
+
 TEST_CASE("where lanes mix nothing is held", "[parts]") {
   FrontsRig rig;
   Block* const block = rig.live(4 * MiB, rig.main);

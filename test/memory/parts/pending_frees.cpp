@@ -10,6 +10,7 @@
 #include "test/ordering/streams.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/steps.hpp"
 
 namespace millrace::test {
 namespace {
@@ -118,6 +119,26 @@ TEST_CASE("frees come back once all their markers are complete, in the order of 
     CHECK(pending.empty());
     CHECK(pending.points().empty());
   }
+}
+
+TEST_CASE("a poll does not look at streams that earlier frees waited for", "[parts]") {
+  Streams s;
+  PendingFrees pending{s.ledger};
+  std::deque<Block> blocks;
+  const auto free_and_complete = [&](std::size_t n) {
+    std::vector<StreamId> streams;
+    for (std::size_t i = 0; i < n; ++i) {
+      streams.push_back(s.ledger.open());
+      Block& block = blocks.emplace_back();
+      block.points.set(s.freed(streams.back()));
+      pending.insert(&block);
+    }
+    for (const StreamId stream : streams) s.ledger.complete(s.record(stream));
+    REQUIRE(pending.completed().size() == n);
+    REQUIRE(pending.points().empty());
+  };
+  free_and_complete(1000);
+  CHECK(steps([&] { REQUIRE(pending.completed().empty()); }) <= 16);
 }
 
 }  // namespace millrace::test

@@ -7,20 +7,30 @@
 namespace millrace {
 
 template <typename Poll>
-void Completions::poll(Lock& lock, const Poll& ask) {
+void Completions::unlocked(Lock& lock, const Poll& poll) {
   lock.unlock();
   try {
-    ask();
+    poll();
   } catch (...) {
     lock.lock();
     throw;
   }
   lock.lock();
-  sweep();
+}
+
+void Completions::ask(Lock& lock) {
+  unlocked(lock, [&] { stock_.device.poll(); });
+}
+
+bool Completions::ask_before_lock() {
+  if (!has_pending_.load(std::memory_order_relaxed)) return false;
+  stock_.device.poll();
+  return true;
 }
 
 void Completions::poll(Lock& lock) {
-  poll(lock, [&] { stock_.device.poll(); });
+  ask(lock);
+  sweep();
 }
 
 bool Completions::poll_what_waits(Lock& lock) {
@@ -30,31 +40,28 @@ bool Completions::poll_what_waits(Lock& lock) {
   }
   const std::vector<Shelves::Wait> waits = stock_.shelves.some_waits(kMostPolled);
   // By the points: a marker of another stream, such as the legacy stream's, may cover them.
-  poll(lock, [&] {
+  unlocked(lock, [&] {
     for (const Shelves::Wait& wait : waits) {
       if (stock_.device.poll(wait.newest)) continue;
       stock_.device.poll(wait.newest.stream);
       stock_.device.poll(wait.oldest);
     }
   });
+  sweep();
   return false;
 }
 
-void Completions::sweep() {
+// False: no pending block is complete.
+bool Completions::sweep_drained() {
   const std::uint64_t now = stock_.device.ledger().epoch();
-  if (std::exchange(swept_, now) == now && !pending_.any_done()) return;
+  if (std::exchange(swept_, now) == now && !pending_.any_done()) return false;
   const std::vector<Block*>& drained = stock_.shelves.drained();
   for (Block* const block : drained) {
     stock_.turns.current().drained(block->bytes);
     stock_.runs.claimed(block);
   }
   for (Block* const block : drained) free_blocks_.put(block);
-  if (pending_.empty()) return;
-  for (Block* const block : pending_.completed()) {
-    stock_.turns.current().drained(block->bytes);
-    block->state = BlockState::claimed;
-    free_blocks_.put(block);
-  }
+  return !pending_.empty();
 }
 
 bool Completions::await(const PointSet& points, Lock& lock) {
@@ -90,6 +97,7 @@ bool Completions::complete_on_host(Block* block, Lock& lock) {
 void Completions::hold_back(Block* block) {
   block->state = BlockState::pending;
   pending_.insert(block);
+  has_pending_.store(true, std::memory_order_relaxed);
   stock_.turns.current().draining(block->bytes);
 }
 

@@ -27,11 +27,12 @@ void Freeing::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
   PointSet points;
   const bool kept = live_again_on_error({&block, 1}, [&] {
     Few<StreamRef> used;
-    points = points_of_free(*block, stream, given, used);
+    points = points_of_free(*block, stream, given, used, std::move(spare_));
     if (!used.empty()) mark(used, lock);
     return kept_for_graphs(block, points);
   });
-  if (!kept) take_back(block, std::move(points));
+  if (!kept) swap_back(block, points);
+  spare_ = std::move(points);
 }
 
 bool Freeing::kept_for_graphs(Block* block, PointSet& points) {
@@ -41,10 +42,11 @@ bool Freeing::kept_for_graphs(Block* block, PointSet& points) {
 }
 
 PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool given,
-                                 Few<StreamRef>& used) const {
+                                 Few<StreamRef>& used, PointSet memory) const {
   const Block* const block = &freed;
   const Ledger& ledger = stock_.device.ledger();
-  PointSet points{Point{stream.id(), ledger.next(stream.id())}};
+  PointSet points = std::move(memory);
+  points.set(Point{stream.id(), ledger.next(stream.id())});
   const Company* const company = block->live.company;
   const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
   const auto mark_later = [&](const StreamRef use) {
@@ -80,9 +82,9 @@ void Freeing::mark(const Few<StreamRef>& streams, Lock& lock) {
   for (const StreamRef stream : streams) try_mark(stock_.device, stream);
 }
 
-void Freeing::take_back(Block* block, PointSet points) {
+void Freeing::swap_back(Block* block, PointSet& points) {
   const WhileLive was = upkeep_.count_in(*block, true);
-  block->points = std::move(points);
+  std::swap(block->points, points);
   reports_.freed(was, *block, {block->points.begin(), block->points.end()});
   if (quick_uses_.wait(block)) return;
   stock_.heap.live().erase(block);

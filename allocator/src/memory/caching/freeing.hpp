@@ -40,17 +40,21 @@ class Freeing {
   /** @brief Frees a claimed block that only its lane's stream has used. False: not this one. */
   bool free_plainly(Block* block, StreamRef stream);
   /** @brief Frees a claimed block that was live. */
-  void take_back(Block* block, PointSet points);
+  void take_back(Block* block, PointSet points) { swap_back(block, points); }
 
   /**
    * @brief What comes before the next use of a block that is freed on `stream`.
    * @param used  streams that are to be marked for it are added
+   * @param memory  what the result may use; its points do not matter
    */
-  PointSet points_of_free(const Block& block, StreamRef stream, bool given,
-                          Few<StreamRef>& used) const;
+  PointSet points_of_free(const Block& block, StreamRef stream, bool given, Few<StreamRef>& used,
+                          PointSet memory = {}) const;
   void mark(const Few<StreamRef>& streams, Lock& lock);
 
  private:
+  // As `take_back`. `points` gets those that the block had.
+  void swap_back(Block* block, PointSet& points);
+
   Stock& stock_;
   const Reports& reports_;
   GraphPools& graphs_;
@@ -58,6 +62,7 @@ class Freeing {
   Completions& completions_;
   FrontUpkeep& upkeep_;
   QuickUses& quick_uses_;
+  PointSet spare_;  // memory that is used again: a free with recorded uses has several points
 };
 
 }  // namespace millrace

@@ -30,6 +30,25 @@ bool HeldFrees::hold_in_lane(Block* block, StreamRef stream) {
   return true;
 }
 
+void HeldFrees::put_completed(Block* block) {
+  const StreamId lane = block->lane;
+  const bool may_hold = !stock_.lanes_mix && !stock_.policy.expandable_segments &&
+                        stock_.policy.collect_threshold <= 0 && block->spare == 0 &&
+                        held_.has_room(lane) && stock_.device.ledger().is_open(lane);
+  if (!may_hold) return free_blocks_.put(block);
+  let_go(lane);
+  if (FreeBlocks::mergeable(block->previous, lane)) return free_blocks_.put(block);
+  // What other streams did is complete.
+  if (const Marker own = block->points.on(lane); own != 0) {
+    block->points.set({lane, own});
+  } else {
+    block->points.clear();
+  }
+  stock_.heap.live().insert(block);
+  block->state = BlockState::quick;
+  held_.put(lane, block);
+}
+
 Block* HeldFrees::take_of_lane(const Request& request) {
   held_.make_room(request.lane);
   Block* const block = held_.find(request.lane);
@@ -38,8 +57,7 @@ Block* HeldFrees::take_of_lane(const Request& request) {
                     block->segment->small == request.small &&
                     request.user.id() == request.owner.id() &&
                     request.bytes < stock_.policy.max_split;
-  // A poll may show free blocks that fit better.
-  if (!fits || !completions_.pending().empty() || !is_best_fit(*block)) {
+  if (!fits || !is_best_fit(*block)) {
     let_go(request.lane);
     return nullptr;
   }

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 
-#include "memory/caching/completions.hpp"
 #include "memory/caching/free_blocks.hpp"
 #include "memory/caching/front_upkeep.hpp"
 #include "memory/caching/reports.hpp"
@@ -20,13 +19,8 @@ namespace millrace {
  */
 class HeldFrees {
  public:
-  HeldFrees(Stock& stock, const Reports& reports, FreeBlocks& free_blocks,
-            const Completions& completions, FrontUpkeep& upkeep)
-      : stock_(stock),
-        reports_(reports),
-        free_blocks_(free_blocks),
-        completions_(completions),
-        upkeep_(upkeep) {}
+  HeldFrees(Stock& stock, const Reports& reports, FreeBlocks& free_blocks, FrontUpkeep& upkeep)
+      : stock_(stock), reports_(reports), free_blocks_(free_blocks), upkeep_(upkeep) {}
 
   /**
    * @brief Holds a claimed block that only its lane's stream has used, in place of the one that is
@@ -36,9 +30,15 @@ class HeldFrees {
     return !stock_.lanes_mix && hold_in_lane(block, stream);
   }
   /**
+   * @brief Puts a claimed block that a poll has found complete where it belongs, or holds it in
+   *        place of the one that is held there.
+   */
+  void put_completed(Block* block);
+  /**
    * @brief The block that is held for the lane of the request, given out, if the best fit for the
    *        request is what it would be merged into, less the rest that is split off. Otherwise none
-   *        is held there any more.
+   *        is held there any more. While frees are pending, the caller polls first: that may show
+   *        free blocks that fit better.
    */
   Block* take(const Request& request) { return stock_.lanes_mix ? nullptr : take_of_lane(request); }
 
@@ -58,7 +58,6 @@ class HeldFrees {
   Stock& stock_;
   const Reports& reports_;
   FreeBlocks& free_blocks_;
-  const Completions& completions_;
   FrontUpkeep& upkeep_;
   HeldBlocks held_;
 };
