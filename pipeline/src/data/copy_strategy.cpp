@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "data/ring_copy.hpp"
-#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
@@ -148,15 +147,9 @@ std::string copy_strategy_names() {
   return names;
 }
 
-CopyMethod parse_copy_method(std::string_view name) {
-  return text::parse_enum("copy strategy", name, kCopyMethods);
-}
-
 std::string_view to_string(Waits waits) noexcept {
   return kWaitsNames[static_cast<std::size_t>(waits)];
 }
-
-Waits parse_waits(std::string_view name) { return text::parse_enum("wait mode", name, kWaits); }
 
 std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method,
                                                  const CopyEnvironment& environment) {

@@ -64,7 +64,7 @@ EmbeddingBags::EmbeddingBags(ModelContext& context, std::vector<TableConfig> tab
                              const EmbeddingOptions& options)
     : context_(context), configs_(std::move(tables)), options_(options) {
   check(configs_);
-  observe(options.observer);
+  if (options.observer != nullptr) add_observer(*options.observer);
   lay_out();
   initialise();
 }
@@ -393,11 +393,6 @@ void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradi
                          .at_home = cached() ? rows.unplaced_share() : 0,
                          .memory = {&runs.unique.buffer(), &runs.count.buffer(), &slots.buffer()}};
   for (RowUpdateObserver* observer : observers_) observer->rows_updated(update);
-}
-
-void EmbeddingBags::observe(RowUpdateObserver* observer) {
-  observers_.clear();
-  if (observer != nullptr) observers_.push_back(observer);
 }
 
 void EmbeddingBags::rows_will_move(StreamRef stream) {
