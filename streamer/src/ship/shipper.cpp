@@ -9,7 +9,6 @@
 #include "ship/worker.hpp"
 
 namespace millrace {
-namespace {}  // namespace
 
 std::string_view to_string(QueuePolicy policy) noexcept {
   switch (policy) {
