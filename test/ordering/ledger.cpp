@@ -175,7 +175,6 @@ TEST_CASE("waiting on an event that was never recorded orders nothing") {
   const Point block = s.freed(copy);
   s.ledger.join(main, Point{});
   s.ledger.join(main, Point{copy, 1});
-  s.ledger.join(main, Frontier{});
   CHECK_FALSE(s.ledger.ordered(block, main));
 }
 

@@ -125,11 +125,7 @@ class LedgerProgram {
     log << "wait on " << stream.id.slot << " for marker " << event.point.marker << " of "
         << event.point.stream.slot << '\n';
     oracle_.enqueue(stream.actor, host_, {event.node}, graph_ == Graph::all);
-    if (chance(50)) {
-      ledger_.join(stream.id, event.point);
-    } else {
-      ledger_.join(stream.id, event.snapshot);
-    }
+    ledger_.join(stream.id, event.point);
   }
 
   template <typename Call>

@@ -132,18 +132,16 @@ TEST_CASE("a query says that any stream may have advanced when the legacy stream
   CHECK(s.ledger.completed(block));
 }
 
-TEST_CASE("a marker precedes what its snapshot holds and what is complete") {
+TEST_CASE("the snapshot of a marker covers what is complete once the marker is") {
   Streams s;
   const StreamId a = s.ledger.open(), b = s.ledger.open(), c = s.ledger.open();
   const Point block = s.freed(a);
   s.ledger.join(b, s.record(a));
   const Point marker = s.record(b);
   const Point other = s.freed(c);
-  CHECK(s.ledger.precedes(block, marker));
-  CHECK_FALSE(s.ledger.precedes(other, marker));
-  CHECK_FALSE(s.ledger.precedes(s.freed(a), marker));
-  s.ledger.complete(s.record(c));
-  CHECK(s.ledger.precedes(other, marker));
+  CHECK(s.ledger.snapshot(marker).covers(block));
+  CHECK_FALSE(s.ledger.snapshot(marker).covers(other));
+  CHECK_FALSE(s.ledger.snapshot(marker).covers(s.freed(a)));
 }
 
 TEST_CASE("serials count published markers over all streams") {

@@ -85,7 +85,7 @@ TEST_CASE("a stream that is closed twice, or never was, is refused") {
   s.ledger.close(gone);
   CHECK_THROWS_AS(s.ledger.close(gone), std::invalid_argument);
   CHECK_THROWS_AS(s.ledger.begin_record(gone), std::invalid_argument);
-  CHECK_THROWS_AS(s.ledger.join(gone, Frontier{}), std::invalid_argument);
+  CHECK_THROWS_AS(s.ledger.join(gone, Point{}), std::invalid_argument);
   CHECK_THROWS_AS(s.ledger.next(StreamId{}), std::invalid_argument);
   CHECK_THROWS_AS(s.ledger.next(StreamId{77, 1}), std::invalid_argument);
   CHECK_FALSE(s.ledger.ordered(Point{StreamId{77, 1}, 1}, gone));

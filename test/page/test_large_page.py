@@ -18,7 +18,10 @@ import tempfile
 import time
 
 from browser import Browser, find_chromium
-from test_page import ROOT, SKIPPED, Page, check_other
+from commands import ROOT
+from other_pages import check_other
+from page import Page
+from test_page import SKIPPED
 
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 from page_frames import measure  # noqa: E402

@@ -2,11 +2,21 @@
 #include <string>
 #include <vector>
 
+#include "millrace/pipeline/data/copy_strategy.hpp"
+#include "millrace/pipeline/model/model_description.hpp"
+#include "millrace/pipeline/model/table_cache.hpp"
+#include "millrace/pipeline/schedule/pipeline_kind.hpp"
+#include "millrace/pipeline/schedule/pipeline_options.hpp"
+#include "millrace/pipeline/sharding/sharding_plan.hpp"
+#include "millrace/streamer/row_capture.hpp"
+#include "millrace/streamer/schema.hpp"
+#include "millrace/streamer/shipper.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/scratch_folder.hpp"
 #include "test/tools/file_options.hpp"
 #include "test/tools/program.hpp"
 
+using namespace millrace;
 using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
 using Json = nlohmann::json;
@@ -72,4 +82,54 @@ TEST_CASE("vocabulary: --json writes results beside the text, or in its place") 
   CHECK(read_file(text) == table);
   CHECK_THAT(with({"--json", "-", "-o", "-"}).err, ContainsSubstring("--json"));
   CHECK_NOTHROW(Json::parse(run_program({"doctor", "--json", "-"}).out));
+}
+
+TEST_CASE("vocabulary: train writes its results to the places that other commands write to") {
+  const ScratchFolder scratch;
+  const std::string json = (scratch / "results.json").string();
+  const std::string file = (scratch / "results").string();
+  const auto with = [](std::vector<std::string> more) {
+    const std::vector<std::string> few{"train",        "--data", "synthetic", "--examples", "64",
+                                       "--batch-size", "32",     "--epochs",  "1"};
+    more.insert(more.begin(), few.begin(), few.end());
+    ProgramRun run = run_program(more);
+    INFO(run.err);
+    CHECK(run.exit_code == 0);
+    return run.out;
+  };
+  const auto digest = [](const std::string& document) {
+    return Json::parse(document).at("weights_digest").get<std::string>();
+  };
+  const std::string weights = digest(with({"--format", "json"}));
+  CHECK_THAT(with({}), ContainsSubstring(weights));
+  CHECK_THAT(with({"--json", json}), ContainsSubstring(weights));
+  CHECK(digest(read_file(json)) == weights);
+  CHECK(digest(with({"--json", "-"})) == weights);
+  CHECK(with({"-o", file}).empty());
+  CHECK_THAT(read_file(file), ContainsSubstring(weights));
+  CHECK(with({"--format", "json", "-o", file}).empty());
+  CHECK(digest(read_file(file)) == weights);
+  CHECK(digest(with({"--json", "-", "-o", file})) == weights);
+  CHECK_THAT(read_file(file), ContainsSubstring(weights));
+}
+
+TEST_CASE("vocabulary: the help of train names every value that an option accepts") {
+  const std::string help = run_program({"train", "--help"}).out;
+  const auto names_all = [&](const auto& values) {
+    for (const auto value : values)
+      CHECK_THAT(help, ContainsSubstring(std::string{to_string(value)}));
+  };
+  names_all(kPipelineKinds);
+  names_all(kCopyMethods);
+  names_all(kCachePolicies);
+  names_all(kLookupPositions);
+  names_all(kLookupStreams);
+  names_all(kShardings);
+  names_all(kCaptureModes);
+  names_all(kRowContents);
+  names_all(kWhenFull);
+  names_all(kGatherOn);
+  names_all(kQueuePolicies);
+  for (const std::string& model : ModelDescription::names())
+    CHECK_THAT(help, ContainsSubstring(model));
 }

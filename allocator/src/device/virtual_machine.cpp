@@ -47,12 +47,6 @@ std::shared_ptr<Meeting> VirtualMachine::make_meeting(unsigned parties, Meeting:
 
 Executor& VirtualMachine::executor() noexcept { return machine_->actors; }
 
-VirtualMachine::Schedule VirtualMachine::schedule() const noexcept {
-  return machine_->options.schedule;
-}
-
-std::uint64_t VirtualMachine::seed() const noexcept { return machine_->options.seed; }
-
 Nanoseconds VirtualMachine::now() { return machine_->actors.now(); }
 
 std::optional<VirtualMachine::CallingActor> VirtualMachine::calling_actor() noexcept {

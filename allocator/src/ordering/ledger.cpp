@@ -172,12 +172,6 @@ void Ledger::join(StreamId waiter, Point marker) {
   }
 }
 
-void Ledger::join(StreamId waiter, const Frontier& frontier) {
-  const std::lock_guard lock{state_->mutex};
-  state_->open_slot(waiter);
-  state_->wait(waiter.slot, frontier);
-}
-
 Frontier Ledger::snapshot(Point marker) const {
   const std::lock_guard lock{state_->mutex};
   const Published* published = state_->find(marker);
@@ -185,14 +179,6 @@ Frontier Ledger::snapshot(Point marker) const {
   Frontier all = state_->spelled_out(published->snapshot);
   state_->drop_completed(all);
   return all;
-}
-
-bool Ledger::precedes(Point point, Point marker) const {
-  if (completed(point)) return true;
-  const std::lock_guard lock{state_->mutex};
-  const Published* published = state_->find(marker);
-  return (published != nullptr && state_->covers(published->snapshot, point)) ||
-         state_->completed(point);
 }
 
 Frontier Ledger::begin_synchronize(StreamId stream) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "millrace/memory/byte_size.hpp"
+#include "millrace/text/parse_enum.hpp"
 #include "millrace/text/units.hpp"
 
 namespace millrace::side_stream_tax {
@@ -65,7 +66,7 @@ std::vector<Cell> cells_of(const Settings& settings) {
   std::vector<Cell> cells;
   const auto add_rows = [&](const std::string& waits) {
     for (const Row& row : kRows) {
-      cells.push_back({workload, parse_waits(waits), row, {}});
+      cells.push_back({workload, text::parse_enum("wait mode", waits, kWaits), row, {}});
       cells.back().by_seed.resize(settings.seeds);
     }
   };

@@ -14,6 +14,7 @@
 #include "millrace/memory/byte_size.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
+#include "millrace/text/parse_enum.hpp"
 #include "millrace/text/units.hpp"
 #include "result_file.hpp"
 #include "torch/torch_allocator.hpp"
@@ -76,7 +77,7 @@ std::vector<Row> run(const Arguments& arguments) {
   const auto batches = experiment::draw_batches(workload, arguments.iterations, arguments.seed);
   std::vector<Row> rows;
   for (const std::string& strategy : arguments.strategies) {
-    const CopyMethod method = parse_copy_method(strategy);
+    const CopyMethod method = text::parse_enum("copy strategy", strategy, kCopyMethods);
     if (!arguments.shim.empty()) rows.push_back(run_on_torch(arguments, workload, method, batches));
     for (const std::string_view allocator : kAllocatorNames) {
       rows.push_back(run_on_ours(arguments, workload, allocator, method, batches));

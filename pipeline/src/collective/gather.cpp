@@ -46,6 +46,8 @@ std::vector<std::vector<std::byte>> gather(ProcessGroup& group, std::span<const 
                 stream.handle());
   }
   stream.synchronize();
+  // An operation of a group that has failed ends without its data, and what was copied here is not
+  // it.
   group.check();
   return all;
 }

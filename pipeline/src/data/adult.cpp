@@ -84,6 +84,7 @@ std::string parse(std::string_view line, Row& row) {
     row.numbers[i] = *number;
   }
   std::string_view label = fields.back();
+  // The test file ends each label with a period.
   if (label.ends_with('.')) label.remove_suffix(1);
   if (label != "<=50K" && label != ">50K") return "the income is neither <=50K nor >50K";
   row.label = label == ">50K" ? 1.0F : 0.0F;
@@ -95,6 +96,7 @@ File read_rows(const ByteSource& source, const AdultSettings& settings) {
   MalformedCounter malformed{source.name, settings.malformed};
   File file;
   while (const auto line = lines.next()) {
+    // The first line of the test file is a remark, with '|' in front.
     if (trimmed(*line).empty() || (lines.number() == 1 && line->starts_with('|'))) continue;
     Row row;
     std::string problem = lines.too_long() ? "it is too long" : parse(*line, row);
@@ -129,6 +131,7 @@ class Encoding {
       std::set<std::string_view> words;
       for (const Row& row : rows) words.insert(row.words[column]);
       for (const std::string_view word : words) {
+        // From 1: id 0 is for words that only the test file has.
         vocabulary_.emplace(word, static_cast<std::int64_t>(vocabulary_.size()) + 1);
       }
     }
@@ -143,6 +146,7 @@ class Encoding {
       const auto known = vocabulary_.find(row.words[column_]);
       return known == vocabulary_.end() ? 0 : known->second;
     }
+    // Without the first: numbers below it are in its bucket as well.
     const auto above = std::upper_bound(begins_.begin() + 1, begins_.end(), row.numbers[column_]);
     return above - begins_.begin() - 1;
   }
@@ -215,6 +219,7 @@ AdultData read_adult(const ByteSource& train, const ByteSource& test,
   File test_file = read_rows(test, settings);
   std::vector<Encoding> encodings;
   for (std::size_t i = 0; i < kColumns.size(); ++i) {
+    // From the training file alone: the test must say nothing about how it is encoded.
     encodings.emplace_back(i, train_file.rows, settings.buckets);
   }
   const InputSchema schema = schema_of(encodings, settings.value_type);

@@ -35,6 +35,7 @@ class FileStream final : public ByteStream {
   FileStream& operator=(const FileStream&) = delete;
 
   std::size_t read(std::span<char> room) override {
+    // gzread counts in int.
     const auto most = static_cast<unsigned>(std::min<std::size_t>(room.size(), 1U << 30U));
     const int count = gzread(file_, room.data(), most);
     if (count < 0 || static_cast<unsigned>(count) < most) check();

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "data/ring_copy.hpp"
-#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
@@ -45,6 +44,8 @@ class FreshCopy : public CopyStrategy {
   virtual void free(const Parts&, Buffer& buffer) { buffer.reset(); }
 };
 
+// As usual with PyTorch: memory of the copy stream, recorded as used on main. Only the copy stream
+// can have it again without a wait.
 class SideStreamCopy final : public FreshCopy {
  public:
   using FreshCopy::FreshCopy;
@@ -62,6 +63,7 @@ class InPlaceCopy final : public FreshCopy {
  private:
   void place(std::span<const HostTensor> sources, const Parts& batch) override {
     allocate(sources, batch, environment_.main, environment_.main);
+    // The memory is main's, whose enqueued work may still use it.
     environment_.copy.wait_stream(environment_.main);
   }
 
@@ -78,6 +80,8 @@ class PreciseCopy final : public FreshCopy {
 
  private:
   void place(std::span<const HostTensor> sources, const Parts& batch) override {
+    // Memory of main that the copy stream uses first: the allocator makes the copy wait for the
+    // last use of this block, and for nothing else of main.
     allocate(sources, batch, environment_.main, environment_.copy);
   }
 
@@ -100,6 +104,7 @@ class DriverAsyncCopy final : public FreshCopy {
   }
 
   void free(const Parts& batch, Buffer& buffer) override {
+    // The pool orders a free on one stream: on main once main is ordered after the copy.
     if (batch.main_waited) {
       buffer.reset(environment_.main);
     } else {
@@ -148,20 +153,16 @@ std::string copy_strategy_names() {
   return names;
 }
 
-CopyMethod parse_copy_method(std::string_view name) {
-  return text::parse_enum("copy strategy", name, kCopyMethods);
-}
-
 std::string_view to_string(Waits waits) noexcept {
   return kWaitsNames[static_cast<std::size_t>(waits)];
 }
-
-Waits parse_waits(std::string_view name) { return text::parse_enum("wait mode", name, kWaits); }
 
 std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method,
                                                  const CopyEnvironment& environment) {
   if (environment.depth == 0) throw std::invalid_argument{"a pipeline holds at least one batch"};
   std::unique_ptr<CopyStrategy> strategy;
+  // One comparison for each row of the table: a new strategy needs its row and its class, and no
+  // case here.
   const auto make_if = [&]<std::size_t row>() {
     constexpr CopyMethod candidate = kCopyStrategies[row].method;
     if (candidate == method)
@@ -194,6 +195,8 @@ DeviceBatch CopyStrategy::copy(std::span<const HostTensor> tensors) {
                 stream.handle());
   }
   if (environment_.observer != nullptr) environment_.observer->copies_end(stream);
+  // With every strategy: pinned memory may be written again after this marker, and users of the
+  // batch wait for it.
   stream.device().record(batch.copied_, stream);
   return batch;
 }

@@ -118,6 +118,7 @@ class CriteoSource::Reader {
   [[nodiscard]] BatchPosition position() const noexcept { return position_; }
 
   void seek(BatchPosition position) {
+    // A file of lines has no index: it is read forward only.
     if (position.epoch != position_.epoch || position.batch < position_.batch) begin_again();
     position_ = position;
   }
@@ -126,6 +127,8 @@ class CriteoSource::Reader {
     try {
       return read_batch();
     } catch (...) {
+      // The stream is at an unknown place in the batch: the next call reads the epoch again, up to
+      // its position.
       keep_counts();
       begin_again();
       throw;
@@ -194,6 +197,7 @@ class CriteoSource::Reader {
   std::uint64_t read_ = 0;        ///< batches of it
   BatchPosition position_;
 
+  // Progress is shown by another thread than the one that loads.
   mutable std::mutex mutex_;
   MalformedLines malformed_;
   std::optional<std::uint64_t> expected_;

@@ -101,6 +101,7 @@ void InputSchema::check() const {
     }
   }
   for (const std::string& name : dense) {
+    // A dense and a sparse feature may have one name: both can be made from the same column.
     if (!names.insert("dense " + name).second) {
       throw std::invalid_argument{fmt::format("the dense feature '{}' occurs twice", name)};
     }

@@ -103,6 +103,7 @@ class KeyGatherer {
   };
 
   std::size_t add_source(const KeyedJaggedTensor& source) {
+    // Keys of one tensor share its entries in the list of sources.
     if (last_ == &source) return copy_.sources.size() - copy_.targets.size();
     last_ = &source;
     source.record_use(scope_.stream);

@@ -53,12 +53,14 @@ std::optional<std::string_view> LineReader::next() {
     }
   }
   if (!begun) return std::nullopt;
+  // Lines may end as on Windows.
   if (line_.ends_with('\r')) line_.pop_back();
   ++number_;
   return line_;
 }
 
 void LineReader::append(std::string_view piece) {
+  // The rest of a line that is too long is read and dropped; its caller counts it as malformed.
   const std::size_t room = kLongest - line_.size();
   too_long_ = too_long_ || piece.size() > room;
   line_ += piece.substr(0, room);

@@ -74,6 +74,7 @@ class LoadingThread::Worker {
       // Without the lock: a source may take long, and takers of loaded batches must not wait for
       // it.
       busy_ = true;
+      // For a race checker: what was done to the source by other threads is before this call of it.
       executor_.acquired(this);
       lock.unlock();
       Loaded loaded = load();
@@ -133,6 +134,7 @@ class LoadingThread::Worker {
   std::deque<Loaded> rest() {
     std::unique_lock lock{mutex_};
     state_ = State::resting;
+    // The loader may be in a call of the source, which must not be moved meanwhile.
     while (busy_) changed_->wait(lock);
     executor_.acquired(this);
     return std::exchange(ready_, {});
@@ -148,6 +150,7 @@ class LoadingThread::Worker {
   bool busy_ = false;  ///< whether the loader is in a call of the source
   bool ending_ = false;
   BatchPosition position_;
+  // Last: the loader starts when this is made, and uses all of the above.
   std::unique_ptr<Executor::Task> task_;
 };
 

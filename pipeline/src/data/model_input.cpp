@@ -9,6 +9,8 @@
 namespace millrace {
 namespace {
 
+// Places of a batch's tensors. Those of the sparse features are last, so that `release_features`
+// frees one range.
 enum Position : std::size_t {
   kDense,
   kLabels,

@@ -39,6 +39,7 @@ void SegmentCopy::launch(const JaggedScope& scope) && {
   operation.name = name;
   operation.views = views_of(*this);
   for (const CopiedBytes& segment : segments) {
+    // Each byte is read and written.
     operation.cost.bytes += 2 * static_cast<double>(segment.bytes);
   }
   operation.cuda = cuda::copy_segments(addresses_of(*this));

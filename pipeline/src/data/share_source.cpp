@@ -116,6 +116,7 @@ std::optional<ModelInput> ShareSource::do_next() {
     copy_features(to.weighted, whole.weighted, examples, weighted);
     return part;
   } catch (...) {
+    // The batch was drawn and not delivered: the next call draws it again.
     source_->seek(before);
     throw;
   }

@@ -14,6 +14,8 @@
 namespace millrace {
 namespace {
 
+// Each quantity is drawn from a branch of its own, so that it does not depend on how often others
+// are drawn.
 enum Branch : std::uint64_t {
   kBatchBranch,
   kDenseBranch,
@@ -199,6 +201,7 @@ class SyntheticSource::Drawer {
     shape.sparse = sparse_.draw_lengths(of_sparse, size, factor);
     shape.weighted = weighted_.draw_lengths(of_weighted, size, factor);
     ModelInput batch{staging_.pinned, staging_.copy, shape};
+    // Experiments without computation need the sizes alone.
     if (!settings_.contents) return batch;
 
     sparse_.write(of_sparse, batch.contents().sparse);

@@ -124,6 +124,7 @@ void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& 
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
     Hash hash;
     state.read(tensor, [&](std::span<const std::byte> bytes) {
+      // Before the file has its name: a diverged training does not replace a good checkpoint.
       require_finite(bytes, file, tensors[tensor].name);
       hash.add(bytes);
       out.write(bytes);
@@ -211,6 +212,7 @@ void Checkpoint::Contents::read() {
 void Checkpoint::Contents::check_payload(InputFile& in) {
   std::vector<std::byte> piece;
   std::uint64_t at = payload_begin;
+  // All of the file is checked before anything of the model is changed.
   for (Named& tensor : tensors) {
     Hash hash;
     tensor.begin = at;
@@ -309,6 +311,7 @@ std::string state_digest(WholeState& state) {
   Hash hash;
   const std::vector<WholeState::Tensor> tensors = state.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
+    // Lengths as well, so that no two states have the same sequence of bytes.
     hash.add(std::uint64_t{tensors[i].name.size()});
     hash.add(bytes_of(tensors[i].name));
     hash.add(std::uint64_t{tensors[i].size});

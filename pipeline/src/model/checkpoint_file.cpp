@@ -56,6 +56,7 @@ InputFile::InputFile(const std::filesystem::path& file)
     : file_(file), descriptor_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
   struct stat status {};
   const bool opened = descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0;
+  // The file is read twice and by position, which a pipe does not allow.
   if (opened && S_ISREG(status.st_mode)) {
     size_ = static_cast<std::uint64_t>(status.st_size);
     return;

@@ -84,6 +84,7 @@ void DenseParameters::zero_gradients(StreamRef stream) {
 }
 
 double DenseParameters::step_bytes() const {
+  // Reads the gradient, and reads and writes the parameter and each moment.
   const double passes = 3 + 2 * static_cast<double>(state_of_parameter(optimizer_.kind));
   return passes * kScalar * static_cast<double>(size_);
 }

@@ -16,6 +16,7 @@ ExpectedRows::ExpectedRows(std::span<const TableLookups> tables, double slots) {
     unique_ += different;
     unique_bytes_ += different * table.row_bytes;
   }
+  // Taken to be uniform: each row is in the cache with the same probability.
   const double there = rows > 0 ? std::min(1.0, slots / rows) : 1;
   const double missing = (1 - there) * unique_;
   const double placed =

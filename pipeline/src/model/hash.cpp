@@ -27,6 +27,7 @@ void Hash::add(std::span<const std::byte> bytes) {
 
 void Hash::add(std::uint64_t number) {
   std::array<std::byte, sizeof number> bytes{};
+  // Little-endian on every machine, so that digests can be compared.
   for (std::byte& byte : bytes) {
     byte = static_cast<std::byte>(number & 0xFFU);
     number >>= 8U;

@@ -44,6 +44,8 @@ double area_under_curve(std::span<const float> scores, std::span<const float> la
     for (; i < order.size() && order[i].score == score; ++i) {
       (order[i].positive ? tied_positives : tied_negatives) += 1;
     }
+    // A pair of a positive and a lower negative counts as 1, one with the same score as 1/2. The
+    // sum stays whole, so it is exact.
     half_pairs += tied_positives * (2 * negatives + tied_negatives);
     positives += tied_positives;
     negatives += tied_negatives;
@@ -58,6 +60,7 @@ double mean_log_loss(std::span<const float> logits, std::span<const float> label
   double sum = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const double x = logits[i];
+    // log(1 + exp(x)) - x * label, in the form that does not overflow for large |x|.
     sum += std::max(x, 0.0) - x * labels[i] + std::log1p(std::exp(-std::abs(x)));
   }
   return logits.empty() ? 0 : sum / static_cast<double>(logits.size());

@@ -74,6 +74,7 @@ Array<float> Mlp::backward(Array<float> gradient, bool wanted, StreamRef stream)
   const BlasHandle* const blas = layers_.empty() ? nullptr : context_.blas(stream);
   for (std::size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
+    // The gradient of the input is of use only to layers before this one.
     const bool input_gradient = wanted || i > 0;
     const float* const x = i > 0 ? layers_[i - 1].output.data() : x_;
     Array<float> next =
@@ -93,6 +94,7 @@ Array<float> Mlp::backward(Array<float> gradient, bool wanted, StreamRef stream)
                               layer.relu ? layer.output.size() : 0),
               .shape = shape});
     }
+    // Freed here, and not at the end: backward is where a step's memory peaks.
     layer.output = {};
     gradient = std::move(next);
   }

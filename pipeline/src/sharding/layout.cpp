@@ -16,7 +16,8 @@ TableConfig shard_of(const TableConfig& table, unsigned rank, unsigned ranks) {
   shard.whole_rows = table.rows;
   shard.first_row = std::min(rank * block, table.rows);
   shard.rows = std::min(block, table.rows - shard.first_row);
-  shard.pooling = Pooling::sum;  // of a mean its rank has but a part of the ids
+  // A rank has only a part of a bag's ids: it adds them up, and the rank of the example divides.
+  shard.pooling = Pooling::sum;
   return shard;
 }
 
@@ -39,6 +40,8 @@ Layout::Layout(const SparseNNConfig& config, const ShardingPlan& plan, unsigned 
 
 Side::Side(const std::vector<TableConfig>& tables, const std::vector<TablePlacement>& placements,
            unsigned rank, unsigned ranks)
+    // A block of columns from each rank, and a last one for data-parallel tables, which this rank
+    // looks up itself.
     : slots(ranks), columns(ranks + 1) {
   for (std::size_t i = 0; i < tables.size(); ++i) place(tables[i], placements[i], rank);
   columns_before.push_back(0);
@@ -97,6 +100,7 @@ void Side::add_means(const TableConfig& table) {
 
 void Side::map_columns() {
   if (!means.empty()) mean_of.resize(pooled_columns, -1);
+  // Pieces of the same pooled column are those of a row-wise table on several ranks, and are added.
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     const auto end = std::find_if(
         piece, pieces_.end(), [&](const Piece& other) { return other.pooled != piece->pooled; });

@@ -52,6 +52,7 @@ Outgoing::Outgoing(ModelContext& context, const JaggedScope& scope, const Side& 
       from_.push_back(slot.by_rows ? From{true, row++} : From{false, input.find(slot.feature)});
     }
   }
+  // The batch may be freed before the reads that are enqueued here have run.
   input_.record_use(scope.stream);
   if (splits()) split(context, scope, pinned);
 }
@@ -122,6 +123,7 @@ void Outgoing::split(ModelContext& context, const JaggedScope& scope, PinnedPool
   // split_counts(): the copy overlaps whatever the host enqueues until then.
   device.copy(room_.data() + feature_bytes, counts.data(), count_bytes, CopyKind::device_to_host,
               scope.stream.handle());
+  // The pool gives the piece out again only once this record is complete.
   room_.record_use();
 }
 

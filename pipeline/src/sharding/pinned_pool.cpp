@@ -15,6 +15,7 @@ PinnedPool::~PinnedPool() {
 }
 
 PinnedPool::Piece PinnedPool::take(std::size_t bytes, StreamRef stream) {
+  // Only memory whose copies are complete: the host writes into it at once.
   const auto fits = std::ranges::find_if(idle_, [&](const Piece::Memory& memory) {
     return memory.bytes >= bytes && device_.query(memory.used);
   });

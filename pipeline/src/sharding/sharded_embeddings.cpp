@@ -85,6 +85,8 @@ void ShardedEmbeddings::look_up(PooledLookup& of, Stream& stream) {
   lookup.stream = stream;
   lookup.rows.clear();
   const auto of_sides = lookup.of_sides();
+  // The sends of the sides have the same order on every rank: a group pairs its calls by their
+  // order.
   for (std::size_t i = 0; i < sides_.size(); ++i) {
     lookup.factors[i] = sides_[i].factors(of_sides[i], stream);
     RowsUnderWay& rows =

@@ -68,10 +68,13 @@ class ShardedExchange::Flight final : public FeatureExchange {
       sides_[number].like = sent.layout();
       sides_[number].outgoing.emplace(exchange.context_, scope(), side, sent, *exchange.pinned_);
     }
+    // Where bags are split, the device counts their ids first, and `receive` sends the sizes.
     if (!splits()) send_sizes();
   }
 
   void receive(Waits waits) override {
+    // A call that is repeated after an error goes on from here: sizes are exchanged once for each
+    // batch.
     if (!known_) {
       if (sizes_ == nullptr) {
         await_counts(waits);
@@ -374,6 +377,7 @@ ShardedExchange::ShardedExchange(ModelContext& context, std::shared_ptr<const La
     : context_(context),
       layout_(std::move(layout)),
       group_(group),
+      // The number of examples, then the ids of each slot. All ranks send blocks of one size.
       width_(1 + most_slots(*layout_)),
       tag_(context.allocator().tag("features")),
       pinned_(std::make_shared<PinnedPool>(context.allocator().device())) {}
@@ -383,6 +387,8 @@ std::unique_ptr<FeatureExchange> ShardedExchange::start(const InputTensors& inpu
 }
 
 void ShardedExchange::exhausted() {
+  // The counterpart of the sizes that a rank with a batch sends: both learn of the difference, and
+  // neither waits.
   const std::vector<std::int64_t> nothing(layout_->ranks * width_);
   const ExchangedSizes sizes = group_.exchange_sizes(RankState::exhausted, nothing);
   for (unsigned rank = 0; rank < layout_->ranks; ++rank) {

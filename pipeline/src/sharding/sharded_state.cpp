@@ -16,6 +16,8 @@ class Placing {
       : config_(config), layout_(layout), of_rank_(of_rank) {
     const OptimizerKind kind = config.table_optimizer.kind;
     const std::size_t of_table = 1 + state_of_parameter(kind) + state_of_row(kind);
+    // A rank's own state begins with its tables, each with its optimizer state. Dense parameters
+    // follow.
     next_dense_ = (layout.sides[0].local.size() + layout.sides[1].local.size()) * of_table;
   }
 
@@ -122,6 +124,7 @@ void ShardedState::read(std::size_t index, const Use& use) {
   const PlacedTensor& tensor = placed_[index];
   std::vector<float> piece;
   for (const PlacedTensor::Part& part : tensor.parts) {
+    // Called on every rank: the transfer is an all-to-all to which the other ranks bring nothing.
     if (part.rank != 0) {
       send(tensor.here, part.rank, part.size, use);
     } else if (group_.rank() == 0 && use) {
@@ -136,6 +139,7 @@ void ShardedState::send(const StateTensor& here, unsigned from, std::size_t size
   const bool sends = group_.rank() == from, receives = group_.rank() == 0;
   std::vector<float> piece;
   const std::size_t most = std::min(model::kPiece, size);
+  // Cached tables are in host memory, and a group transfers device memory.
   const bool staged = sends && here.in_host_memory;
   const Array<float> room = context_.scratch<float>(receives || staged ? most : 0, main);
   for (std::size_t done = 0; done < size; done += most) {

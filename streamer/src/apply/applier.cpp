@@ -95,6 +95,7 @@ class Applier::State {
   bool begin(Nanoseconds patience) {
     if (!sought_) {
       SinkState there;
+      // The copy itself says how far it is: nothing else is kept from run to run.
       if (!insist([&] { there = copy_.state(); })) return false;
       take_state(std::move(there));
       if (!insist([&] { seek(); })) return false;
@@ -150,6 +151,8 @@ class Applier::State {
 
   bool apply() {
     const bool gap = !prepared_->lost.empty();
+    // Before the batch is written, which notes that a snapshot was requested: if this process ends
+    // in between, the next one requests it again.
     if (gap && !prepared_->asked) {
       if (!insist([&] { source_.ask_for_snapshot(); })) return false;
       prepared_->asked = true;
@@ -172,6 +175,7 @@ class Applier::State {
     report_.rows += batch.size();
     report_.bytes += batch.bytes();
     progress_.applied(std::move(*prepared_));
+    // Only now: a batch that could not be written is written by the next call.
     prepared_.reset();
     return true;
   }

@@ -26,12 +26,14 @@ Prepared CopyProgress::prepare(RecordSource::Next next) {
   auto& gaps = prepared.position.gaps;
   prepared.position.source = prepared.next.position;
   const Version newest = newest_of(commit.rank);
+  // A log may have a batch twice, and a copy goes back to the last position that it has kept.
   const bool repeat = newest >= commit.version;
   const bool gone = is_gone(commit);
   if (!gone && commit.version >= newest) not_found_.erase(commit.rank);
   if (!repeat && !gone) prepared.lost = what_is_lost(prepared.next);
   if (!repeat && snapshot_began(commit)) gaps.erase(commit.rank);
   if (commit.version.epoch >= copied_.newest_epoch()) {
+    // Ranks that no longer exist: the newer trainer has fewer, which have taken over their rows.
     std::erase_if(gaps, [&](const auto& gap_of) { return gap_of.first >= commit.ranks; });
     not_found_.erase(not_found_.lower_bound(commit.ranks), not_found_.end());
   }
@@ -41,6 +43,7 @@ Prepared CopyProgress::prepare(RecordSource::Next next) {
   if (gone) commit.after = {};
   if (gaps.contains(commit.rank)) {
     commit.after = {};  // so that the copy accepts it
+    // It is unknown which rows were lost, so any may be missing until the snapshot is here.
     commit.missing = std::max(commit.missing, all_rows_);
   }
   return prepared;
@@ -54,6 +57,7 @@ void CopyProgress::applied(Prepared prepared) {
 }
 
 bool CopyProgress::whole() const {
+  // Nothing was lost, all ranks have committed, and none of them owes a row.
   return position_.gaps.empty() && not_found_.empty() && copied_.counts() && copied_.missing() == 0;
 }
 

@@ -39,6 +39,7 @@ StreamStatus status_of(Sink& sink, std::uint64_t now_ms) {
   for (const auto& [rank, commit] : status.sink.commits) {
     if (commit.version.epoch == epoch) add_rank(status, commit, now_ms, timed);
   }
+  // One rank without a time (an older Millrace) makes the age of the whole unknown.
   if (!timed) status.age_ms.reset();
   status.applied = !status.sink.position.empty();
   for (const auto& [rank, answers] : apply::parse_position(status.sink.position).gaps) {

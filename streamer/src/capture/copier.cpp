@@ -38,6 +38,7 @@ void Copier::deliver(const Delivery& delivery) {
     Slot& slot = shared_.slots[*delivery.slot];
     if (bring(slot)) return deliver_rows(delivery, slot);
     lose(delivery);
+    // Another delivery of this step follows, and ends it.
     if (delivery.more) return;
   }
   static_cast<void>(offer(step_of(delivery, shared_.dirty.missing(delivery.dirty))));
@@ -52,6 +53,7 @@ bool Copier::bring(Slot& slot) {
     slot.garbled = options_.mode == CaptureMode::ring_kernel;
     return false;
   }
+  // Checked before it is used: after an error of the device, any bytes may be here.
   slot.garbled =
       !gatherer_.cost_only() && !gatherer_.rows().valid(slot.host(), slot.memory().bytes);
   return !slot.garbled && !shared_.slots.torn(slot);
@@ -59,6 +61,8 @@ bool Copier::bring(Slot& slot) {
 
 void Copier::wait_for(Slot& slot) {
   if (options_.mode == CaptureMode::ring) {
+    // On a stream of the copier's own: the training thread enqueues no copy, and never waits for
+    // one.
     streams_.copy()->wait(slot.gathered);
     const Gatherer::Copied copied = gatherer_.fetch(slot, *streams_.copy());
     shared_.counters.change([&](CaptureCounts& counts) {
@@ -78,6 +82,7 @@ void Copier::deliver_rows(const Delivery& delivery, Slot& slot) {
   const CapturedRows rows = rows_of(delivery, slot);
   const std::uint64_t values =
       gatherer_.cost_only() ? slot.expected_numbers : gatherer_.rows().changed_bytes(rows);
+  // A copy of the rows frees the slot at once, however long the receiver takes.
   shared_.slots.set(slot, copies_out() ? Slot::Stage::free : Slot::Stage::shipping);
   const bool taken = offer(rows);
   shared_.counters.change([&](CaptureCounts& counts) {
@@ -87,6 +92,7 @@ void Copier::deliver_rows(const Delivery& delivery, Slot& slot) {
     if (taken) counts.rows += header.rows;
     if (taken) counts.changed_bytes += values;
   });
+  // Not lost: they become dirty, and come with a later step.
   if (!taken) return return_rows(slot, rows, header.rows);
   if (!copies_out()) shared_.slots.set(slot, Slot::Stage::free);
 }

@@ -20,6 +20,7 @@ void DeliveryQueue::start() {
 void DeliveryQueue::push(const Delivery& delivery) {
   {
     const std::lock_guard lock{mutex_};
+    // Of steps without rows only the newest matters, so the queue cannot outgrow its memory.
     if (!delivery.slot && !queue_.empty() && !queue_.back().slot) {
       queue_.back() = delivery;
     } else {
@@ -50,6 +51,7 @@ void DeliveryQueue::run() {
 }
 
 bool DeliveryQueue::wait_idle(Nanoseconds patience) {
+  // A Condition has no time-out, so a limited wait polls.
   if (patience != Nanoseconds::max()) {
     return wait_until(executor_, patience, [&] {
       const std::lock_guard lock{mutex_};
@@ -62,6 +64,7 @@ bool DeliveryQueue::wait_idle(Nanoseconds patience) {
 }
 
 void DeliveryQueue::stop() {
+  // What was captured is delivered before the thread ends.
   static_cast<void>(wait_idle(Nanoseconds::max()));
   {
     const std::lock_guard lock{mutex_};

@@ -24,10 +24,12 @@ void DirtyMarker::mark_dirty(const RowList& list, double rows, StreamRef on) {
   });
   if (done) return;
   shared_.counters.failed();
+  // It is unknown which of the rows were marked.
   shared_.return_all();
 }
 
 void DirtyMarker::apply_pending(StreamRef on) {
+  // On the training thread, which alone enqueues work on the bitmap: other threads only request.
   const PendingRows pending = shared_.dirty.take_pending();
   const bool done = succeeds([&] {
     for (std::size_t i = 0; i < shared_.slots.size(); ++i) {

@@ -17,6 +17,7 @@ std::uint64_t DirtyProtocol::request(std::span<const std::uint64_t> ids) {
   if (ids.empty()) return 0;
   const std::lock_guard lock{mutex_};
   if (!pending_.all) pending_.rows.insert(pending_.rows.end(), ids.begin(), ids.end());
+  // Marking all rows is one range, and takes no memory. It only delivers more than was asked for.
   if (pending_.rows.size() > std::max(kFewRows, rows_ / 4)) {
     pending_.all = true;
     pending_.rows = {};
@@ -38,6 +39,7 @@ bool DirtyProtocol::maybe_dirty() const {
 
 PendingRows DirtyProtocol::take_pending() {
   const std::lock_guard lock{mutex_};
+  // Neither pending nor marked yet: `maybe_dirty` must not answer no in between.
   applying_ = !pending_.empty();
   return std::exchange(pending_, {});
 }
@@ -103,6 +105,7 @@ std::uint64_t DirtyProtocol::missing_now() const {
 void DirtyProtocol::header_came(std::uint64_t sequence, std::uint64_t missing,
                                 const DirtyPoint& point) {
   const std::lock_guard lock{mutex_};
+  // The training thread may have marked rows since that gather: a number never goes back.
   std::uint64_t& at = missing == 0 ? clean_at_ : marked_at_;
   at = std::max(at, sequence);
   missing_ = missing;
@@ -112,6 +115,8 @@ void DirtyProtocol::header_came(std::uint64_t sequence, std::uint64_t missing,
 
 void DirtyProtocol::header_lost(std::uint64_t sequence) {
   const std::lock_guard lock{mutex_};
+  // Its number of missing rows is unknown, so bits count as set until a later header says
+  // otherwise.
   marked_at_ = std::max(marked_at_, sequence);
   assert(consistent());
 }
@@ -133,6 +138,7 @@ bool DirtyProtocol::return_ids(std::span<const std::uint32_t> short_ids,
   returned_ += count;
   pending_.returned += count;
   try {
+    // Before anything is inserted, so that nothing after this throws.
     pending_.rows.reserve(pending_.rows.size() + count);
   } catch (const std::bad_alloc&) {
     pending_.all = true;
@@ -168,6 +174,7 @@ bool DirtyProtocol::consistent() const noexcept {
 }
 
 std::uint64_t DirtyProtocol::bounded(std::uint64_t missing) const noexcept {
+  // The count is an upper bound in which a row may be counted twice.
   return std::min<std::uint64_t>(missing, rows_);
 }
 

@@ -27,8 +27,4 @@ std::string_view to_string(GatherOn stream) noexcept {
   return kGatherStreams[static_cast<std::size_t>(stream)];
 }
 
-WhenFull parse_when_full(std::string_view name) {
-  return text::parse_enum("policy for full slots", name, kWhenFull);
-}
-
 }  // namespace millrace

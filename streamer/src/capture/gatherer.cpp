@@ -30,6 +30,8 @@ SlotMemory Gatherer::next_buffer(StreamRef on) {
   OrderedDevice& ordered = streams_.ordered();
   buffer_ = (buffer_ + 1) % buffers_.size();
   GatherBuffer& buffer = buffers_[buffer_];
+  // The last drain of this buffer may have been enqueued without its event: everything of the copy
+  // stream counts as reading it.
   if (buffer.unsure) {
     ordered.record(buffer.drained, *streams_.copy());
     buffer.unsure = false;
@@ -68,6 +70,8 @@ Gatherer::Copied Gatherer::fetch(Slot& slot, StreamRef on) {
   const std::size_t begin = rows_.header_bytes();
   const auto* const from = static_cast<const std::byte*>(slot.device.data());
   device.copy(slot.host(), from, begin, CopyKind::device_to_host, on.handle());
+  // Only the header says how many bytes follow: the second copy takes no more than that over the
+  // link.
   streams_.ordered().synchronize(on);
   const std::size_t end = std::min<std::size_t>(header(slot).bytes, slot.device.size());
   if (end <= begin) return {};

@@ -79,6 +79,7 @@ SlotPool::Layout RowCapture::State::slot_layout() const {
 
 void RowCapture::State::updated(const RowUpdate& update) {
   if (stopped_) return;
+  // Before the capture: consumers of the tracker get the rows even if the capture fails.
   tracker_.rows_updated(update);
   shared_.counters.change([](CaptureCounts& counts) { ++counts.steps; });
   step_ = update.step;
@@ -100,6 +101,8 @@ void RowCapture::State::capture(const RowUpdate& update, StreamRef on) {
 
   const GatheredRows rows = rows_.of(update);
   const bool some_dirty = dirty();
+  // With one slot for both, the rows of the step go through the bitmap and come with the dirty
+  // ones.
   if (some_dirty && shared_.slots.count_free() < 2) {
     marker_.mark_dirty(rows.list, rows.rows, on);
     return capture_dirty(delivery_of(update.step), on);
@@ -115,6 +118,7 @@ void RowCapture::State::capture(const RowUpdate& update, StreamRef on) {
   }
   Delivery first = delivery_of(update.step);
   first.slot = slot;
+  // The step then ends with the delivery of the dirty rows.
   first.more = some_dirty;
   gather(rows, first, on);
   if (some_dirty) capture_dirty(delivery_of(update.step), on);
@@ -128,6 +132,7 @@ void RowCapture::State::capture_dirty(const Delivery& delivery, StreamRef on) {
   PickedRows picked;
   if (!marker_.pick(picked, rows_.most_rows(slot.memory().bytes), on)) {
     shared_.slots.set(slot, Slot::Stage::free);
+    // Their bits are cleared already, so these rows are marked again.
     if (picked.rows.rows) {
       marker_.mark_dirty(picked.rows.list(), static_cast<double>(picked.rows.most), on);
     }
@@ -204,6 +209,8 @@ std::uint64_t RowCapture::State::mark_dirty(std::span<const TableRow> rows) {
     const auto found = place_of_.find(row.table);
     if (found == place_of_.end()) continue;
     const TableView& view = views[found->second];
+    // Requests name rows of the whole table. Those of another rank's shard are that rank's to
+    // capture.
     const std::int64_t here = row.row - view.row_of_whole;
     if (here < 0 || here >= static_cast<std::int64_t>(view.rows)) continue;
     ids.push_back(static_cast<std::uint64_t>(view.first_row + here));

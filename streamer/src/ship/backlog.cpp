@@ -25,6 +25,7 @@ std::uint64_t Backlog::add(const StepBatch& next) {
 
 std::uint64_t Backlog::add(const StepBatch& next, std::size_t room, StepBatch& no_room) {
   index_first();
+  // Merged steps continue what the first of them continues, and end with the newest commit.
   const Version after = empty() ? next.commit.after : commit_.after;
   commit_ = next.commit;
   commit_.after = after;
@@ -34,9 +35,11 @@ std::uint64_t Backlog::add(const StepBatch& next, std::size_t room, StepBatch& n
     const RowKey key = key_of(next.row(i));
     const std::size_t older = index_.find_or_add(key, rows_);
     if (older != RowIndex::kNone) {
+      // A sink keeps the newest version of a row: the older one need not be sent.
       rows_.replace(older, next.record(i));
       ++superfluous;
     } else if (next.record(i).size() > room || rows_.bytes() > room - next.record(i).size()) {
+      // The index had added the row, which has no room.
       index_.forget_last(key);
       no_room.add_encoded(next.record(i));
     } else {

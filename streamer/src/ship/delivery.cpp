@@ -15,6 +15,8 @@ void Shipper::Worker::run() {
     why = "the deadline has passed";
   } catch (const SinkError& error) {
     why = error.what();
+    // A later trainer has the sink: what this one delivered does not count any more
+    // (ShippingLog::end).
     overtaken = error.kind() == SinkError::Kind::overtaken;
   } catch (const std::exception& error) {
     why = error.what();
@@ -33,6 +35,7 @@ void Shipper::Worker::end(const std::string& why, bool overtaken) {
 }
 
 void Shipper::Worker::begin() {
+  // The sink does not continue this trainer's tables: all rows are sent.
   if (!writer_.begin()) return snapshot();
   const ship::SinkWriter::Recaptured outdated = writer_.recapture_outdated(recapture_);
   if (outdated.rows == 0) return;
@@ -53,6 +56,7 @@ std::optional<ship::MergedSteps> Shipper::Worker::take() {
   log_.idle();
   note_oldest();
   while (queue_.empty()) {
+    // Rows that were written and not flushed are not delivered.
     if (lifecycle_.out_of_time() && writer_.unflushed()) throw ship::OutOfTime{};
     if ((requests_.flush && writer_.unflushed()) ||
         (requests_.look_for_absent && !lifecycle_.closing())) {
@@ -74,6 +78,7 @@ std::optional<ship::MergedSteps> Shipper::Worker::take() {
 
 // All steps are delivered: does what `drain` and `close` asked for.
 void Shipper::Worker::serve_requests(std::unique_lock<std::mutex>& lock) {
+  // `drained` must not answer yes while this flushes without the lock.
   busy_ = true;
   const bool look = requests_.look_for_absent;
   lock.unlock();

@@ -26,6 +26,7 @@ void Lineage::extend(Version version) {
     throw std::invalid_argument(fmt::format("{} is before {}, the last version of the lineage",
                                             to_string(version), to_string(ends_.back())));
   }
+  // One end for each epoch: its last step.
   if (!ends_.empty() && ends_.back().epoch == version.epoch) ends_.pop_back();
   ends_.push_back(version);
 }

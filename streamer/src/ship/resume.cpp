@@ -16,6 +16,7 @@ bool goes_on(const SinkState& there, const StreamBeginning& beginning) {
   std::uint32_t ranks = 0;
   const bool all = std::ranges::all_of(there.commits, [&](const auto& of_rank) {
     const StepCommit& commit = of_rank.second;
+    // Left by an earlier trainer with more ranks, whose rows later trainers have taken over.
     if (commit.rank >= beginning.ranks && commit.version.epoch < there.newest_epoch()) return true;
     ++ranks;
     const bool ours = commit.version.epoch == beginning.epoch;  // of a rank that was quicker

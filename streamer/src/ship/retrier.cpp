@@ -21,11 +21,13 @@ void Retrier::failed(const char* what) {
     error_ = what;
   }
   Nanoseconds::rep never = kNever;
+  // Since the first failure of a series: later ones do not move it.
   failing_since_.compare_exchange_strong(never, executor_.now().count());
 }
 
 void Retrier::pause() {
   const Nanoseconds end = executor_.now() + backoff_.next();
+  // In slices, so that a deadline that is set meanwhile ends the pause.
   while (executor_.now() < end) {
     if (lifecycle_.out_of_time()) throw OutOfTime{};
     executor_.spend(std::min<Nanoseconds>(end - executor_.now(), kSlice));

@@ -78,6 +78,7 @@ bool StreamingReport::complete() const noexcept {
 std::uint64_t next_epoch(const Lineage& lineage) {
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::system_clock::now().time_since_epoch());
+  // An epoch is always greater than those before it, even if this machine's clock is behind.
   return std::max(static_cast<std::uint64_t>(now.count()), lineage.last().epoch + 1);
 }
 
@@ -210,6 +211,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
       for (const auto& shipper : shippers_) shipper->close(left());
     };
     if (blocks_) close();  // or copiers would wait in `offer`
+    // Captures first: they still deliver into the queues of the shippers.
     for (const auto& capture : captures_) capture->stop();
     close();
     for (const auto& shipper : shippers_) {
@@ -273,6 +275,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   template <typename Request>
   std::uint64_t ticket(Request&& request) {
     const std::lock_guard lock{ticketing_};
+    // With the lock: two recaptures at once must not mix their requests in one ticket.
     for (std::size_t i = 0; i < captures_.size(); ++i) requested_[i] = request(*captures_[i]);
     // None of these rows belong to this rank: there is nothing to wait for.
     if (std::ranges::count(requested_, 0U) == std::ssize(requested_)) return 0;
@@ -313,6 +316,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     Shipment shipment{.batch = std::move(step.batch),
                       .recaptures = newest_ticket_of(step.requests),
                       .captured = environment_.shipping.now()};
+    // Each sink gets a copy; the last one gets the original.
     for (std::size_t i = 0; i + 1 < shippers_.size(); ++i) {
       shippers_[i]->offer(shipment, environment_.executor);
     }

@@ -6,11 +6,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "millrace/text/parse_enum.hpp"
 #include "ship/worker.hpp"
 
 namespace millrace {
-namespace {}  // namespace
 
 std::string_view to_string(QueuePolicy policy) noexcept {
   switch (policy) {
@@ -22,10 +20,6 @@ std::string_view to_string(QueuePolicy policy) noexcept {
       return "block";
   }
   return "?";
-}
-
-QueuePolicy parse_queue_policy(std::string_view name) {
-  return text::parse_enum("queue policy", name, kQueuePolicies);
 }
 
 Shipper::Shipper(std::shared_ptr<Sink> sink, Executor& executor, Recapture& recapture,

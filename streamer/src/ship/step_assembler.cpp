@@ -22,6 +22,7 @@ void StepAssembler::add(const CapturedRows& rows) {
 
 std::optional<StepAssembler::Step> StepAssembler::take() {
   std::uint64_t step = std::numeric_limits<std::uint64_t>::max();
+  // A step is complete once every source has delivered it, or a later one.
   for (const Source& source : sources_) step = std::min(step, source.steps.back().step);
   const bool news = std::ranges::any_of(sources_, [&](const Source& source) {
     return source.steps.size() > 1 && source.steps[1].step <= step;

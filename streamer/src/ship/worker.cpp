@@ -126,9 +126,13 @@ void Shipper::Worker::close(Nanoseconds at_most) {
   {
     const std::lock_guard lock{mutex_};
     lifecycle_.close(at_most);
+    // After it nothing is offered any more: what is written has to be flushed for the report to
+    // count it.
     requests_.flush = true;
   }
   changed_->notify_all();
+  // A call that hangs in the sink's client ends in time as well. (A greater time would overflow the
+  // clock.)
   sink_->finish_by(std::chrono::steady_clock::now() + std::min(at_most, kLongestStop));
 }
 

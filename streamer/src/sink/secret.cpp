@@ -29,6 +29,7 @@ std::string read_file(const std::string& path) {
     throw std::runtime_error(
         fmt::format("the secret file {} has more than {} KiB", path, kLongest >> 10));
   }
+  // Editors and `echo` end a file with a line break.
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();
   return text;
@@ -112,6 +113,7 @@ std::string redacted(std::string_view spec) {
   const std::size_t question = spec.find('?');
   if (question == std::string_view::npos) return sink::without_user(spec);
   const std::string_view settings = spec.substr(question + 1);
+  // The '?' may be part of a password: then everything up to the last '@' is hidden.
   if (!sink::are_settings(settings)) return sink::without_user(spec);
   return sink::without_user(spec.substr(0, question)) + '?' + sink::with_hidden_values(settings);
 }

@@ -148,6 +148,7 @@ std::uint64_t ChangeTracker::cut(std::string_view name) {
                                             bitmap_bytes(rows_, shift), room_under_cap(),
                                             options_.memory_cap)};
   }
+  // With as many rows a bit as before, so that both parts of a range are equally fine.
   consumer.closed = std::exchange(consumer.now, no_changes(shift));
   return consumer.cut = step_;
 }
@@ -205,6 +206,7 @@ ChangeTracker::Range ChangeTracker::read(std::string_view name, RowContent conte
     try {
       read(consumer, range, chunk, stream, visit);
     } catch (...) {
+      // Rows that the visitor has put back are marked also if it throws.
       static_cast<void>(end_read(consumer, stream));
       throw;
     }
@@ -278,6 +280,7 @@ void ChangeTracker::put_back(std::string_view name, const CapturedRows& rows, St
     if (rows.id(i) < rows_) ids.push_back(rows.id(i));
   }
   if (ids.empty()) return;
+  // The rows belong to the range in which they were read: it begins there again.
   consumer.cursor = std::min(consumer.cursor, rows.after);
   if (consumer.reading) {
     consumer.put_back.insert(consumer.put_back.end(), ids.begin(), ids.end());

@@ -336,7 +336,7 @@ TEST_CASE("an observer finds updated rows of cached tables at their slots, or at
   };
   Tables tables{TableCache{32.0 / 400}, OptimizerKind::adam, one_table(400)};
   Gathers gathers{tables.bench.memory};
-  tables.bags.observe(&gathers);
+  tables.bags.add_observer(gathers);
   const HostBags batch = batch_of(rows_of_set_0(0, 40, 1));
   const HeldRows held = tables.prefetch(batch);
   tables.update(batch, {1, -1, 2, -2});

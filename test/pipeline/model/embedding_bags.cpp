@@ -198,7 +198,7 @@ TEST_CASE("weights start within 1/sqrt(rows), differ from table to table, and fo
 TEST_CASE("the observer gets exactly the rows that were touched, ascending") {
   Scene scene{OptimizerKind::rowwise_adagrad};
   Rows observed{scene.bench.memory};
-  scene.bags.observe(&observed);
+  scene.bags.add_observer(observed);
   const std::vector<std::size_t> table_of{0, 0, 1, 2, 2, 3};
   for (int step = 0; step < 3; ++step) {
     HostBags batch = scene.draw(6, false);

@@ -15,8 +15,15 @@ class Failing final : public RowUpdateObserver {
  public:
   Failing(CaptureRig& rig, std::function<void(FaultInjector&)> fail)
       : rig_(rig), faults_(rig.program_device), fail_(std::move(fail)) {
-    rig.bags->observe(this);
+    rig.bags->remove_observer(*rig.capture);
+    rig.bags->add_observer(*this);
   }
+  ~Failing() override {
+    rig_.bags->remove_observer(*this);
+    rig_.bags->add_observer(*rig_.capture);
+  }
+  Failing(const Failing&) = delete;
+  Failing& operator=(const Failing&) = delete;
 
   void rows_updated(const RowUpdate& update) override {
     fail_(faults_);
@@ -66,7 +73,6 @@ TEST_CASE("calls that fail while an update is captured do no harm: rows are deli
                       }};
       rig.train();
       injected = failing.injected();
-      rig.bags->observe(rig.capture.get());
     }
     CHECK(rig.flush());
     CHECK(rig.compare() == "");
@@ -85,7 +91,6 @@ TEST_CASE(
     Failing failing{rig,
                     [&](FaultInjector& faults) { faults.fail_each(kind, ErrorCode::unknown); }};
     rig.train();
-    rig.bags->observe(rig.capture.get());
   }
   CHECK(rig.flush());
   CHECK(rig.compare() == "");
@@ -120,7 +125,6 @@ TEST_CASE("a lost device ends no copier, and is reported as failures") {
     const RowUpdate nothing{.step = 2, .stream = rig.main, .tables = rig.bags->tables()};
     rig.capture->mark_all_dirty();
     rig.capture->rows_updated(nothing);
-    rig.bags->observe(rig.capture.get());
   }
   CHECK_FALSE(rig.flush(std::chrono::milliseconds{10}));
   rig.capture->stop();

@@ -6,13 +6,14 @@ namespace millrace::test {
 
 ObserverWaits::ObserverWaits(TrainingRig& rig, RowUpdateObserver& observer, std::string left_out)
     : rig_(rig), observer_(observer), left_out_(std::move(left_out)) {
-  rig.bags->observe(this);
+  rig.bags->remove_observer(observer);
+  rig.bags->add_observer(*this);
   rig.program_device.leave_out_if([this](const std::string& edge) { return leaves_out(edge); });
 }
 
 ObserverWaits::~ObserverWaits() {
   rig_.program_device.leave_out_if([](const std::string&) { return false; });
-  rig_.bags->observe(nullptr);
+  rig_.bags->remove_observer(*this);
 }
 
 void ObserverWaits::rows_updated(const RowUpdate& update) {

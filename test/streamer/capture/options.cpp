@@ -230,7 +230,6 @@ TEST_CASE("options that cannot be are refused") {
   CHECK_THROWS_WITH(make({.skipped_tables = {"x"}}),
                     ContainsSubstring("the table 'x' to skip does not exist"));
   CHECK_THROWS_WITH(parse_capture_mode("fast"), ContainsSubstring("sync, sync-pageable, mapped"));
-  CHECK_THROWS_WITH(parse_when_full("x"), ContainsSubstring("expected block or mark-dirty"));
   for (const CaptureMode mode : kCaptureModes) CHECK(parse_capture_mode(to_string(mode)) == mode);
 }
 

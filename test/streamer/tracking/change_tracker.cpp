@@ -199,8 +199,15 @@ TEST_CASE("an update that could not be noted makes all rows count as changed") {
   class Fails final : public RowUpdateObserver {
    public:
     explicit Fails(Scene& scene) : scene_(scene), faults_(scene.bench.device) {
-      scene.bags.observe(this);
+      scene.bags.remove_observer(scene.tracker);
+      scene.bags.add_observer(*this);
     }
+    ~Fails() override {
+      scene_.bags.remove_observer(*this);
+      scene_.bags.add_observer(scene_.tracker);
+    }
+    Fails(const Fails&) = delete;
+    Fails& operator=(const Fails&) = delete;
     void rows_updated(const RowUpdate& update) override {
       faults_.fail_each(Call::launch, ErrorCode::unknown);
       scene_.tracker.rows_updated(update);
@@ -214,7 +221,6 @@ TEST_CASE("an update that could not be noted makes all rows count as changed") {
   {
     Fails fails{scene};
     scene.step();
-    scene.bags.observe(&scene.tracker);
   }
   CHECK(scene.tracker.counts().failures == 1);
   CHECK(scene.read("c", RowContent::weights).size() == 260);

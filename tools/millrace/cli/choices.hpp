@@ -13,6 +13,21 @@
 
 namespace millrace::cli {
 
+/** @brief Names for a help text, the default first: "ring (default), sync". */
+[[nodiscard]] inline std::string choices_text(const std::vector<std::string>& names,
+                                              const std::string& standard) {
+  std::string text = standard + " (default)";
+  for (const std::string& name : names) {
+    if (name != standard) text += ", " + name;
+  }
+  return text;
+}
+/** @brief The same for the names that `to_string` gives the values of an enumeration. */
+template <typename Values>
+[[nodiscard]] std::string choices_text(const Values& all, typename Values::value_type standard) {
+  return choices_text(text::names_of(all), std::string{to_string(standard)});
+}
+
 /** @brief Reads one name. @throws UsageError for an unknown name */
 template <typename Values>
 [[nodiscard]] auto read_choice(std::string_view option, std::string_view kind,

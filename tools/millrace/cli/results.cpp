@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/json_text.hpp"
+#include "cli/standard_output.hpp"
 #include "cli/values.hpp"
 
 namespace millrace::cli {
@@ -12,10 +13,11 @@ void add_result_options(Command& command, ResultArguments& given, const std::str
   command.add("--format", given.format, "KIND",
               fmt::format("Write the results as {} (default) or json", text_format));
   command.output("--json", given.json, "FILE",
-                 "Write the results as JSON as well; - for standard output, instead of the text",
+                 "Write the results as JSON to this file as well; with -, they replace the text on "
+                 "standard output",
                  Result::in_place);
   command.output("-o,--output", given.output, "FILE",
-                 "Write to this file, complete or not at all (default: standard output)",
+                 "Write the results to this file once they are complete (default: standard output)",
                  Result::main);
 }
 
@@ -39,6 +41,23 @@ void Results::write(const std::function<std::string(const Painter&)>& text,
   } else {
     main_->write(text(Painter{main_->to_stdout() && colours_on_stdout()}));
   }
+}
+
+bool RunningResults::prints() const { return results_.main_ && results_.main_->to_stdout(); }
+
+Painter RunningResults::painter() const { return Painter{prints() && colours_on_stdout()}; }
+
+void RunningResults::say(const std::string& part) {
+  if (results_.json_is_main_ || !results_.main_) return;
+  if (prints()) {
+    print(part);
+  } else {
+    collected_ += part;
+  }
+}
+
+void RunningResults::finish(const std::function<nlohmann::ordered_json()>& document) const {
+  results_.write([&](const Painter&) { return collected_; }, document);
 }
 
 }  // namespace millrace::cli

@@ -40,9 +40,39 @@ class Results {
              const std::function<nlohmann::ordered_json()>& document) const;
 
  private:
+  friend class RunningResults;
+
   bool json_is_main_;
   std::optional<Output> main_;  ///< none: `--json` has standard output
   std::optional<Output> json_;
+};
+
+/**
+ * @brief The results of a command that prints while it works.
+ *
+ * Text for standard output is printed at once. Text for a file is collected, and written whole by
+ * `finish`.
+ */
+class RunningResults {
+ public:
+  /** @brief As `Results`. @throws UsageError */
+  RunningResults(const ResultArguments& given, const std::string& text_format)
+      : results_(given, text_format) {}
+
+  /** @brief Colors text that goes to a terminal. */
+  [[nodiscard]] Painter painter() const;
+  /** @brief The next part of the text; ignored if the results are written as JSON only. */
+  void say(const std::string& part);
+  /** @brief Call it once, at the end.
+   *  @param document  makes the JSON document
+   *  @throws UsageError if a place cannot be written */
+  void finish(const std::function<nlohmann::ordered_json()>& document) const;
+
+ private:
+  [[nodiscard]] bool prints() const;
+
+  Results results_;
+  std::string collected_;  ///< text for a file
 };
 
 }  // namespace millrace::cli

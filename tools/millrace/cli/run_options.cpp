@@ -6,6 +6,7 @@
 #include "cli/choices.hpp"
 #include "cli/error.hpp"
 #include "millrace/device/profile.hpp"
+#include "millrace/pipeline/schedule/pipeline_options.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
 #include "millrace/text/parse_enum.hpp"
 
@@ -26,6 +27,34 @@ std::string pipeline_help(PipelineKind standard) {
     if (kind != standard) help += fmt::format("; {}: {}", to_string(kind), traits_of(kind).summary);
   }
   return help;
+}
+
+std::string allocator_help(const std::string& standard) {
+  return "Use this allocator for device memory: " +
+         choices_text({kAllocatorNames.begin(), kAllocatorNames.end()}, standard);
+}
+
+std::string allocator_names() { return fmt::format("{}", fmt::join(kAllocatorNames, ", ")); }
+
+std::string waits_help() {
+  return fmt::format(
+      "Make streams wait for all work enqueued on the other stream ({}, default), or only for the "
+      "work that is needed ({})",
+      to_string(Waits::coarse), to_string(Waits::precise));
+}
+
+std::string lookup_position_help(const std::string& fused) {
+  return fmt::format("Enqueue {}'s lookups here: {}", fused,
+                     choices_text(kLookupPositions, LookupOptions{}.position));
+}
+
+std::string lookup_stream_help(const std::string& fused) {
+  return fmt::format("Run {}'s lookups on this stream: {}", fused,
+                     choices_text(kLookupStreams, LookupOptions{}.stream));
+}
+
+std::string cache_policy_help() {
+  return "Use this policy in that cache: " + choices_text(kCachePolicies, TableCache{}.policy);
 }
 
 std::string pipelines_with(bool PipelineTraits::*trait) {

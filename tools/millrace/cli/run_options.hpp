@@ -24,6 +24,18 @@ inline constexpr std::uint64_t kMostSteps = 1'000'000;
  * @param gpus     whether the command also runs on GPUs
  */
 [[nodiscard]] std::string device_help(std::string_view profile, bool gpus);
+/** @brief The help of `--allocator` for a command that runs with one allocator. */
+[[nodiscard]] std::string allocator_help(const std::string& standard);
+/** @brief The names of all allocators: "torch, millrace, driver". */
+[[nodiscard]] std::string allocator_names();
+/** @brief The help of `--waits` for a command that runs with one wait mode. */
+[[nodiscard]] std::string waits_help();
+/** @brief The help of `--lookup-position`: `fused` has the pipelines that read it. */
+[[nodiscard]] std::string lookup_position_help(const std::string& fused);
+/** @brief The help of `--lookup-stream`. */
+[[nodiscard]] std::string lookup_stream_help(const std::string& fused);
+/** @brief The help of `--cache-policy`. */
+[[nodiscard]] std::string cache_policy_help();
 /** @brief The help of `--pipeline`: every kind with its summary, `standard` first. */
 [[nodiscard]] std::string pipeline_help(PipelineKind standard);
 /** @brief The names of the pipelines for which a trait holds: "a", "a or b". */

@@ -41,9 +41,10 @@ void add_doctor(CLI::App& program) {
       "--runtime", given->runtime,
       "Show what the virtual CUDA runtime (millrace run) does with each function of CUDA, instead "
       "of the machine");
-  command.add("--functions", given->pattern, "NAME",
-              "Show only functions with this in their names, with --runtime; * and ? stand for any "
-              "letters");
+  command.add(
+      "--functions", given->pattern, "NAME",
+      "With --runtime, show only functions whose names contain this text; * and ? stand for any "
+      "letters");
   add_result_options(command, *given, "text");
   command.examples({{"millrace doctor", "Shows what works here, and how to get what does not."},
                     {"millrace doctor --runtime --functions 'cuda*Async'",

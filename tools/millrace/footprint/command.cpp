@@ -121,7 +121,7 @@ void add_footprint(CLI::App& program) {
   const auto given = std::make_shared<FootprintArguments>();
   command.add("--device", given->device, "NAME", device_help("h200", true));
   command.add("--allocator", given->allocators, "A,B|all",
-              "Compare these allocators: torch, millrace, driver (default all)");
+              fmt::format("Compare these allocators: {} (default all)", allocator_names()));
   command.add(
       "--copy", given->copies, "A,B|all",
       fmt::format("Compare these copy strategies: {} (default all)", copy_strategy_names()));
@@ -131,9 +131,7 @@ void add_footprint(CLI::App& program) {
                             "and train_pipeline_base)",
                             fmt::join(experiment::Workload::names(), ", ")),
                 Command::unless(experiment::Workload::names()));
-  command.add("--waits", given->waits, "KIND",
-              "Make streams wait for all work enqueued on the other stream (coarse, default), or "
-              "only for the work that is needed (precise)");
+  command.add("--waits", given->waits, "KIND", waits_help());
   command.add("--activations", given->activations, "SIZE",
               "Keep this many bytes from forward for backward, for instance 4GiB");
   command.add("--compute-to-copy", given->compute_to_copy, "RATIO",
@@ -163,7 +161,7 @@ void add_footprint(CLI::App& program) {
                  "millrace explain",
                  Result::further);
   command.output("--snapshot", given->snapshot, "FILE",
-                 "Write the same as a PyTorch snapshot, for its viewer", Result::further);
+                 "Write that trace as a PyTorch snapshot, for PyTorch's viewer", Result::further);
   add_page_option(command, given->html);
   add_result_options(command, given->results, "table");
   command.examples({{"millrace footprint --allocator torch,millrace --copy side-stream,precise",

@@ -11,8 +11,7 @@ constexpr const char* kHtml = "--html";
 
 void add_page_option(Command& command, std::optional<std::string>& file) {
   command.output("--html", file, "PAGE",
-                 "Write a page for a browser as well: one file, which needs no network",
-                 Result::further);
+                 "Write a page for a browser as well; the file needs no network", Result::further);
 }
 
 PageOutput::PageOutput(const std::string& file) : output_(file, kHtml) { require_page(); }

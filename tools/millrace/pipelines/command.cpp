@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "cli/choices.hpp"
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
@@ -96,17 +97,13 @@ void add_compared_options(Command& command, PipelinesArguments& given) {
               fmt::format("Compare these copy strategies: {} (default: the first three)",
                           copy_strategy_names()));
   command.add("--waits", given.waits, "A,B|all",
-              "Compare these wait modes: coarse (default), precise");
-  command.add("--allocator", given.allocators, "A,B|all",
-              "Compare these allocators: torch, millrace, driver (default: the first two)");
-  const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
-  command.add("--lookup-position", given.lookup_positions, "A,B|all",
-              fmt::format("Enqueue {}'s lookups here: after-optimizer (default), "
-                          "before-optimizer, after-data-dist",
-                          fused));
+              "Compare these wait modes: " + choices_text(kWaits, Waits::coarse));
   command.add(
-      "--lookup-stream", given.lookup_streams, "A,B|all",
-      fmt::format("Run {}'s lookups on this stream: data-dist (default), own, main", fused));
+      "--allocator", given.allocators, "A,B|all",
+      fmt::format("Compare these allocators: {} (default: the first two)", allocator_names()));
+  const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
+  command.add("--lookup-position", given.lookup_positions, "A,B|all", lookup_position_help(fused));
+  command.add("--lookup-stream", given.lookup_streams, "A,B|all", lookup_stream_help(fused));
   command.add("--optimizer-work", given.optimizer_work, "X,Y",
               "Multiply the time of the dense optimizer by each of these factors (default 1)");
   command.flag("--forward-only", given.forward_only,
@@ -130,8 +127,7 @@ void add_shared_options(Command& command, PipelinesArguments& given) {
   command.add("--cache-load-factor", given.cache_load_factor, "F",
               "Keep tables in host memory and this fraction of their rows in a cache on the "
               "device");
-  command.add("--cache-policy", given.cache_policy, "NAME",
-              "Use this policy in that cache: lru (default), lfu");
+  command.add("--cache-policy", given.cache_policy, "NAME", cache_policy_help());
   command.add("--seed", given.seed, "S",
               "Draw the sizes of batches with this seed first (default 1)");
   command.add("--seeds", given.seeds, "N",
@@ -143,8 +139,8 @@ void add_shared_options(Command& command, PipelinesArguments& given) {
 void add_pipelines(CLI::App& program) {
   Command command{
       program, "pipelines",
-      "Compares training pipelines in time and memory, with each copy strategy and allocator: a "
-      "model at full size on all ranks, on virtual devices"};
+      "Compares training pipelines in time and memory, with each copy strategy and allocator. A "
+      "model of full size runs on all ranks, on virtual devices"};
   const auto given = std::make_shared<PipelinesArguments>();
   command.input("--workload", given->workload, "NAME|FILE",
                 fmt::format("Run this workload: {}, or a JSON file with a model (default "

@@ -209,16 +209,17 @@ void add_run(CLI::App& program) {
                  Result::further);
   command.flag(
       "--check", given->check,
-      "Name accesses of memory that are not ordered. If there are any, a program that would "
-      "end with 0 ends with 4");
+      "Report accesses of memory that are not ordered. A program that has some ends with 4 where "
+      "it would end with 0");
   command.flag("--wait", given->waits,
                "Make a stream wait before Millrace reserves memory; not for programs whose kernels "
                "wait for each other across streams");
   command.flag("--leave-malloc", given->leaves_malloc,
                "Leave cudaMalloc to the runtime, for programs that share such memory with other "
                "processes (default if the program itself calls cudaIpcGetMemHandle)");
-  command.flag("--serve-malloc", given->serves_malloc,
-               "Serve cudaMalloc also if the program calls cudaIpcGetMemHandle, which then fails");
+  command.flag(
+      "--serve-malloc", given->serves_malloc,
+      "Serve cudaMalloc even if the program calls cudaIpcGetMemHandle; that call then fails");
   command
       .add("program", given->program, "COMMAND",
            "Run this program, with its arguments; write it after --")

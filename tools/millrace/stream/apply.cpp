@@ -232,9 +232,9 @@ void run(const ApplyArguments& given) {
 void add_stream_apply(CLI::App& stream) {
   Command command{
       stream, "apply",
-      "Keeps a copy up to date with the log in a file sink or a topic: the newest version of each "
-      "row. Continues where it stopped. The exit code is 0 if the copy has all of the log, and 3 "
-      "if it lags or lacks rows"};
+      "Keeps a copy up to date with the log in a file sink or a topic. The copy has the newest "
+      "version of each row. The command continues where it stopped. The exit code is 0 if the copy "
+      "has all of the log, and 3 if it lags or lacks rows"};
   const auto given = std::make_shared<ApplyArguments>();
   command
       .input("--from", given->from, "SOURCE",

@@ -255,8 +255,7 @@ void add_stream_bench(CLI::App& stream) {
   command.add("--slots", given->slots, "N", "Use at most N slots for a ring (default 8)");
   command.add("--slot-bytes", given->slot_bytes, "SIZE",
               "Set the size of each slot (default: the bytes that a step changes)");
-  command.add("--allocator", given->allocator, "NAME",
-              "Use this allocator for device memory: millrace (default), torch, driver");
+  command.add("--allocator", given->allocator, "NAME", allocator_help("millrace"));
   add_wide_option(command, given->wide);
   add_page_option(command, given->html);
   add_result_options(command, given->results, "table");

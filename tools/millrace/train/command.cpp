@@ -1,18 +1,19 @@
 #include "cli/command.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/choices.hpp"
 #include "cli/error.hpp"
 #include "cli/fitted.hpp"
-#include "cli/json_text.hpp"
 #include "cli/output.hpp"
+#include "cli/results.hpp"
 #include "cli/run_options.hpp"
-#include "cli/standard_output.hpp"
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
 #include "commands.hpp"
@@ -44,22 +45,19 @@ void note_plan(Timeline& timeline, const TrainOptions& options, const TrainPlan&
 
 void run_train_command(const TrainArguments& given) {
   TrainOptions options = read_options(given);
-  std::optional<Output> document, timeline_file;
-  if (given.json) document.emplace(given.json, "--json");
+  RunningResults results{given.results, "text"};
+  std::optional<Output> timeline_file;
   if (given.timeline) timeline_file.emplace(given.timeline, "--timeline");
   std::optional<TrainTrace> trace, snapshot;
   if (given.record) trace.emplace(kRecordForm, *given.record);
   if (given.snapshot) snapshot.emplace(kSnapshotForm, *given.snapshot);
-  const bool text = !document || !document->to_stdout();
   const Interrupt interrupt;
   RankJob job{options.ranks};
   const bool first = job.rank() == 0;
   std::optional<Timeline> timeline;
   if (timeline_file && first) options.training.timeline = &timeline.emplace();
-  const Painter paint{colours_on_stdout()};
-  const auto say = [&](const std::string& words) {
-    if (text) print(fitted(words));
-  };
+  const Painter paint = results.painter();
+  const auto say = [&](const std::string& words) { results.say(fitted(words)); };
   const TrainListener tells{
       .planned =
           [&](const TrainPlan& plan) {
@@ -96,7 +94,7 @@ void run_train_command(const TrainArguments& given) {
       write_timeline(*timeline, *timeline_file);
       say(render_timeline(*given.timeline, *timeline));
     }
-    if (document) document->write(json_text(to_document(options, result)));
+    results.finish([&] { return to_document(options, result); });
   }
   if (const int code = exit_code_of(result, interrupt.exit_code()); code != 0) throw Ended{code};
 }
@@ -108,22 +106,25 @@ void add_stream_options(Command& command, StreamArguments& given) {
                  Result::further, sink_files);
   command.add("--stream-skip", given.skipped_tables, "TABLE",
               "Do not stream this table (checkpoint name, e.g. table.user); repeatable");
-  command.add("--stream-capture", given.capture, "WAY",
-              "Bring rows to the host in this way: ring (default), ring-kernel, mapped, sync, "
-              "sync-pageable");
+  command.add(
+      "--stream-capture", given.capture, "WAY",
+      "Bring rows to the host in this way: " + choices_text(kCaptureModes, CaptureOptions{}.mode));
   command.add("--stream-content", given.content, "WHAT",
-              "Send this part of a row: weights (default), weights-and-state, ids");
+              "Send this part of a row: " + choices_text(kRowContents, CaptureOptions{}.content));
   command.add("--stream-slots", given.slots, "N", "Use at most N slots for ring (default 8)");
   command.add("--stream-slot-bytes", given.slot_bytes, "SIZE",
               "Set the size of a slot, on the device and in pinned memory (default 64MiB)");
   command.add("--stream-when-full", given.when_full, "POLICY",
-              "Do this if a step finds no free slot: block (default, at most 20 ms), mark-dirty");
+              fmt::format("Do this if a step finds no free slot: {}; block waits at most 20 ms",
+                          choices_text(kWhenFull, CaptureOptions{}.when_full)));
   command.add("--stream-gather", given.gather, "WHERE",
-              "Gather changed rows on this stream: update (default, the update's stream), own");
+              "Gather changed rows on the update's stream, or on one of its own: " +
+                  choices_text(kGatherOn, CaptureOptions{}.gather_on));
   command.add("--stream-queue-bytes", given.queue_bytes, "SIZE",
               "Let at most this many bytes of rows wait for a sink (default 256MiB)");
   command.add("--stream-queue-policy", given.queue_policy, "POLICY",
-              "Do this if that queue is full: coalesce (default), recapture, block");
+              "Do this if that queue is full: " +
+                  choices_text(kQueuePolicies, ShippingOptions{}.when_full));
   command.add("--stream-deadline", given.deadline, "SECONDS",
               "Deliver remaining rows for at most this long at the end of the run (default 30)");
 }
@@ -146,11 +147,10 @@ void add_data_options(Command& command, TrainArguments& given) {
 
 /** The model, and for how long it is trained. */
 void add_model_options(Command& command, TrainArguments& given) {
-  command.input(
-      "--model", given.model, "NAME|FILE",
-      "Train this model: adult, criteo, synthetic, or a JSON file (default: the model of the "
-      "data)",
-      Command::unless(ModelDescription::names()));
+  command.input("--model", given.model, "NAME|FILE",
+                fmt::format("Train this model: {}, or a JSON file (default: the model of the data)",
+                            fmt::join(ModelDescription::names(), ", ")),
+                Command::unless(ModelDescription::names()));
   command.flag("--freeze-tables", given.freeze_tables, "Do not train the embedding tables");
   command.add("--epochs", given.epochs, "N",
               "Train N epochs in total, including those of a loaded checkpoint (default 3)");
@@ -169,16 +169,10 @@ void add_pipeline_options(Command& command, TrainArguments& given) {
               fmt::format("Keep tables in host memory and this fraction of their rows in a cache "
                           "on the device (default: tables on the device; {} 0.2)",
                           pipelines_with(&PipelineTraits::for_cached_tables)));
-  command.add("--cache-policy", given.cache_policy, "NAME",
-              "Use this policy in that cache: lru (default), lfu");
+  command.add("--cache-policy", given.cache_policy, "NAME", cache_policy_help());
   const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
-  command.add("--lookup-position", given.lookup_position, "WHERE",
-              fmt::format("Enqueue {}'s lookups here: after-optimizer (default), "
-                          "before-optimizer, after-data-dist",
-                          fused));
-  command.add(
-      "--lookup-stream", given.lookup_stream, "NAME",
-      fmt::format("Run {}'s lookups on this stream: data-dist (default), own, main", fused));
+  command.add("--lookup-position", given.lookup_position, "WHERE", lookup_position_help(fused));
+  command.add("--lookup-stream", given.lookup_stream, "NAME", lookup_stream_help(fused));
   command.flag("--order-lookup-after-dense", given.order_lookup_after_dense,
                fmt::format("Order {}'s lookups after the dense optimizer, for models with position "
                            "weights",
@@ -198,18 +192,14 @@ void add_pipeline_options(Command& command, TrainArguments& given) {
 
 /** How batches get to the device, and from whom its memory comes. */
 void add_memory_options(Command& command, TrainArguments& given) {
-  command.add(
-      "--copy", given.copy, "STRATEGY",
-      fmt::format("Copy batches to the device with this strategy: {} (default: side-stream)",
-                  copy_strategy_names()));
+  command.add("--copy", given.copy, "STRATEGY",
+              "Copy batches to the device with this strategy: " +
+                  choices_text(kCopyMethods, CopyMethod::side_stream));
   command.add("--copies-ahead", given.copies_ahead, "N",
               "Copy N more batches to the device ahead of those that the pipeline needs there "
               "(default 0)");
-  command.add("--waits", given.waits, "KIND",
-              "Make streams wait for all work enqueued on the other stream (coarse, default), or "
-              "only for the work that is needed (precise)");
-  command.add("--allocator", given.allocator, "NAME",
-              "Use this allocator for device memory: millrace (default), torch, driver");
+  command.add("--waits", given.waits, "KIND", waits_help());
+  command.add("--allocator", given.allocator, "NAME", allocator_help(given.allocator));
 }
 
 /** Where a run takes place. */
@@ -219,15 +209,14 @@ void add_rank_options(Command& command, TrainArguments& given) {
   command.add("--group", given.group, "KIND",
               "Run the ranks as threads (default), or as processes that use mpi (under mpirun) or "
               "nccl (torchrun's environment)");
-  command.input(
-      "--sharding", given.sharding, "HOW",
-      "Shard tables in this way: auto (default), table-wise, row-wise, data-parallel, or a JSON "
-      "file",
-      Command::unless(sharding_names()));
+  command.input("--sharding", given.sharding, "HOW",
+                fmt::format("Shard tables in this way: {}, or a JSON file",
+                            choices_text(sharding_names(), RankOptions{}.sharding)),
+                Command::unless(sharding_names()));
   command.output(
       "--rendezvous", given.rendezvous, "FILE",
-      "Let nccl ranks meet at this new file, which all of them see, instead of MASTER_ADDR and "
-      "MASTER_PORT",
+      "Let nccl ranks meet at this new file instead of MASTER_ADDR and MASTER_PORT; all ranks "
+      "must see the file",
       Result::further);
 }
 
@@ -239,10 +228,8 @@ void add_output_options(Command& command, TrainArguments& given) {
   command.input("--load", given.load, "FILE", "Continue from a checkpoint");
   command.flag("--eval", given.evaluate_only, "Test only, without training");
   command.flag("--check-races", given.check_races,
-               "Check every access on virtual devices; end with exit code 4 if there is a race");
-  command.output("--json", given.json, "FILE",
-                 "Write the results as JSON as well; - for standard output, instead of the text",
-                 Result::in_place);
+               "Check every access on virtual devices; end with exit code 4 if any access races");
+  add_result_options(command, given.results, "text");
   command.output("--timeline", given.timeline, "FILE",
                  "Write a timeline of the run's beginning, for Perfetto and chrome://tracing",
                  Result::further);
@@ -251,7 +238,7 @@ void add_output_options(Command& command, TrainArguments& given) {
                  "and millrace explain, also if the run ends out of memory",
                  Result::further);
   command.output("--snapshot", given.snapshot, "FILE",
-                 "Write the same as a PyTorch snapshot, for its viewer", Result::further);
+                 "Write that trace as a PyTorch snapshot, for PyTorch's viewer", Result::further);
 }
 
 }  // namespace

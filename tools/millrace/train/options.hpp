@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/results.hpp"
 #include "millrace/pipeline/model/table_cache.hpp"
 #include "millrace/pipeline/schedule/training_device.hpp"
 #include "train/stream_options.hpp"
@@ -25,7 +26,8 @@ struct TrainArguments {
   std::optional<std::string> data, test, format, model;
   std::optional<std::string> epochs, malformed, examples;
   std::optional<std::string> seed, batch_size, steps, save_every;
-  std::optional<std::string> save, load, json, timeline, record, snapshot;
+  std::optional<std::string> save, load, timeline, record, snapshot;
+  ResultArguments results;
   bool order_lookup_after_dense = false, stash_gradients = false;
   bool free_batch_early = false, clear_exchanged = false, free_features_early = false;
   bool evaluate_only = false, freeze_tables = false, check_races = false;

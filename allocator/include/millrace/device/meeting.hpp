@@ -47,6 +47,7 @@ class Meeting {
   [[nodiscard]] std::uint64_t serial() const noexcept;  ///< unique for each meeting
   /** @brief Whether the meeting has begun or has ended. */
   [[nodiscard]] bool met() const noexcept;
+  /** @brief Whether it was cancelled before it began: its data was not moved. */
   [[nodiscard]] bool cancelled() const noexcept;
 
   /**

@@ -79,6 +79,7 @@ class VirtualDevice final : public Device {
   /** @brief Number of operations that were enqueued and have not ended. */
   [[nodiscard]] std::size_t pending() const;
 
+  /** @brief Sets which frees the driver's pool reuses, as cudaMemPoolSetAttribute does. */
   void set_pool_policy(const DriverPoolPolicy& policy);
   /** @brief Makes work enqueued on `stream` from now on wait until the gate is opened. */
   [[nodiscard]] Gate enqueue_gate(StreamHandle stream);

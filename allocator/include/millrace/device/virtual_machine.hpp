@@ -76,8 +76,6 @@ class VirtualMachine {
   [[nodiscard]] std::shared_ptr<Meeting> make_meeting(unsigned parties, Meeting::Effect effect);
 
   [[nodiscard]] Executor& executor() noexcept;
-  [[nodiscard]] Schedule schedule() const noexcept;
-  [[nodiscard]] std::uint64_t seed() const noexcept;
 
   /** @brief The time on the calling actor's clock. */
   [[nodiscard]] Nanoseconds now();

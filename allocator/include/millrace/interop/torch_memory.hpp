@@ -152,7 +152,6 @@ class TorchMemory {
    * @param clears  true: forgets all entries so far
    */
   void set_history(const TorchHistory& history, bool clears);
-  [[nodiscard]] bool history_enabled() const;
   /** @brief `tracker` is called for each entry from now on, under a lock. It must not call back. */
   void track(Tracker tracker);
   [[nodiscard]] std::vector<TorchTraceEntry> trace() const;  ///< recorded entries, oldest first

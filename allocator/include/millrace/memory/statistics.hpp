@@ -19,7 +19,6 @@ struct Gauge {
     if (current > peak) peak = current;
   }
   void subtract(std::size_t amount) noexcept { current -= amount; }
-  void reset_peak() noexcept { peak = current; }
 };
 
 /**

@@ -45,7 +45,7 @@ class CallStacks {
   /** @brief The stack's frames, the innermost first; none for kNone. */
   [[nodiscard]] std::vector<trace::StackFrame> frames_of(Id stack);
 
-  [[nodiscard]] std::size_t size() const;  ///< number of different stacks
+  [[nodiscard]] std::size_t size() const;  ///< number of different stacks, each kept once
 
  private:
   struct Names;

@@ -56,7 +56,7 @@ class OrderingHistory {
    */
   void discard_before(TracePosition position);
 
-  /** @brief Number of changes kept. */
+  /** @brief Number of changes kept; the history's memory is proportional to it. */
   [[nodiscard]] std::size_t size() const noexcept;
 
  private:

@@ -41,7 +41,7 @@ struct PendingRecord {
   /**
    * @brief All points that are complete once the marker is; a waiter joins them.
    *
-   * For use by the ledger: it may contain an entry for all blocking streams together, which only
+   * For `Ledger::complete`: it may contain an entry for all blocking streams together, which only
    * the ledger can interpret.
    */
   [[nodiscard]] Frontier snapshot() const;
@@ -136,7 +136,7 @@ class Ledger {
    * @throws std::invalid_argument if the stream is not open
    */
   [[nodiscard]] PendingRecord begin_record(StreamId stream);
-  /** @brief The same, but reuses the memory of `record`. */
+  /** @brief The same, but reuses the memory of `record`: for callers that record often. */
   void begin_record(StreamId stream, PendingRecord& record);
 
   /**
@@ -165,18 +165,8 @@ class Ledger {
    */
   void join(StreamId waiter, Point marker);
 
-  /**
-   * @brief Notes that `waiter` is ordered after a frontier.
-   * @param frontier  a snapshot that an event kept
-   * @throws std::invalid_argument if `waiter` is not open
-   */
-  void join(StreamId waiter, const Frontier& frontier);
-
   /** @brief The frontier that a waiter on the published `marker` joins, without complete points. */
   [[nodiscard]] Frontier snapshot(Point marker) const;
-
-  /** @brief Whether `point` is complete once the published `marker` is: one entry of `snapshot`. */
-  [[nodiscard]] bool precedes(Point point, Point marker) const;
 
   /**
    * @brief A frontier of everything enqueued on `stream` so far.

@@ -194,7 +194,8 @@ class RaceChecker {
   [[nodiscard]] const std::vector<Race>& races() const noexcept;
   /** @brief The races since the last call, which are not kept: for runs of any length. */
   [[nodiscard]] std::vector<Race> take_races();
-  /** @brief Forgets accesses that come before all future work; also done automatically. */
+  /** @brief Forgets accesses that come before all future work. This also happens by itself, so that
+   *         memory does not grow with the length of a run; call it before `history_size`. */
   void forget_dominated();
   /** @brief Number of accesses that are kept because they may still matter. */
   [[nodiscard]] std::size_t history_size() const noexcept;

@@ -278,11 +278,6 @@ void Book::set_history(const TorchHistory& history, bool clears) {
   while (trace_.size() > history_.most_entries) trace_.pop_front();
 }
 
-bool Book::history_enabled() const {
-  const std::lock_guard lock{mutex_};
-  return history_.enabled;
-}
-
 void Book::track(Tracker tracker) {
   const std::lock_guard lock{mutex_};
   trackers_.push_back(std::move(tracker));

@@ -94,7 +94,6 @@ class Book {
   void reset_sums();
 
   void set_history(const TorchHistory& history, bool clears);
-  [[nodiscard]] bool history_enabled() const;
   void track(Tracker tracker);  ///< called for each entry, under this object's lock
   [[nodiscard]] std::vector<TorchTraceEntry> trace() const;
   /** @param pool  {0, 0}: of all pools */

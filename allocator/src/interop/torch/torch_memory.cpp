@@ -257,7 +257,6 @@ void TorchMemory::set_history(const TorchHistory& history, bool clears) {
   state_->book.set_history(history, clears);
 }
 
-bool TorchMemory::history_enabled() const { return state_->book.history_enabled(); }
 void TorchMemory::track(Tracker tracker) { state_->book.track(std::move(tracker)); }
 std::vector<TorchTraceEntry> TorchMemory::trace() const { return state_->book.trace(); }
 

@@ -46,6 +46,7 @@ Staging::~Staging() {
 std::span<std::byte> Staging::room(std::size_t bytes) {
   if (bytes > memory_.size()) {
     if (!memory_.empty()) device_.free_host(std::exchange(memory_, {}).data());
+    // Some more than asked for: pinned memory is slow to allocate, and batches differ in size.
     const std::size_t more = bytes + bytes / 4;
     memory_ = {static_cast<std::byte*>(device_.allocate_host(more)), more};
   }
@@ -71,6 +72,7 @@ StagedGroup::~StagedGroup() {
 template <typename Exchange>
 void StagedGroup::staged(StreamRef stream, Exchange exchange) {
   check();
+  // The copies of the operation before still read the pinned memory that this one fills.
   device_.synchronize(copied_back_);
   try {
     exchange();
@@ -125,6 +127,8 @@ void StagedGroup::do_all_reduce_sum(float* data, std::size_t count, StreamRef st
       gathered.receives.push_back(theirs);
     }
     transport().exchange("all-reduce", scattered);
+    // In the order of the ranks, whatever the order of arrival: sums have the same bits on each
+    // run.
     const std::span<float> sum = floats(scattered.receives[0]);
     for (unsigned peer = 1; peer < size(); ++peer) {
       const std::span<float> more = floats(scattered.receives[peer]);

@@ -50,6 +50,7 @@ class MpiTransport::Exchange final : public PendingBlocks {
         headers_(transport.size_, MPI_REQUEST_NULL),
         receives_(transport.size_) {
     for (unsigned peer = 0; peer < transport_.size_; ++peer) {
+      // Receives first: a header that comes then has a place to go.
       if (peer != transport_.rank_) receive_from(peer);
     }
     for (unsigned peer = 0; peer < transport_.size_; ++peer) {
@@ -70,6 +71,7 @@ class MpiTransport::Exchange final : public PendingBlocks {
 
   void wait() override {
     const unsigned me = transport_.rank_;
+    // A rank's block for itself is not sent.
     std::ranges::copy(blocks_.sends[me], blocks_.receives[me].begin());
     const auto since = Clock::now();
     while (!done()) {
@@ -208,6 +210,8 @@ class MpiTransport::Exchange final : public PendingBlocks {
 
 MpiTransport::MpiTransport(MPI_Comm world, std::chrono::milliseconds time_out)
     : time_out_(time_out), exceptions_(std::uncaught_exceptions()) {
+  // Communicators of our own: messages of other code cannot be taken for ours, and failures are
+  // heard while data is on its way.
   check_mpi(MPI_Comm_dup(world, &data_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_dup(world, &control_), "MPI_Comm_dup");
   for (MPI_Comm of : {data_, control_}) MPI_Comm_set_errhandler(of, MPI_ERRORS_RETURN);
@@ -221,6 +225,7 @@ MpiTransport::MpiTransport(MPI_Comm world, std::chrono::milliseconds time_out)
 
 // Communicators are not freed: that is collective, and the others may not be there any more.
 MpiTransport::~MpiTransport() {
+  // Unwinding: this rank makes no further call, and the others must not wait for one.
   if (std::uncaught_exceptions() > exceptions_) fail("an exception ended it");
   notify_all(&started_, 1, MPI_UINT64_T, kLeftTag);
 }

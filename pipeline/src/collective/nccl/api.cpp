@@ -61,6 +61,7 @@ LoadedApi load() {
   find_in(library, "ncclRecv", api.recv, &found.problem);
   find_in(library, "ncclAllReduce", api.all_reduce, &found.problem);
   find_in(library, "ncclBroadcast", api.broadcast, &found.problem);
+  // Newer than 2.7: a library without them registers no memory.
   find_in(library, "ncclCommRegister", api.comm_register, nullptr);
   find_in(library, "ncclCommDeregister", api.comm_deregister, nullptr);
   if (found.problem.empty() && api.get_version(&api.version) == NcclApi::kSuccess) {

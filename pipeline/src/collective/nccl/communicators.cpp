@@ -83,11 +83,14 @@ NcclCommunicators::Communicator& NcclCommunicators::enter(StreamHandle stream) {
       if (each->stream_id == id) return use(*each);
     }
   }
+  // Without the lock: making one waits for all ranks, and the watching thread must be able to hear
+  // of a failure meanwhile.
   const NcclApi::Comm made = make(stream);
   const std::lock_guard lock{mutex_};
   Communicator& communicator = *communicators_.emplace_back(std::make_unique<Communicator>());
   communicator.comm = made;
   communicator.stream_id = id;
+  // The watching thread did not know of this one when it aborted the others.
   if (failure_) abort(communicator);
   throw_failure();
   for (const Registered& memory : registered_) register_with(communicator, memory);
@@ -142,6 +145,7 @@ void NcclCommunicators::register_with(Communicator& communicator, const Register
 
 void NcclCommunicators::watch(Communicator& communicator, const std::string& name,
                               StreamHandle stream) {
+  // The end of the operation, by which `look` notices one that does not come to an end.
   const EventHandle end = device_.create_event();
   device_.record(end, stream);
   const std::lock_guard lock{mutex_};

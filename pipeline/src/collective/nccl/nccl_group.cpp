@@ -136,6 +136,7 @@ class Group::Sizes final : public PendingSizes {
 
   ExchangedSizes wait() override {
     waited_ = true;
+    // Not a wait of the driver, which would not end if another rank has failed.
     while (!group_.device_.query(room_->arrived)) {
       group_.check();
       std::this_thread::yield();
@@ -159,6 +160,7 @@ class Group::Sizes final : public PendingSizes {
 };
 
 Group::~Group() {
+  // Unwinding: this rank makes no further call, and the others must not wait for one.
   if (std::uncaught_exceptions() > exceptions_) fail("an exception ended it");
 }
 

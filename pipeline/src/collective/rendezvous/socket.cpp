@@ -36,6 +36,7 @@ Addresses addresses_of(const std::string& host, std::uint16_t port) {
 
 void send_at_once(int descriptor) {
   const int on = 1;
+  // Messages are few and small, and a rank waits for each.
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
@@ -46,10 +47,12 @@ void Socket::close() noexcept {
 }
 
 Socket Socket::listen(std::uint16_t port) {
+  // One socket for both protocols, where the machine has IPv6.
   Socket socket{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   const bool v6 = socket.open();
   if (!v6) socket = Socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   const int on = 1, off = 0;
+  // A job that starts right after another may use the same port.
   ::setsockopt(socket.descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   int bound = -1;
   if (v6) {
@@ -81,6 +84,7 @@ Socket Socket::connect(const std::string& host, std::uint16_t port, Deadline unt
       send_at_once(socket.descriptor_);
       return socket;
     }
+    // Rank 0 may not listen yet.
     if (Clock::now() + kConnectAgain > until) return {};
     std::this_thread::sleep_for(kConnectAgain);
   }
@@ -89,6 +93,7 @@ Socket Socket::connect(const std::string& host, std::uint16_t port, Deadline unt
 bool Socket::ready(short events, Deadline until) const noexcept {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+    // At most a second at a time: poll() counts milliseconds in int.
     const auto wait = left.count() < 0 ? 0 : left.count() > 1000 ? 1000 : left.count();
     pollfd one{descriptor_, events, 0};
     const int found = ::poll(&one, 1, static_cast<int>(wait));
@@ -107,6 +112,7 @@ Socket Socket::accept(Deadline until) const {
 
 bool Socket::send(std::span<const std::byte> bytes) noexcept {
   while (!bytes.empty()) {
+    // No SIGPIPE, which would end the process: a peer that is gone is reported as an error.
     const auto sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;

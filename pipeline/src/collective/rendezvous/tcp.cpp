@@ -109,6 +109,7 @@ class TcpRendezvous final : public Rendezvous {
     if (std::uncaught_exceptions() > exceptions_) {
       tell_failure({rank(), fmt::format("rank {} failed: an exception ended it", rank())});
     }
+    // A connection that closes without this message means that the rank was killed.
     for (Peer& peer : peers_) static_cast<void>(peer.send(Frame::Kind::leaves, rank(), {}));
   }
 
@@ -116,6 +117,7 @@ class TcpRendezvous final : public Rendezvous {
     const std::lock_guard lock{mutex_};
     const Deadline until = Clock::now() + time_out_;
     if (rank() == 0) {
+      // First every rank has come, then the bytes are sent: `share` is also a barrier.
       for (unsigned peer = 1; peer < size(); ++peer) static_cast<void>(next_of(peer, until));
       for (unsigned peer = 1; peer < size(); ++peer) {
         static_cast<void>(peers_[peer].send(Frame::Kind::shared, 0, bytes));
@@ -196,6 +198,7 @@ class TcpRendezvous final : public Rendezvous {
 
   Bytes next_of(unsigned peer, Deadline until) {
     while (shared_[peer].empty()) {
+      // All ranks are heard, since the failure of another one ends the wait.
       for (unsigned other = 0; other < size(); ++other) {
         const auto moment =
             other == peer ? std::chrono::milliseconds{20} : std::chrono::milliseconds{0};
@@ -256,6 +259,7 @@ std::unique_ptr<Rendezvous> Rendezvous::over_tcp(const std::string& host, std::u
 
 std::unique_ptr<Rendezvous> Rendezvous::from_environment(const Options& options) {
   constexpr unsigned kMostPort = 65'534, kMostRanks = 1U << 20;
+  // torchrun's agent then listens at MASTER_PORT itself.
   const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   const unsigned taken = agent != nullptr && std::strcmp(agent, "True") == 0 ? 1 : 0;
   const auto port = static_cast<std::uint16_t>(number("MASTER_PORT", kMostPort) + taken);

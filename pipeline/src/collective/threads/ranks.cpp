@@ -139,6 +139,7 @@ std::shared_ptr<Meeting> SharedRanks::join(unsigned rank, std::uint64_t number, 
                                        part.what, from, sent, to, room));
       throw_failure();
     };
+    // Both directions: the rank that comes last sees what both say.
     check_bytes(rank, peer, part.sends[peer], operation.receives[peer][rank]);
     check_bytes(peer, rank, operation.sends[peer][rank], part.receives[peer]);
   }
@@ -163,6 +164,7 @@ class ThreadTransport final : public Transport {
   ThreadTransport(std::shared_ptr<SharedRanks> ranks, unsigned rank)
       : ranks_(std::move(ranks)), rank_(rank) {}
   ~ThreadTransport() override {
+    // This rank makes no further call; the others must not wait for one.
     if (std::uncaught_exceptions() > exceptions_) ranks_->fail(rank_, "an exception ended it");
     ranks_->leave(rank_);
   }

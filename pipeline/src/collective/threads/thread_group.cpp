@@ -36,6 +36,7 @@ std::unique_ptr<ProcessGroup> ThreadRanks::join(unsigned rank, OrderedDevice& de
         fmt::format("{} is not a device of a virtual machine", device.device().name())};
   }
   ranks_->enter(rank);
+  // Devices of one machine meet in its virtual time. Others exchange their data through the host.
   if (meets) return std::make_unique<collective::MeetingGroup>(rank, ranks_, *virtual_device);
   return std::make_unique<collective::StagedGroup>(
       rank, size(), collective::make_thread_transport(ranks_, rank), device, "threads");

@@ -32,6 +32,7 @@ class BasePipeline final : public PipelineCore {
       forward(current);
       if (!keeps_batch_) release_input(current);
       backward_and_update(current, main());
+      // Before the optimizer step, with which the copy overlaps.
       defer_errors([&] { copy_next(); });
       model().optimizer_step();
     });

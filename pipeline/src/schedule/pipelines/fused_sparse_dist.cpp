@@ -54,12 +54,15 @@ class FusedSparseDistPipeline final : public PipelineCore {
   void fill() override { fill_two(); }
 
   void step(BatchInFlight& current) override {
+    // after-optimizer: before anything else of the step is enqueued. With before-optimizer the step
+    // before has made this lookup already.
     if (lookup_.position != LookupPosition::after_data_dist) look_up_ahead(current);
     model().zero_gradients();
     defer_errors([&] {
       if (second() != nullptr) start(*second());
     });
     defer_errors([&] { copy_next(); });
+    // after-data-dist: exchanges come first. Does nothing for the other positions.
     look_up_ahead(current);
     take_lookup(current);
     abandon_step_on_error([&] {
@@ -73,6 +76,8 @@ class FusedSparseDistPipeline final : public PipelineCore {
           if (second() != nullptr) look_up_ahead(*second());
         });
       }
+      // The update adds the gradients of position weights and of data-parallel tables, which the
+      // optimizer applies.
       if (lookup_.order_after_dense && on_side()) main().wait_stream(look_up_on_);
       model().optimizer_step();
     });
@@ -82,9 +87,11 @@ class FusedSparseDistPipeline final : public PipelineCore {
     if (!flight.is_looked_up) {
       finish_exchange(flight);
       hand_features_to(flight, look_up_on_);
+      // Main has enqueued the optimizer of the step before, whose parameters this lookup reads.
       if (lookup_.order_after_dense && on_side()) look_up_on_.wait_stream(main());
       look_up(flight, look_up_on_);
     }
+    // With coarse waits main waits for the whole stream (take_lookup) and needs no event.
     if (coarse() || !on_side() || flight.looked_up.recorded()) return;
     main().device().record(flight.looked_up, look_up_on_);
   }

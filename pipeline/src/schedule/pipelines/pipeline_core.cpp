@@ -35,7 +35,9 @@ bool PipelineCore::advance(BatchSource* source) {
   deferred_error_ = nullptr;
 
   const bool stepped = step_once();
+  // Other users of the tables (a checkpoint, another pipeline) expect them on main.
   if (!stepped) order_tables(main());
+  // Only now, after the whole step: the next call goes on with the next batch, and none is lost.
   if (deferred_error_) std::rethrow_exception(std::exchange(deferred_error_, nullptr));
   return stepped;
 }
@@ -60,9 +62,12 @@ bool PipelineCore::step_once() {
   fill();
   if (options_.copies_ahead > 0) copy_ahead();
   if (held_.empty()) {
+    // Other ranks must not wait for a batch that does not come. A drain draws from no source, so it
+    // has nothing to report.
     if (source_ != nullptr) environment_.exchange.exhausted();
     return false;
   }
+  // A step is made only if a further batch has come: those in flight wait for the next source.
   if (source_ != nullptr && !options_.execute_all_batches) {
     draw();
     if (!drawn_) return false;
@@ -70,6 +75,8 @@ bool PipelineCore::step_once() {
   step(held_.front());
   ++steps_;
   held_.pop_front();
+  // The end of the step. A later copy or allocation that needs memory of this step waits for this
+  // marker, and not for what main enqueues after it.
   main().mark();
   return true;
 }
@@ -90,6 +97,7 @@ void PipelineCore::reset() noexcept {
 
 TrainModel& PipelineCore::detach() {
   if (model_ == nullptr) throw std::logic_error{"no model is attached to this pipeline"};
+  // Lookups read the tables of the model that leaves; the next model repeats them.
   for (BatchInFlight& flight : held_) {
     flight.lookup.reset();
     flight.is_looked_up = false;
@@ -114,6 +122,8 @@ void PipelineCore::copy_next() {
   draw();
   if (!drawn_) return;
   DeviceModelInput input = drawn_->to(*strategy_);
+  // Pinned memory goes back to its allocator now; the marker of the copy says when the host may
+  // write into it.
   drawn_->release(input.copied());
   drawn_.reset();
   held_.emplace_back().input = std::move(input);
@@ -127,6 +137,9 @@ std::size_t PipelineCore::on_device() const {
 
 void PipelineCore::start(BatchInFlight& flight) {
   if (flight.exchange || flight.features) return;
+  // The exchange waits for the copy of its own batch, with every copy strategy. Without this edge
+  // data-dist reads ids that are still being copied, which is a race of TorchRec's semi-sync with
+  // in-place copies.
   flight.input.hand_to(exchange_on_);
   flight.exchange = environment_.exchange.start(flight.input.tensors(), exchange_on_);
 }
@@ -136,6 +149,8 @@ void PipelineCore::receive(BatchInFlight& flight) {
   flight.exchange->receive(options_.waits);
   flight.received = true;
   if (options_.savers.exchanged_inputs) flight.exchange->clear_inputs();
+  // After a marker of the exchange's stream: the next copy into this memory then need not wait for
+  // main.
   if (options_.savers.features) flight.input.release_features(exchange_on_.mark());
 }
 
@@ -144,6 +159,7 @@ void PipelineCore::arrange(BatchInFlight& flight) {
     flight.features = flight.exchange->arrange();
     flight.exchange.reset();
   }
+  // With coarse waits, users wait for all of the exchange's stream and need no event.
   const bool marked = coarse() || exchange_on_.id() == main().id() || flight.arranged.recorded();
   if (!marked) {
     main().device().record(flight.arranged, exchange_on_);
@@ -176,6 +192,7 @@ void PipelineCore::hand_features_to(BatchInFlight& flight, Stream& user) {
   } else {
     user.wait(flight.arranged);
   }
+  // The features are memory of the exchange's stream.
   flight.features->record_use(user);
 }
 
@@ -218,7 +235,10 @@ void PipelineCore::prefetch(BatchInFlight& flight, Stream& stream) {
 void PipelineCore::forward(BatchInFlight& current) {
   look_up(current, main());
   model_->forward(current.input.tensors(), *current.lookup);
+  // Backward needs only what the model keeps, so this is the last use of the batch. With `precise`
+  // the next copy into its memory waits for this marker.
   current.input.last_used(main().mark());
+  // The lookup shares the features, and keeps them until the update.
   current.features.reset();
   if (options_.savers.batch) release_input(current);
 }
@@ -230,10 +250,12 @@ void PipelineCore::backward_and_update(BatchInFlight& current, Stream& stream) {
     main().mark();
     return;
   }
+  // The update reads the gradient that backward writes on main.
   if (stream.id() != main().id()) stream.wait_stream(main());
   order_tables(stream);
   model_->update_tables(*current.lookup, stream);
   current.lookup.reset();
+  // The end of backward. For another stream, its wait above has recorded it.
   if (stream.id() == main().id()) main().mark();
 }
 

@@ -38,7 +38,7 @@ constexpr std::array kRows{
     PipelineRow{
         .kind = PipelineKind::semi_sync,
         .traits = {.name = "semi-sync",
-                   .summary = "looks the next batch up before backward: lookups lack one update",
+                   .summary = "looks the next batch up before backward, so lookups lack one update",
                    .stale = true,
                    .evaluated_by = PipelineKind::sparse_dist},
         .make = make_semi_sync},

@@ -39,6 +39,8 @@ class PrefetchSparseDistPipeline final : public PipelineCore {
     });
     abandon_step_on_error([&] {
       look_up(current, main());
+      // Enqueued between lookup and forward: the prefetch waits for the lookup alone, and overlaps
+      // with forward and backward.
       if (second() != nullptr) order_tables(prefetch_);
       forward(current);
       defer_errors([&] {

@@ -50,6 +50,7 @@ class SemiSyncPipeline final : public PipelineCore {
         if (in_flight(2) != nullptr) finish_exchange(*in_flight(2));
       });
       backward_and_update(current, main());
+      // The first stale step has no gradients of a step before it, and updates no dense parameter.
       if (!stale || !stale_.stash_gradients || take_stashed()) model().optimizer_step();
       if (!stale) look_up_next();
     });

@@ -2,6 +2,7 @@
 
 namespace millrace {
 
+// Each of the two allocators numbers its allocations from 1.
 void CombinedTrace::Part::allocated(const AllocationEvent& event) {
   AllocationEvent renumbered = event;
   renumbered.id = ++whole_.allocations_;

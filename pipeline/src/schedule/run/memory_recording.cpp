@@ -8,6 +8,7 @@ namespace millrace {
 namespace {
 
 void watch(Timeline& timeline, Allocator& allocator, const char* name, StreamRef main) {
+  // The driver's pool does not report which of its bytes a stream could use.
   const bool says = dynamic_cast<const DriverAllocator*>(&allocator) == nullptr;
   timeline.watch(allocator, name, says ? std::optional{main} : std::nullopt);
 }

@@ -30,6 +30,7 @@ struct RunMemory::Parts {
         trace({.keep = options.keep}),
         checking(options.checking) {
     const bool pool = options.allocator == "driver" && !options.policy;
+    // The driver's pool serves everything, or only the batches of a copy strategy that is about it.
     if (pool || traits_of(options.method).uses_driver_pool) {
       driver = std::make_unique<DriverAllocator>(device);
       driver->observe(&trace.second());
@@ -55,6 +56,8 @@ struct RunMemory::Parts {
   Parts& operator=(const Parts&) = delete;
 
   void check(Device& device) {
+    // The driver's pool needs no wrapper: its allocations are calls of the device, which the
+    // checker observes.
     if (caching) checked = std::make_unique<CheckedAllocator>(*caching, *checking, device);
     checked_pinned =
         std::make_unique<CheckedAllocator>(pinned, *checking, device, CheckedMemory::pinned);

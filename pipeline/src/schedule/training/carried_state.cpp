@@ -48,6 +48,7 @@ std::vector<TensorOfRanks> CarriedState::tensors() const {
     const StateTensor pooled{kPooled, ahead_->pooled.data(), size};
     all.push_back({pooled, of_all(size)});
     if (ahead_->values.size() > 0) {
+      // Dense parameters are the same on every rank.
       for (const auto& tensor : model_.parameters().tensors_in(ahead_->values.data(), kValues)) {
         of_first(tensor);
       }
@@ -55,6 +56,7 @@ std::vector<TensorOfRanks> CarriedState::tensors() const {
   }
   if (const Buffer* const stash = pipeline_.stashed_gradients(); stash != nullptr && *stash) {
     auto* const gradients = static_cast<float*>(stash->data());
+    // Gradients differ from rank to rank until they are reduced.
     for (const auto& tensor : model_.parameters().tensors_in(gradients, kStash)) {
       all.push_back({tensor, std::vector<std::size_t>(ranks(), tensor.size)});
     }
@@ -82,6 +84,7 @@ void CarriedState::restore_lookup(const Checkpoint& checkpoint) {
   const auto saved = checkpoint.size_of(kPooled);
   if (!saved) return;
   const std::size_t columns = model_.pooled_columns();
+  // The checkpoint may be of another number of ranks: the examples of the batch are shared anew.
   const BatchShare share{rank(), ranks()};
   const std::size_t examples = columns == 0 ? 0 : *saved / columns;
   const std::size_t first = share.begin(examples) * columns;
@@ -117,6 +120,7 @@ void CarriedState::restore_stash(const Checkpoint& checkpoint) {
     const std::size_t parts = *saved / tensor.size;
     std::vector<float> sum(tensor.size), part(tensor.size);
     for (std::size_t i = 0; i < parts; ++i) {
+      // With the same number of ranks each gets its own back, so that training goes on bit for bit.
       if (parts == ranks() ? i != rank() : rank() != 0) continue;
       checkpoint.read(tensor.name, i * tensor.size, part);
       for (std::size_t k = 0; k < part.size(); ++k) sum[k] += part[k];

@@ -149,6 +149,7 @@ struct Trainer::Parts {
                                       .stale = device.options().stale,
                                       .savers = device.options().savers})),
         carried(model, context, *pipeline, group) {
+    // A checkpoint saves the dense parameters that the lookup ahead has read.
     if (looks_ahead()) model.keep_values_of_lookups();
   }
 
@@ -215,10 +216,13 @@ bool Trainer::step() {
 void Trainer::stop_at(std::uint64_t steps) noexcept {
   parts_->most_steps = steps;
   const std::uint64_t more = steps - std::min(steps, parts_->steps);
+  // A stale pipeline looks up one batch more than it trains on.
   parts_->source.draw_at_most(parts_->looks_ahead() ? more + 1 : more);
 }
 
 void Trainer::drain() {
+  // A stale pipeline trains on none of the batches in flight: the checkpoint keeps what the next
+  // step needs of them, so that saving does not change the result.
   if (parts_->looks_ahead()) return parts_->carried.take();
   NoBatches none;
   while (parts_->advance(none)) {
@@ -272,6 +276,8 @@ Evaluation Trainer::evaluate(EpochSource& source) {
     }
   }
   if (parts_->group == nullptr) return evaluation_of(logits, batches.labels());
+  // The area under the curve is not a sum over ranks: rank 0 gets all logits and labels, and the
+  // other ranks its result.
   Stream& main = parts_->device.streams().main;
   logits = gathered(*parts_->group, logits, parts_->device.memory(), main);
   const std::vector<float> labels =

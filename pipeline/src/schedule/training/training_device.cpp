@@ -41,6 +41,7 @@ struct TrainingDevice::Parts {
         meter(memory.memory(), memory.batches()),
         recording(given.timeline, memory.memory(), memory.batches(), streams.main) {}
 
+  // In this order: each part uses those above it, and is destroyed before them.
   const TrainingOptions options;
   const std::unique_ptr<OwnDevice> own;  ///< null: it is the caller's
   Executor& executor;

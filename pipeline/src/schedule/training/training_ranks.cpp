@@ -55,6 +55,8 @@ void run_training_ranks(
       ranks, machine, {.link = {.bytes_per_second = profile.peer_to_peer}, .cost_only = false}};
   run_ranks(machine.executor(), ranks, [&](unsigned rank) {
     TrainingOptions of_rank = options;
+    // The timeline has all devices (`timeline` above), and the bytes of one allocator: that of rank
+    // 0.
     if (rank != 0) of_rank.timeline = nullptr;
     TrainingDevice device{
         of_rank, {*devices[rank], machine.executor(), checking.has_value() ? &*checking : nullptr}};

@@ -18,7 +18,7 @@ namespace millrace {
 /**
  * @brief Changed rows of one source and their values, after the update of one step.
  *
- * Each row is there once; ids ascend. A delivered step also stands for the steps of the source that
+ * Each row occurs once; ids ascend. A delivered step also stands for the steps of the source that
  * were skipped before it.
  */
 struct CapturedRows {
@@ -40,7 +40,7 @@ struct CapturedRows {
   /** Another part of the same step follows immediately. */
   bool more = false;
   /** Upper bound on rows that changed (or belong to a snapshot) and have not been delivered yet.
-   * Exactly 0 when there are none. */
+   * Exactly 0 if no row is missing. */
   std::uint64_t missing = 0;
   /** Newest request of `RowCapture::mark_dirty` or `mark_all_dirty` whose rows `missing` counts.
    * Rows of later requests are not counted yet. */

@@ -20,7 +20,7 @@ class MemorySink final : public Sink {
   void read(const std::function<void(const RowRecord&)>& visit) override;
   [[nodiscard]] bool list_rows(
       const std::function<void(std::uint32_t table, std::int64_t row)>& visit) override;
-  /** @brief Removes a row, like a server that evicts rows. */
+  /** @brief Removes a row, like a server that evicts rows: for tests of what finds such a loss. */
   void forget(std::uint32_t table, std::int64_t row);
 
  private:

@@ -65,8 +65,6 @@ enum class WhenFull {
 inline constexpr std::array kWhenFull{WhenFull::block, WhenFull::mark_dirty};
 /** @return "block" or "mark-dirty" */
 [[nodiscard]] std::string_view to_string(WhenFull policy) noexcept;
-/** @throws std::invalid_argument for an unknown name; the message lists the known ones */
-[[nodiscard]] WhenFull parse_when_full(std::string_view name);
 
 /** @brief The stream on which gathers are enqueued. */
 enum class GatherOn {

@@ -47,8 +47,6 @@ inline constexpr std::array kQueuePolicies{QueuePolicy::coalesce, QueuePolicy::r
                                            QueuePolicy::block};
 /** @return "coalesce", "recapture" or "block" */
 [[nodiscard]] std::string_view to_string(QueuePolicy policy) noexcept;
-/** @throws std::invalid_argument for an unknown name; the message lists the known ones */
-[[nodiscard]] QueuePolicy parse_queue_policy(std::string_view name);
 
 /** @brief How a shipper queues and retries. */
 struct ShippingOptions {

@@ -55,7 +55,7 @@ struct SinkState {
   std::map<std::uint32_t, StepCommit> commits;  ///< the newest commit of each rank
   std::string position;                         ///< as the last batch with a position gave it
 
-  /** @return the greatest epoch of all commits; 0: there is no commit */
+  /** @return the greatest epoch of all commits; 0 if no rank has committed */
   [[nodiscard]] std::uint64_t newest_epoch() const noexcept;
   /** @return the newest step that all ranks of the newest epoch have committed; nothing if a rank
    *          has no commit in that epoch */

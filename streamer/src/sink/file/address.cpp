@@ -36,10 +36,10 @@ void set(FileOptions& options, std::string_view setting, std::string_view spec) 
 }  // namespace
 
 FileOptions parse_file_address(std::string_view spec) {
-  const std::size_t commit = spec.find('?');
-  FileOptions options{.folder = folder_of(spec.substr(0, commit), kPrefix)};
-  if (commit == std::string_view::npos) return options;
-  for (std::string_view left = spec.substr(commit + 1);;) {
+  const std::size_t question = spec.find('?');
+  FileOptions options{.folder = folder_of(spec.substr(0, question), kPrefix)};
+  if (question == std::string_view::npos) return options;
+  for (std::string_view left = spec.substr(question + 1);;) {
     const std::size_t end = left.find('&');
     set(options, left.substr(0, end), spec);
     if (end == std::string_view::npos) return options;

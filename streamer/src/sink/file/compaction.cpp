@@ -35,6 +35,8 @@ Compaction::~Compaction() {
 }
 
 std::optional<Compaction::CompactedSegment> Compaction::go_on(std::size_t bytes) {
+  // Two passes over the segments, a piece with each write: one finds the newest version of each
+  // row, the other copies it. So no write is held up by a whole compaction.
   if (!read(bytes)) return std::nullopt;
   if (file_) return finish();
   begin_to_write();
@@ -53,6 +55,8 @@ bool Compaction::read(std::size_t bytes) {
       done += record->bytes;
       continue;
     }
+    // Only the last segment of a rank may end in the middle of a batch, and that one is not
+    // compacted.
     if (reader_->offset() != reader_->size() || rows_ != 0) {
       throw RecordError{reader_->path().string() +
                         ": the segment is truncated, but later segments exist"};
@@ -117,6 +121,7 @@ void Compaction::end_batch(const StepCommit& commit) {
   open = commit;
   open->after = after;
   open->rows = rows;
+  // Rows whose newest version is further on: a reader that stops here lacks them.
   open->missing += to_come_;
   batches_.bytes += batch_.size();
   out_.insert(out_.end(), batch_.begin(), batch_.end());
@@ -154,6 +159,8 @@ Compaction::CompactedSegment Compaction::finish() {
   CompactedSegment made{.name = segments_.back(), .bytes = written_};
   made.name.compacted = true;
   const std::filesystem::path path = environment_.folder / to_string(made.name);
+  // The bytes are on the disk before the file has its name, and the name before the old segments
+  // go: after a crash either all of the old or all of the new is there.
   if (environment_.disk.rename(unfinished_.c_str(), path.c_str()) != 0) {
     throw_system_error(errno, path.string());
   }

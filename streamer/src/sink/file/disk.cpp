@@ -41,6 +41,7 @@ void throw_system_error(int error, const std::string& what) {
     case ENAMETOOLONG:
     case ELOOP:
     case ENOTSUP:
+      // Repeating the call does not help.
       throw SinkError{SinkError::Kind::wrong, what + ": " + std::generic_category().message(error)};
     default:
       throw SinkError{SinkError::Kind::retry, what + ": " + std::generic_category().message(error)};
@@ -83,6 +84,7 @@ bool is_at(const File& file, const std::filesystem::path& path) {
     if (errno == ENOENT || errno == ENOTDIR) return false;
     throw_system_error(errno, path.string());
   }
+  // The name may have been removed, or be that of another file by now.
   return open.st_dev == there.st_dev && open.st_ino == there.st_ino;
 }
 

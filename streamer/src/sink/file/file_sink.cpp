@@ -23,6 +23,8 @@ SinkState FileSink::state() {
   if (const StreamSchema* const there = schema()) state.schema = *there;
   see_others(state, segments_in(options_.folder));
   for (auto& [rank, writing] : ranks_) {
+    // Lock order: the sink's, then a rank's. `write` holds only the rank's while it writes, so
+    // ranks do not wait for each other's disk.
     const std::lock_guard of_rank{writing.mutex};
     if (writing.writer && writing.writer->commit()) state.commits[rank] = *writing.writer->commit();
   }
@@ -107,6 +109,7 @@ void FileSink::write(const StepBatch& batch, std::string_view position) {
   const NumberedPosition behind = numbered(position);
   {
     const std::lock_guard of_rank{writing.mutex};
+    // Files that somebody removed are made anew, and not written to without a name.
     if (writing.writer && !writing.writer->is_there()) writing.writer.reset();
     if (!writing.writer) begin_to_write(writing, *tables, rank);
     SinkState mine;
@@ -116,6 +119,7 @@ void FileSink::write(const StepBatch& batch, std::string_view position) {
   }
   if (behind.number == 0) return;
   lock.lock();
+  // Ranks may end their writes in another order than they took their numbers.
   if (behind.number > position_.number) position_ = behind;
 }
 

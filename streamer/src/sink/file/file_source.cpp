@@ -100,6 +100,8 @@ void FileSource::go_to_place(Cursor& cursor, const std::vector<SegmentName>& seg
     if (reader.log().value_or(0) != place.log) continue;
     const bool same =
         name.number == place.number && reader.commit_before(place.offset) == place.commit;
+    // A compacted segment has replaced the place: it is read from its beginning, and batches that
+    // were returned are skipped (parse_batch).
     if (!same && !name.compacted) continue;
     if (!same) place.offset = 0;
     cursor.segment = name;
@@ -235,6 +237,7 @@ std::optional<StepBatch> FileSource::read_batch(std::uint32_t rank, Cursor& curs
     if (size < cursor.read.offset) {
       lose(fmt::format("{} was cut off before what was read of it", reader.path().string()));
     }
+    // The torn end was read before, and has not grown.
     if (size == cursor.read.offset || (is_last && size == cursor.looked_at)) return std::nullopt;
     std::string damage;
     reader.go_to(cursor.read.offset);
@@ -247,6 +250,8 @@ std::optional<StepBatch> FileSource::read_batch(std::uint32_t rank, Cursor& curs
     } catch (const RecordError& error) {
       damage = error.what();
     }
+    // No commit follows: the writer is still at it, or was killed there. Otherwise the damage is in
+    // the middle.
     if (is_last && !reader.commit_behind(cursor.read.offset)) {
       cursor.looked_at = size;
       return std::nullopt;

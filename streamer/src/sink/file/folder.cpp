@@ -130,6 +130,8 @@ StreamSchema create_schema(const std::filesystem::path& folder, const StreamSche
                                 folder.string(), other, kSchema)};
   }
   const Unfinished unfinished{folder, to_json(schema) + "\n"};
+  // link() refuses a name that exists, unlike rename(): of several ranks that begin at once, one
+  // schema wins.
   const bool is_first = ::link(unfinished.path(), path.c_str()) == 0;
   if (!is_first && errno != EEXIST) throw_system_error(errno, path.string());
   const File opened = open_file(folder, O_RDONLY | O_DIRECTORY);
@@ -159,6 +161,7 @@ void request_snapshot(const std::filesystem::path& folder) {
   auto number = static_cast<std::uint64_t>(now.count());
   try {
     const std::uint64_t before = snapshot_request_in(folder);
+    // A request differs from the one before it, also within a millisecond.
     if (before == number) ++number;
   } catch (const SinkError&) {
     // Another file has the name; this one replaces it.

@@ -28,6 +28,7 @@ std::uint64_t drawn() {
 
 File locked(const std::filesystem::path& path, std::uint32_t rank) {
   File lock = open_file(path, O_RDWR | O_CREAT);
+  // A lock of the file, which the system drops with the process, however that ends.
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) throw_system_error(errno, path.string());
@@ -79,6 +80,7 @@ void RankWriter::take_over(const std::vector<SegmentName>& segments) {
   flushed_ = now_;
   torn_ = true;
   flush();
+  // An earlier trainer's segment is not appended to: what is written next has a file of its own.
   ended_ = true;
 }
 
@@ -98,6 +100,7 @@ void RankWriter::begin_segment(std::uint64_t epoch) {
   flush();
   if (log_ == 0) log_ = drawn();
   const SegmentName next{.rank = name_.rank, .number = name_.number + 1, .epoch = epoch};
+  // O_EXCL: a file of that number would be another writer's.
   file_ = open_file(path_of(next), O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
   if (name_.number > 0) {
     closed_.push_back({name_, now_.end});
@@ -136,6 +139,7 @@ void RankWriter::write(const StepBatch& batch, const NumberedPosition& position)
   const std::size_t bytes = before.size() + batch.bytes() + behind.size();
   now_ = {now_.end + bytes, batch.commit, newest};
   if (batch.commit.after == Version{}) chain_ = name_.number;
+  // Everything before the chain that began with a snapshot is superseded once no row is missing.
   if (batch.commit.missing == 0 && chain_ != 0) needed_from_ = chain_;
   compact(bytes);
 }
@@ -175,6 +179,7 @@ void RankWriter::compact(std::size_t bytes) {
     if (made) adopt(*made);
   } catch (const std::exception&) {
     compaction_.reset();
+    // Until the next segment is closed, and not at every write.
     compact_ = false;
   }
 }

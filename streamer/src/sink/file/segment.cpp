@@ -69,6 +69,8 @@ std::optional<SegmentName> parse_segment_name(std::string_view name) {
     return std::nullopt;
   }
   parsed.compacted = left == kCompacted;
+  // Only names that this program writes: "rank-1" and "rank-0001" would be two segments of one
+  // number.
   return to_string(parsed) == name ? std::optional{parsed} : std::nullopt;
 }
 
@@ -119,6 +121,7 @@ Segments segments_in(const std::filesystem::path& folder) {
     Segments segments = listed(folder);
     bool whole = true;
     for (auto& [rank, names] : segments) whole = put_in_order(names) && whole;
+    // Twice the same list with a hole: the segment was removed, and is not being replaced.
     if (whole || segments == before) return segments;
     before = std::move(segments);
   }
@@ -148,6 +151,7 @@ void SegmentReader::go_to(std::uint64_t offset) noexcept {
 /** Reads until the buffer has `bytes` from `offset_` on. @return false if they do not exist */
 bool SegmentReader::fill(std::size_t bytes) {
   if (end_ - begin_ >= bytes) return true;
+  // The file may grow while it is read.
   const std::uint64_t there = size(), left = there > offset_ ? there - offset_ : 0;
   if (left < bytes) return false;
   std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),

@@ -70,6 +70,7 @@ void KafkaSink::catch_up() {
   if (partitions > 0) {
     const auto extents = extents_of(consumer(), address_.topic, partitions);
     auto from = going_on(offsets_, extents);
+    // The topic was deleted and created again: nothing of what is known of it holds.
     if (!from) {
       commits_ = {};
       from = going_on({}, extents);
@@ -126,6 +127,7 @@ void KafkaSink::write(const StepBatch& batch, std::string_view position) {
     throw SinkError{SinkError::Kind::lost, fmt::format("{}: it has no schema", name_)};
   }
   const std::int64_t end = send_batch(batch, position);
+  // Again after writing: the batch does not count if a commit of a later trainer precedes its own.
   look([&] { watch_to(end); });
   refuse_later();
 }
@@ -197,8 +199,11 @@ std::int64_t KafkaSink::send_batch(const StepBatch& batch, std::string_view posi
   std::vector<std::uint64_t> rows(static_cast<std::size_t>(parts));
   if (batch.commit.after == Version{}) send_schema(to, *commits_.schema());
   send_rows(to, batch, rows);
+  // All rows are acknowledged before a commit is sent, as a commit says that the rows before it are
+  // there.
   to.settle();
 
+  // One in each partition: partitions have no order among each other.
   const std::string key = commit_key(batch.commit.rank);
   for (std::int32_t part = 0; part < parts; ++part) {
     const std::uint64_t in_part = rows[static_cast<std::size_t>(part)];
@@ -230,6 +235,7 @@ void KafkaSink::go_through(const TopicReading::Visit& visit) {
 void KafkaSink::read(const std::function<void(const RowRecord&)>& visit) {
   const std::lock_guard lock{mutex_};
   look([&] {
+    // Two passes: the first finds the newest message of each row.
     TopicRows rows;
     go_through([&](const TopicMessage& message) { rows.find(message); });
     go_through([&](const TopicMessage& message) { rows.visit(message, visit); });

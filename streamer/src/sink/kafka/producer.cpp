@@ -93,6 +93,7 @@ rd_kafka_resp_err_t TopicProducer::try_send(const Produced& message) {
 
 void TopicProducer::send(const Produced& message) {
   rd_kafka_resp_err_t error = try_send(message);
+  // The client keeps a limited number of bytes until brokers have taken them.
   for (; error == RD_KAFKA_RESP_ERR__QUEUE_FULL; error = try_send(message)) {
     leave_if_late();
     client_.poll(kPollTime);
@@ -104,6 +105,7 @@ void TopicProducer::send(const Produced& message) {
                  "a message cannot be sent");
   }
   ++delivery_.sent;
+  // Acknowledgements are handled in calls of poll, and pile up without them.
   if (delivery_.sent % 1024 == 0) client_.poll(std::chrono::milliseconds{0});
 }
 

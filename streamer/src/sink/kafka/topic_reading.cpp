@@ -37,6 +37,8 @@ KafkaClient make_consumer(const KafkaAddress& address, const std::string& name,
   return {RD_KAFKA_CONSUMER,
           address,
           name,
+          // A copy keeps its own position, with the rows; the broker's would be another one after a
+          // failure.
           {{"enable.auto.offset.store", "false"},
            {"enable.auto.commit", "false"},
            {"allow.auto.create.topics", "false"},
@@ -104,6 +106,7 @@ void TopicReading::take(const rd_kafka_message_t& message, const Visit& visit) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
       break;
     case RD_KAFKA_RESP_ERR__PARTITION_EOF:
+      // The last offsets of a partition may have no message, for instance after compaction.
       if (part < offsets_.size()) offsets_[part] = std::max(offsets_[part], message.offset);
       return;
     case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
@@ -137,6 +140,7 @@ bool TopicReading::read_some(std::chrono::milliseconds patience, const Visit& vi
 
 bool TopicReading::reached(const std::vector<Extent>& ends) const {
   for (std::size_t i = 0; i < ends.size(); ++i) {
+    // An empty partition has no message that would bring its offset to the end.
     if (ends[i].begin < ends[i].end && offsets_[i] < ends[i].end) return false;
   }
   return true;

@@ -97,6 +97,7 @@ void RedisSink::begin(const StreamSchema& schema) {
   std::vector<std::byte> record;
   append_record(record, schema, Version{});
   talk([&](RedisConnection& connection) {
+    // Of several ranks that begin at once, the schema of the first one stays.
     (void)connection.command(Words{"HSETNX", key("stream"), "schema", text_of(record)})->integer();
     check_schema(schema, fetch_state(), name_);
   });
@@ -112,6 +113,7 @@ void RedisSink::write(const StepBatch& batch, std::string_view position) {
     }
   }
   talk([&](RedisConnection& connection) {
+    // The text of the script is sent once for each connection, later its digest.
     if (script_.empty()) script_ = connection.load_script(kWriteScript);
     const RedisTarget target{connection, script_, address_.prefix, name_, limits_};
     RedisUpload{target, *schema_, batch, position}.run();
@@ -123,6 +125,7 @@ void RedisSink::read(const std::function<void(const RowRecord&)>& visit) {
   const SinkState state = talk([&](RedisConnection&) { return fetch_state(); });
   if (!state.schema) return;
   try {
+    // Not repeated on a new connection, which would visit rows twice.
     read_redis_rows(*connection_, key(""), *state.schema, visit);
   } catch (...) {
     connection_.reset();

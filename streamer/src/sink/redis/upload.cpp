@@ -50,8 +50,10 @@ void RedisUpload::run() {
   RowRange part = range_from(0);
   for (; !part.last && !repeat_ && newest_.empty(); part = range_from(part.end)) {
     send(part);
+    // Several calls are under way at once, since each takes a round trip.
     if (in_flight_ == target_.limits.calls) settle();
   }
+  // The last part has the commit: it is sent once all others are answered.
   while (in_flight_ > 0) settle();
   if (!repeat_ && newest_.empty()) {
     send(part);

@@ -107,6 +107,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> families_with(const rocksdb::Option
 void check(const rocksdb::Status& status, const std::string& name) {
   if (status.ok()) return;
   const std::string what = fmt::format("{}: {}", name, status.ToString());
+  // RocksDB has one code for all errors of files; only the text tells these apart.
   if (what.find("Permission denied") != std::string::npos ||
       what.find("Read-only file system") != std::string::npos) {
     throw SinkError{SinkError::Kind::wrong,

@@ -71,6 +71,7 @@ RocksdbSink::RocksdbSink(RocksdbOptions options)
     : options_(std::move(options)), shared_(shared(options_)) {}
 
 std::shared_ptr<RocksdbSink::Shared> RocksdbSink::shared(const RocksdbOptions& options) {
+  // A process can open a database once: all sinks of a folder share it.
   static std::mutex mutex;
   static std::map<std::pair<std::filesystem::path, const rocksdb::Env*>, std::weak_ptr<Shared>> all;
   const std::lock_guard lock{mutex};
@@ -107,6 +108,7 @@ auto RocksdbSink::patiently(const Open& open) {
 void RocksdbSink::open() {
   static_cast<void>(close_if_gone());
   if (shared_->is_failed && shared_->database) {
+    // RocksDB refuses all writes after an error in the background, until it is resumed.
     if (!(*shared_->database)->Resume().ok()) shared_->database.reset();
   }
   if (!shared_->database) {
@@ -197,6 +199,7 @@ void RocksdbSink::add_newer(rocksdb::WriteBatch& updates, const StepBatch& batch
     const std::span<const std::byte> record = batch.record(from + i);
     if (!statuses[i].IsNotFound()) {
       check(statuses[i], name());
+      // A row that arrives late does not replace a newer one.
       if (is_as_new(found[i], record)) continue;
     }
     check(updates.Put(database.rows(), slices[i], slice(record)), name());
@@ -211,6 +214,7 @@ void RocksdbSink::write(const StepBatch& batch, std::string_view position) {
     throw SinkError{SinkError::Kind::wrong, name() + ": it has no schema yet"};
   }
   const Database& database = *shared_->database;
+  // Rows, commit and position in one batch, which RocksDB writes completely or not at all.
   rocksdb::WriteBatch updates{batch.bytes() + 64 * batch.size()};
   try {
     for (std::size_t from = 0; from < batch.size(); from += kRowsAtOnce) {
@@ -267,6 +271,7 @@ void RocksdbSink::read(const std::function<void(const RowRecord&)>& visit) {
   lock.unlock();
   if (!schema) return;
   rocksdb::ReadOptions all;
+  // A reading of all rows would push those that `write` looks up out of the cache.
   all.fill_cache = false;
   const std::unique_ptr<rocksdb::Iterator> entry{(*database)->NewIterator(all, database->rows())};
   for (entry->SeekToFirst(); entry->Valid(); entry->Next()) {

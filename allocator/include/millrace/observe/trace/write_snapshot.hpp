@@ -23,7 +23,8 @@ namespace millrace::trace {
 /** @brief The first bytes of each file that `write_torch_snapshot` makes. */
 inline constexpr std::string_view kTorchSnapshotBeginning{"\x80\x02}(X\x08\0\0\0segments", 17};
 
-/** @brief The snapshot that a log was read from, with its stacks and labels.
+/** @brief The snapshot that a log was read from, with its stacks and labels: for programs that read
+ *         a snapshot, change it, and write it again with `write_torch_snapshot`.
  *  @throws std::bad_optional_access if it was read from something else */
 [[nodiscard]] TorchSnapshot whole_snapshot(const AllocationLog& log);
 

@@ -34,9 +34,9 @@ struct LinkModel {
  * the bytes go through pinned memory, and operations block the host until all ranks have called
  * them; several ranks may share a GPU.
  *
- * A thread that ends with an exception leaves its group during unwinding. There is no time-out: an
- * operation waits forever for a rank that never calls it. A virtual machine detects that and throws
- * Deadlock.
+ * A thread that ends with an exception leaves its group during unwinding. A group has no time-out:
+ * an operation waits forever for a rank that never calls it. A virtual machine detects that and
+ * throws Deadlock.
  */
 class ThreadRanks {
  public:

@@ -39,7 +39,8 @@ struct ByteSource {
  */
 [[nodiscard]] ByteSource file_source(const std::filesystem::path& file);
 
-/** @brief A text in memory. @param name  used in messages */
+/** @brief A text that a program has in memory already, read like a file. @param name  used in
+ *         messages */
 [[nodiscard]] ByteSource text_source(std::string name, std::string text);
 
 }  // namespace millrace

@@ -80,8 +80,6 @@ inline constexpr auto kCopyMethods = [] {
 
 /** @brief The name in `kCopyStrategies`. */
 [[nodiscard]] std::string_view to_string(CopyMethod method) noexcept;
-/** @throws std::invalid_argument for an unknown name; the message lists the known ones */
-[[nodiscard]] CopyMethod parse_copy_method(std::string_view name);
 /** @brief All names, for help and messages: "side-stream, in-place, ...". */
 [[nodiscard]] std::string copy_strategy_names();
 
@@ -95,8 +93,6 @@ inline constexpr std::array kWaits{Waits::coarse, Waits::precise};
 
 /** @brief "coarse", "precise" */
 [[nodiscard]] std::string_view to_string(Waits waits) noexcept;
-/** @throws std::invalid_argument for an unknown name; the message lists the known ones */
-[[nodiscard]] Waits parse_waits(std::string_view name);
 
 /** @brief Is called around the copies of each batch, for instance to time them. */
 class CopyObserver {

@@ -20,7 +20,7 @@ struct Parameter {
 /**
  * @brief All dense parameters of a model, and their optimizer.
  *
- * There is one array each for values, gradients and the optimizer's state. Setting gradients to
+ * Values, gradients and the optimizer's state have one array each. Setting gradients to
  * zero is therefore one operation, and so is a step. Add every parameter first, then call `create`.
  */
 class DenseParameters {

@@ -167,8 +167,6 @@ class EmbeddingBags {
    * effect. Batches that were prefetched before read their rows from host memory.
    */
   void add_state(ModelState& state, const std::string& prefix);
-  /** @brief Replaces all observers by this one; by none if it is nullptr. */
-  void observe(RowUpdateObserver* observer);
   /** @brief Adds an observer that is called after the others. Not owned. */
   void add_observer(RowUpdateObserver& observer) { observers_.push_back(&observer); }
   void remove_observer(RowUpdateObserver& observer) { std::erase(observers_, &observer); }
@@ -195,7 +193,11 @@ class EmbeddingBags {
 
   /** @brief The counts of all prefetches so far. Makes the host wait for them and for `stream`. */
   [[nodiscard]] CacheCounts cache_counts(StreamRef stream);
-  /** @brief Numbers of the cached rows, across all tables and in no order. Waits as `cache_counts`.
+  /**
+   * @brief Numbers of the cached rows, across all tables and in no order. Waits as `cache_counts`.
+   *
+   * For checks of the cache: `locate` finds a row's slot, and only this list shows that no row has
+   * two.
    */
   [[nodiscard]] std::vector<std::int64_t> cached_rows(StreamRef stream);
   [[nodiscard]] std::size_t cache_slots() const noexcept;

@@ -41,7 +41,7 @@ struct SlotView {
  * Row numbers count across the tables: table t has those from its `first_row` on. Work that the
  * observer enqueues on `stream` during the call may read the arrays. Another stream may read them
  * too, if it waits for `stream` and `record_use` was called for it. An update of a batch without
- * ids is reported as well: `most` is 0 then, and there are no arrays.
+ * ids is reported as well: `most` is 0 then, and `rows` and `count` null.
  *
  * If a row of a cached table has a slot that is not negative, its current weights are in the cache,
  * from `cache.weights + slot * cache.width` on. The table in host memory has older ones.

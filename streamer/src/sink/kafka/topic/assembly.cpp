@@ -27,6 +27,7 @@ TopicAssembly::Partition& TopicAssembly::partition_of(const TopicMessage& messag
   const auto number = static_cast<std::size_t>(message.part);
   if (number >= parts_.size()) parts_.resize(number + 1);
   Partition& part = parts_[number];
+  // The messages in between are gone: compacted away, or dropped by their age.
   if (message.offset > part.next) {
     part.gap = true;
     for (auto& [rank, segments] : part.ranks) segments.back().gap = true;
@@ -211,6 +212,7 @@ void TopicAssembly::count_holes(std::uint64_t holes) {
 }
 
 std::vector<std::int64_t> TopicAssembly::resume_offsets() const {
+  // From the first message of any batch that was not returned.
   std::vector<std::int64_t> offsets;
   for (const Partition& part : parts_) {
     std::int64_t offset = part.next;
