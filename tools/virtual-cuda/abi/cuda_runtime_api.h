@@ -29,6 +29,7 @@ using cudaMemPool_t = struct CUmemPoolHandle_st*;
 using cudaFunction_t = struct CUfunc_st*;
 using cudaKernel_t = struct CUkern_st*;
 using cudaArray_t = struct cudaArray*;
+using cudaGraphConditionalHandle = unsigned long long;
 using cudaHostFn_t = void (*)(void*);
 using cudaStreamCallback_t = void (*)(cudaStream_t, cudaError_t, void*);
 
@@ -142,11 +143,19 @@ enum cudaGraphExecUpdateResult {
   cudaGraphExecUpdateError = 1,
   cudaGraphExecUpdateErrorTopologyChanged = 2,
   cudaGraphExecUpdateErrorNodeTypeChanged = 3,
+  cudaGraphExecUpdateErrorParametersChanged = 5,
 };
 enum cudaGraphInstantiateResult {
   cudaGraphInstantiateSuccess = 0,
   cudaGraphInstantiateError = 1,
   cudaGraphInstantiateInvalidStructure = 2,
+  cudaGraphInstantiateConditionalHandleUnused = 5,
+};
+enum cudaGraphConditionalHandleFlags { cudaGraphCondAssignDefault = 1 };
+enum cudaGraphConditionalNodeType {
+  cudaGraphCondTypeIf = 0,
+  cudaGraphCondTypeWhile = 1,
+  cudaGraphCondTypeSwitch = 2,
 };
 enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
@@ -316,6 +325,12 @@ struct cudaEventWaitNodeParams {
 struct cudaMemFreeNodeParams {
   void* dptr;
 };
+struct cudaConditionalNodeParams {
+  cudaGraphConditionalHandle handle;
+  cudaGraphConditionalNodeType type;
+  unsigned size;
+  cudaGraph_t* phGraph_out;
+};
 /** The members of the second versions of the parameters are those of the first. */
 struct cudaGraphNodeParams {
   cudaGraphNodeType type;
@@ -331,6 +346,7 @@ struct cudaGraphNodeParams {
     cudaEventRecordNodeParams eventRecord;
     cudaMemAllocNodeParams alloc;
     cudaMemFreeNodeParams free;
+    cudaConditionalNodeParams conditional;
   };
   long long reserved2;
 };
