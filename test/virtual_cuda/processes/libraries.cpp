@@ -17,6 +17,6 @@ TEST_CASE("the driver has to be initialized, and names what it lacks once") {
   const Ran ran = run("call_the_driver_first", "MILLRACE_VIRTUAL=instant,gpus=2");
   CHECK(ran.code == 0);
   CHECK(ran.errors ==
-        "millrace virtual CUDA: cuTexObjectCreate is not supported (textures and surfaces): "
+        "millrace virtual CUDA: cuTexRefCreate is not supported (texture and surface references): "
         "cudaErrorNotSupported\n");
 }

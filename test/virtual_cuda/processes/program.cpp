@@ -109,6 +109,30 @@ int call_what_is_refused() {
   return 0;
 }
 
+/// Descriptions of resources have 144 bytes in CUDA 13 and 64 in CUDA 12.
+int describe_a_texture() {
+  int version = 0;
+  expect(cudaRuntimeGetVersion(&version), cudaSuccess, "cudaRuntimeGetVersion");
+  const std::size_t bytes = version < 13000 ? 64 : 144;
+  cudaResourceDesc resource;
+  std::memset(&resource, 0x5a, sizeof resource);  // what lies behind is of no interest
+  std::memset(&resource, 0, bytes);
+  resource.resType = cudaResourceTypeLinear;
+  resource.res.linear.devPtr = allocate();
+  resource.res.linear.desc.x = 8;
+  resource.res.linear.desc.f = cudaChannelFormatKindUnsigned;
+  resource.res.linear.sizeInBytes = 4096;
+  const cudaTextureDesc texture{};
+  cudaTextureObject_t object = 0;
+  expect(cudaCreateTextureObject(&object, &resource, &texture, nullptr), cudaSuccess,
+         "cudaCreateTextureObject");
+  unsigned char found[sizeof resource];
+  std::memset(found, 0x5a, sizeof found);
+  expect(cudaGetTextureObjectResourceDesc(reinterpret_cast<cudaResourceDesc*>(found), object),
+         cudaSuccess, "cudaGetTextureObjectResourceDesc");
+  return std::memcmp(found, &resource, sizeof found) == 0 ? 0 : 1;
+}
+
 int touch_device_memory() { return *static_cast<volatile char*>(allocate()); }
 
 /** A copy that nothing orders after the fill on another stream; prints what was copied. */
@@ -212,7 +236,7 @@ int call_the_driver_first() {
   if (count(&value) != cudaErrorInitializationError) return 2;
   if (init(1) != cudaErrorInvalidValue || init(0) != 0) return 3;
   if (count(&value) != 0 || value != 2) return 4;
-  const auto texture = look_up<int()>("libcuda.so.1", "cuTexObjectCreate");
+  const auto texture = look_up<int()>("libcuda.so.1", "cuTexRefCreate");
   for (int i = 0; i < 2; ++i)
     if (texture() != cudaErrorNotSupported) return 5;
   return 0;
@@ -375,6 +399,7 @@ const std::map<std::string, int (*)()> kPrograms{
     {"free_in_a_late_destructor", free_in_a_late_destructor},
     {"free_in_an_early_destructor", free_in_an_early_destructor},
     {"call_what_is_refused", call_what_is_refused},
+    {"describe_a_texture", describe_a_texture},
     {"touch_device_memory", touch_device_memory},
     {"race", race},
     {"race_and_fail", race_and_fail},

@@ -23,6 +23,11 @@ using CUfunction = cudaFunction_t;
 using CUkernel = cudaKernel_t;
 using CUstream = cudaStream_t;
 using CUevent = cudaEvent_t;
+using CUarray = cudaArray_t;
+using CUmipmappedArray = cudaMipmappedArray_t;
+using CUtexObject = cudaTextureObject_t;
+using CUsurfObject = cudaSurfaceObject_t;
+using CUDA_RESOURCE_VIEW_DESC = cudaResourceViewDesc;
 using CUmemoryPool = cudaMemPool_t;
 using CUgraph = cudaGraph_t;
 using CUgraphNode = cudaGraphNode_t;
@@ -36,6 +41,31 @@ enum CUmemorytype {
   CU_MEMORYTYPE_DEVICE = 2,
   CU_MEMORYTYPE_ARRAY = 3,
   CU_MEMORYTYPE_UNIFIED = 4,
+};
+enum CUarray_format : unsigned {
+  CU_AD_FORMAT_UNSIGNED_INT8 = 0x01,
+  CU_AD_FORMAT_UNSIGNED_INT16 = 0x02,
+  CU_AD_FORMAT_UNSIGNED_INT32 = 0x03,
+  CU_AD_FORMAT_SIGNED_INT8 = 0x08,
+  CU_AD_FORMAT_SIGNED_INT16 = 0x09,
+  CU_AD_FORMAT_SIGNED_INT32 = 0x0a,
+  CU_AD_FORMAT_HALF = 0x10,
+  CU_AD_FORMAT_FLOAT = 0x20,
+  CU_AD_FORMAT_UNORM_INT_101010_2 = 0x50,
+  CU_AD_FORMAT_BC1_UNORM = 0x91,
+  CU_AD_FORMAT_YUV444_16bit_SemiPlanar = 0xb5,
+  CU_AD_FORMAT_UNORM_INT8X1 = 0xc0,
+  CU_AD_FORMAT_UNORM_INT8X2 = 0xc1,
+  CU_AD_FORMAT_UNORM_INT8X4 = 0xc2,
+  CU_AD_FORMAT_UNORM_INT16X1 = 0xc3,
+  CU_AD_FORMAT_UNORM_INT16X2 = 0xc4,
+  CU_AD_FORMAT_UNORM_INT16X4 = 0xc5,
+  CU_AD_FORMAT_SNORM_INT8X1 = 0xc6,
+  CU_AD_FORMAT_SNORM_INT8X2 = 0xc7,
+  CU_AD_FORMAT_SNORM_INT8X4 = 0xc8,
+  CU_AD_FORMAT_SNORM_INT16X1 = 0xc9,
+  CU_AD_FORMAT_SNORM_INT16X2 = 0xca,
+  CU_AD_FORMAT_SNORM_INT16X4 = 0xcb,
 };
 enum CUpointer_attribute {
   CU_POINTER_ATTRIBUTE_CONTEXT = 1,
@@ -90,18 +120,83 @@ enum CUmoduleLoadingMode { CU_MODULE_EAGER_LOADING = 1, CU_MODULE_LAZY_LOADING =
 #define CU_LAUNCH_PARAM_BUFFER_POINTER (reinterpret_cast<void*>(0x1))
 #define CU_LAUNCH_PARAM_BUFFER_SIZE (reinterpret_cast<void*>(0x2))
 
+/** The runtime has the same flags, but no names for three of them. */
+#define CUDA_ARRAY3D_LAYERED 0x01
+#define CUDA_ARRAY3D_SURFACE_LDST 0x02
+#define CUDA_ARRAY3D_CUBEMAP 0x04
+#define CUDA_ARRAY3D_TEXTURE_GATHER 0x08
+#define CUDA_ARRAY3D_DEPTH_TEXTURE 0x10
+#define CUDA_ARRAY3D_COLOR_ATTACHMENT 0x20
+#define CUDA_ARRAY3D_SPARSE 0x40
+#define CUDA_ARRAY3D_DEFERRED_MAPPING 0x80
+#define CUDA_ARRAY3D_VIDEO_ENCODE_DECODE 0x100
+
+struct CUDA_ARRAY_DESCRIPTOR {
+  std::size_t Width, Height;
+  CUarray_format Format;
+  unsigned NumChannels;
+};
+struct CUDA_ARRAY3D_DESCRIPTOR {
+  std::size_t Width, Height, Depth;
+  CUarray_format Format;
+  unsigned NumChannels, Flags;
+};
+#define CU_TRSF_READ_AS_INTEGER 0x01
+#define CU_TRSF_NORMALIZED_COORDINATES 0x02
+#define CU_TRSF_SRGB 0x10
+#define CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION 0x20
+#define CU_TRSF_SEAMLESS_CUBEMAP 0x40
+
+/** The types of resources and modes of textures have the values of the runtime's. */
+struct CUDA_RESOURCE_DESC {
+  cudaResourceType resType;
+  union {
+    struct {
+      CUarray hArray;
+    } array;
+    struct {
+      CUmipmappedArray hMipmappedArray;
+    } mipmap;
+    struct {
+      CUdeviceptr devPtr;
+      CUarray_format format;
+      unsigned numChannels;
+      std::size_t sizeInBytes;
+    } linear;
+    struct {
+      CUdeviceptr devPtr;
+      CUarray_format format;
+      unsigned numChannels;
+      std::size_t width, height, pitchInBytes;
+    } pitch2D;
+    struct {
+      int reserved[32];
+    } reserved;
+  } res;
+  unsigned flags;
+};
+struct CUDA_TEXTURE_DESC {
+  cudaTextureAddressMode addressMode[3];
+  cudaTextureFilterMode filterMode;
+  unsigned flags;  ///< CU_TRSF_READ_AS_INTEGER and the like
+  unsigned maxAnisotropy;
+  cudaTextureFilterMode mipmapFilterMode;
+  float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
+  float borderColor[4];
+  int reserved[12];
+};
 struct CUDA_MEMCPY2D {
   std::size_t srcXInBytes, srcY;
   CUmemorytype srcMemoryType;
   const void* srcHost;
   CUdeviceptr srcDevice;
-  void* srcArray;
+  CUarray srcArray;
   std::size_t srcPitch;
   std::size_t dstXInBytes, dstY;
   CUmemorytype dstMemoryType;
   void* dstHost;
   CUdeviceptr dstDevice;
-  void* dstArray;
+  CUarray dstArray;
   std::size_t dstPitch;
   std::size_t WidthInBytes, Height;
 };
@@ -111,14 +206,14 @@ struct CUDA_MEMCPY3D {
   CUmemorytype srcMemoryType;
   const void* srcHost;
   CUdeviceptr srcDevice;
-  void* srcArray;
+  CUarray srcArray;
   void* reserved0;
   std::size_t srcPitch, srcHeight;
   std::size_t dstXInBytes, dstY, dstZ, dstLOD;
   CUmemorytype dstMemoryType;
   void* dstHost;
   CUdeviceptr dstDevice;
-  void* dstArray;
+  CUarray dstArray;
   void* reserved1;
   std::size_t dstPitch, dstHeight;
   std::size_t WidthInBytes, Height, Depth;

@@ -1,4 +1,5 @@
 #include "abi/functions.h"
+#include "driver/boxes.hpp"
 #include "driver/entry.hpp"
 #include "exports/transfer.hpp"
 
@@ -24,12 +25,10 @@ struct End {
   CUmemorytype type;
   const void* host;
   CUdeviceptr device;
-  const void* array;
   std::size_t x, y, z, pitch, height;
 };
 
 cudaError_t plane_of(const End& end, std::size_t width, std::size_t rows, Plane& out) {
-  if (end.type == CU_MEMORYTYPE_ARRAY) return refusal_of_array(end.array);
   if (end.type != CU_MEMORYTYPE_HOST && end.type != CU_MEMORYTYPE_DEVICE &&
       end.type != CU_MEMORYTYPE_UNIFIED)
     return cudaErrorInvalidValue;
@@ -56,23 +55,38 @@ cudaError_t copy_ends(CUstream_st* stream, const End& to, const End& from, std::
   return copy(stream, std::move(work), host);
 }
 
+template <typename All>
+bool has_array(const All& all) {
+  return all.dstMemoryType == CU_MEMORYTYPE_ARRAY || all.srcMemoryType == CU_MEMORYTYPE_ARRAY;
+}
+
+cudaError_t copy_with_array(CUstream_st* stream, const CUDA_MEMCPY3D& all, Host host) {
+  cudaMemcpy3DParms box{};
+  if (const cudaError_t error = from_box(&all, box); error != cudaSuccess) return error;
+  CopyWork work;
+  const cudaError_t error = from_parameters(box, work);
+  return error != cudaSuccess ? error : copy(stream, std::move(work), host);
+}
+
 cudaError_t copy_rows(CUstream_st* stream, const CUDA_MEMCPY2D* all, Host host) {
   if (all == nullptr) return cudaErrorInvalidValue;
+  if (has_array(*all)) return copy_with_array(stream, box_of(*all), host);
   return copy_ends(stream,
-                   {all->dstMemoryType, all->dstHost, all->dstDevice, all->dstArray,
-                    all->dstXInBytes, all->dstY, 0, all->dstPitch, 0},
-                   {all->srcMemoryType, all->srcHost, all->srcDevice, all->srcArray,
-                    all->srcXInBytes, all->srcY, 0, all->srcPitch, 0},
+                   {all->dstMemoryType, all->dstHost, all->dstDevice, all->dstXInBytes, all->dstY,
+                    0, all->dstPitch, 0},
+                   {all->srcMemoryType, all->srcHost, all->srcDevice, all->srcXInBytes, all->srcY,
+                    0, all->srcPitch, 0},
                    all->WidthInBytes, all->Height, 1, host);
 }
 
 cudaError_t copy_box(CUstream_st* stream, const CUDA_MEMCPY3D* all, Host host) {
   if (all == nullptr) return cudaErrorInvalidValue;
+  if (has_array(*all)) return copy_with_array(stream, *all, host);
   return copy_ends(stream,
-                   {all->dstMemoryType, all->dstHost, all->dstDevice, all->dstArray,
-                    all->dstXInBytes, all->dstY, all->dstZ, all->dstPitch, all->dstHeight},
-                   {all->srcMemoryType, all->srcHost, all->srcDevice, all->srcArray,
-                    all->srcXInBytes, all->srcY, all->srcZ, all->srcPitch, all->srcHeight},
+                   {all->dstMemoryType, all->dstHost, all->dstDevice, all->dstXInBytes, all->dstY,
+                    all->dstZ, all->dstPitch, all->dstHeight},
+                   {all->srcMemoryType, all->srcHost, all->srcDevice, all->srcXInBytes, all->srcY,
+                    all->srcZ, all->srcPitch, all->srcHeight},
                    all->WidthInBytes, all->Height, all->Depth, host);
 }
 

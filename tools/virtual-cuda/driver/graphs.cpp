@@ -1,9 +1,9 @@
 #include <cstring>
 
 #include "abi/functions.h"
+#include "driver/boxes.hpp"
 #include "driver/contexts.hpp"
 #include "exports/edges.hpp"
-#include "exports/transfer.hpp"
 #include "graph/executable.hpp"
 
 using namespace millrace::virtual_cuda;
@@ -65,50 +65,11 @@ cudaError_t set_kernel(CUgraphExec executable, CUgraphNode node, const CUDA_KERN
   return MILLRACE_AS(cudaGraphExecKernelNodeSetParams, executable, node, &parameters);
 }
 
-cudaError_t copy_parameters(const CUDA_MEMCPY3D* all, cudaMemcpy3DParms& out) {
-  if (all == nullptr) return cudaErrorInvalidValue;
-  if (all->srcMemoryType == CU_MEMORYTYPE_ARRAY) return refusal_of_array(all->srcArray);
-  if (all->dstMemoryType == CU_MEMORYTYPE_ARRAY) return refusal_of_array(all->dstArray);
-  const auto end = [&](CUmemorytype type, const void* host, CUdeviceptr device, std::size_t pitch,
-                       std::size_t height) {
-    const void* const base = type == CU_MEMORYTYPE_HOST ? host : pointer(device);
-    return cudaPitchedPtr{const_cast<void*>(base), pitch == 0 ? all->WidthInBytes : pitch,
-                          all->WidthInBytes, height == 0 ? all->Height : height};
-  };
-  out = {};
-  out.srcPos = {all->srcXInBytes, all->srcY, all->srcZ};
-  out.dstPos = {all->dstXInBytes, all->dstY, all->dstZ};
-  out.srcPtr = end(all->srcMemoryType, all->srcHost, all->srcDevice, all->srcPitch, all->srcHeight);
-  out.dstPtr = end(all->dstMemoryType, all->dstHost, all->dstDevice, all->dstPitch, all->dstHeight);
-  out.extent = {all->WidthInBytes, all->Height, all->Depth};
-  out.kind = cudaMemcpyDefault;
-  return cudaSuccess;
-}
-
 cudaError_t get_copy(CUgraphNode node, CUDA_MEMCPY3D* all) {
   if (all == nullptr) return cudaErrorInvalidValue;
   cudaMemcpy3DParms found{};
   const cudaError_t error = MILLRACE_AS(cudaGraphMemcpyNodeGetParams, node, &found);
-  if (error != cudaSuccess) return error;
-  const Lock lock = lock_engine();
-  const auto type = [](const void* address) {
-    return runtime().memory.on_device(address) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-  };
-  *all = {};
-  all->srcMemoryType = type(found.srcPtr.ptr);
-  all->srcHost = found.srcPtr.ptr;
-  all->srcDevice = address_of(found.srcPtr.ptr);
-  all->srcPitch = found.srcPtr.pitch;
-  all->srcHeight = found.srcPtr.ysize;
-  all->dstMemoryType = type(found.dstPtr.ptr);
-  all->dstHost = found.dstPtr.ptr;
-  all->dstDevice = address_of(found.dstPtr.ptr);
-  all->dstPitch = found.dstPtr.pitch;
-  all->dstHeight = found.dstPtr.ysize;
-  all->WidthInBytes = found.extent.width;
-  all->Height = found.extent.height;
-  all->Depth = found.extent.depth;
-  return cudaSuccess;
+  return error != cudaSuccess ? error : to_box(found, *all);
 }
 
 /** The runtime's parameters of a node of any kind. */
@@ -121,7 +82,7 @@ cudaError_t any_parameters(const CUgraphNodeParams* all, cudaGraphNodeParams& ou
       out.kernel = kernel_parameters(all->kernel, true);
       return cudaSuccess;
     case cudaGraphNodeTypeMemcpy:
-      return copy_parameters(&all->memcpy.copyParams, out.memcpy.copyParams);
+      return from_box(&all->memcpy.copyParams, out.memcpy.copyParams);
     case cudaGraphNodeTypeMemset:
       out.memset = all->memset;
       return cudaSuccess;
@@ -198,7 +159,7 @@ MILLRACE_CONTEXT_CALL(cuGraphAddKernelNode_v2, (MILLRACE_NODE, const CUDA_KERNEL
                       return add_kernel(made, graph, after, count, all, true);)
 MILLRACE_CONTEXT_CALL(cuGraphAddMemcpyNode, (MILLRACE_NODE, const CUDA_MEMCPY3D* all, void*),
                       cudaMemcpy3DParms parameters;
-                      const cudaError_t error = copy_parameters(all, parameters);
+                      const cudaError_t error = from_box(all, parameters);
                       return error != cudaSuccess ? error
                                                   : MILLRACE_AS(cudaGraphAddMemcpyNode, made, graph,
                                                                 after, count, &parameters);)
@@ -274,7 +235,7 @@ MILLRACE_DRIVER_CALL(cuGraphMemcpyNodeGetParams, (CUgraphNode node, CUDA_MEMCPY3
                      return get_copy(node, all);)
 MILLRACE_DRIVER_CALL(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CUDA_MEMCPY3D* all),
                      cudaMemcpy3DParms parameters;
-                     const cudaError_t error = copy_parameters(all, parameters);
+                     const cudaError_t error = from_box(all, parameters);
                      return error != cudaSuccess
                                 ? error
                                 : MILLRACE_AS(cudaGraphMemcpyNodeSetParams, node, &parameters);)
@@ -341,7 +302,7 @@ MILLRACE_DRIVER_CALL(cuGraphExecKernelNodeSetParams_v2,
 MILLRACE_DRIVER_CALL(cuGraphExecMemcpyNodeSetParams,
                      (CUgraphExec executable, CUgraphNode node, const CUDA_MEMCPY3D* all, void*),
                      cudaMemcpy3DParms parameters;
-                     const cudaError_t error = copy_parameters(all, parameters);
+                     const cudaError_t error = from_box(all, parameters);
                      return error != cudaSuccess ? error
                                                  : MILLRACE_AS(cudaGraphExecMemcpyNodeSetParams,
                                                                executable, node, &parameters);)

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string_view>
+
+#include "engine/array_limits.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
@@ -91,6 +94,7 @@ cudaDeviceProp Gpu::properties() const {
   all.memoryPoolsSupported = 1;
   all.memoryPoolSupportedHandleTypes = cudaMemHandleTypePosixFileDescriptor;
   all.clusterLaunch = facts.major >= 9 ? 1 : 0;
+  set_array_limits(all);
   return all;
 }
 
@@ -213,7 +217,11 @@ cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
       value = 1;
       break;
     default:
-      // What this GPU lacks: textures and arrays, RDMA, graphics, IPC, MPS.
+      if (const std::optional<int> limit = array_limit(attribute, all)) {
+        value = *limit;
+        break;
+      }
+      // What this GPU lacks: sparse arrays, RDMA, graphics, IPC, MPS.
       if (attribute < cudaDevAttrMaxThreadsPerBlock ||
           attribute > cudaDevAttrOnlyPartialHostNativeAtomicSupported)
         return cudaErrorInvalidValue;

@@ -48,7 +48,8 @@ Runtime::Runtime(const Settings& options, const DeviceProfile& facts)
       engine{settings, profile},
       memory{settings.gpus, profile.memory_bytes},
       ranges{memory},
-      graph_memory{memory, settings.gpus} {
+      graph_memory{memory, settings.gpus},
+      arrays{memory} {
   for (unsigned ordinal = 0; ordinal < settings.gpus; ++ordinal) {
     Gpu& gpu = *gpus.emplace_back(std::make_unique<Gpu>());
     gpu.ordinal = ordinal;

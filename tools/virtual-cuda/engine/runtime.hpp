@@ -14,9 +14,11 @@
 #include "engine/stream.hpp"
 #include "engine/thread.hpp"
 #include "graph/memory.hpp"
+#include "memory/arrays.hpp"
 #include "memory/memory.hpp"
 #include "memory/pool.hpp"
 #include "memory/ranges.hpp"
+#include "memory/textures.hpp"
 
 namespace millrace::virtual_cuda {
 
@@ -36,6 +38,8 @@ struct Runtime {
   Memory memory;
   Ranges ranges;
   GraphMemory graph_memory;
+  Arrays arrays;
+  Textures textures;
   std::vector<std::unique_ptr<Gpu>> gpus;
   Slab<CUstream_st> streams;
   Slab<CUevent_st> events;

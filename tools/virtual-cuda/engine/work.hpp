@@ -36,6 +36,8 @@ struct CopyWork {
   Direction direction = Direction::on_device;
   cudaMemcpyKind kind = cudaMemcpyDefault;
   std::shared_ptr<std::byte[]> staged;  ///< owns `from` where the source was copied at the call
+  /// How the program described a copy with an array, which it may ask a graph for; else null.
+  std::shared_ptr<const cudaMemcpy3DParms> described = nullptr;
 
   [[nodiscard]] std::size_t bytes() const noexcept { return width * height * depth; }
 };

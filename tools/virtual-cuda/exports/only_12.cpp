@@ -5,6 +5,7 @@
 #include "exports/edges.hpp"
 #include "exports/managed.hpp"
 #include "exports/memory.hpp"
+#include "exports/texture_calls.hpp"
 #include "exports/transfer.hpp"
 #include "exports/versions.hpp"
 
@@ -45,6 +46,7 @@ cudaError_t properties(cudaDeviceProp_v12* all, int device) {
   static_cast<void>(gpu.attribute(cudaDevAttrMemoryClockRate, all->memoryClockRate));
   static_cast<void>(gpu.attribute(cudaDevAttrSingleToDoublePrecisionPerfRatio,
                                   all->singleToDoublePrecisionPerfRatio));
+  static_cast<void>(gpu.attribute(cudaDevAttrMaxTexture1DLinearWidth, all->maxTexture1DLinear));
   all->deviceOverlap = 1;
   return cudaSuccess;
 }
@@ -97,3 +99,4 @@ MILLRACE_CALL(cudaGraphAddNode_v2,
               (cudaGraphNode_t * made, cudaGraph_t graph, const cudaGraphNode_t* after,
                const cudaGraphEdgeData*, std::size_t count, cudaGraphNodeParams* parameters),
               return add_any_node("cudaGraphAddNode_v2", made, graph, after, count, parameters);)
+MILLRACE_TEXTURE_CALLS(kBytesOfResourceDesc_v12, kBytesOfResourceViewDesc_v12)

@@ -5,6 +5,7 @@
 #include "exports/edges.hpp"
 #include "exports/managed.hpp"
 #include "exports/memory.hpp"
+#include "exports/texture_calls.hpp"
 #include "exports/transfer.hpp"
 #include "exports/versions.hpp"
 
@@ -78,3 +79,4 @@ MILLRACE_CALL(cudaMemGetMemPool,
 MILLRACE_CALL(cudaMemSetMemPool,
               (cudaMemLocation * location, cudaMemAllocationType type, cudaMemPool_t pool),
               return set_pool(location, type, pool);)
+MILLRACE_TEXTURE_CALLS(sizeof(cudaResourceDesc), sizeof(cudaResourceViewDesc))

@@ -60,12 +60,6 @@ cudaError_t driver_entry_point(const char* symbol, void** function, unsigned ver
   return found.function == nullptr && status == nullptr ? cudaErrorSymbolNotFound : cudaSuccess;
 }
 
-/** What cudaCreateChannelDesc returns: bits of each component, and their kind. */
-struct ChannelFormat {
-  int x, y, z, w;
-  int kind;
-};
-
 }  // namespace
 
 MILLRACE_TWINS(cudaGetDriverEntryPoint, ptsz,
@@ -77,6 +71,7 @@ MILLRACE_TWINS(cudaGetDriverEntryPointByVersion, ptsz,
                (const char* symbol, void** function, unsigned version, unsigned long long flags,
                 cudaDriverEntryPointQueryResult* status),
                return driver_entry_point(symbol, function, version, flags, meaning, status);)
-MILLRACE_EXPORT ChannelFormat cudaCreateChannelDesc(int x, int y, int z, int w, int kind) {
+MILLRACE_EXPORT cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                            cudaChannelFormatKind kind) {
   return {x, y, z, w, kind};
 }

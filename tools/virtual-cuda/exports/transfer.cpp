@@ -171,39 +171,6 @@ cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* 
   return cudaSuccess;
 }
 
-cudaError_t from_parameters(const cudaMemcpy3DParms& parameters, CopyWork& work) {
-  if (parameters.srcArray != nullptr || parameters.dstArray != nullptr)
-    return cudaErrorNotSupported;
-  const auto end = [&](const cudaPitchedPtr& memory, const cudaPos& at) {
-    Plane found = plane(memory.ptr, memory.pitch, memory.ysize);
-    if (found.base != nullptr) found.base += at.x + at.y * found.pitch + at.z * found.slice;
-    return found;
-  };
-  work.to = end(parameters.dstPtr, parameters.dstPos);
-  work.from = end(parameters.srcPtr, parameters.srcPos);
-  work.width = parameters.extent.width;
-  work.height = parameters.extent.height;
-  work.depth = parameters.extent.depth;
-  work.kind = parameters.kind;
-  const bool rows = work.height > 1 || work.depth > 1;
-  if (rows && (work.width > work.to.pitch || work.width > work.from.pitch))
-    return cudaErrorInvalidPitchValue;
-  return cudaSuccess;
-}
-
-cudaMemcpy3DParms to_parameters(const CopyWork& work) {
-  cudaMemcpy3DParms parameters{};
-  const auto end = [](const Plane& memory) {
-    const std::size_t rows = memory.pitch == 0 ? 0 : memory.slice / memory.pitch;
-    return cudaPitchedPtr{memory.base, memory.pitch, memory.pitch, rows};
-  };
-  parameters.dstPtr = end(work.to);
-  parameters.srcPtr = end(work.from);
-  parameters.extent = {work.width, work.height, work.depth};
-  parameters.kind = work.kind;
-  return parameters;
-}
-
 cudaError_t symbol_address(const void* symbol, std::size_t offset, std::size_t bytes,
                            void** address) {
   Variable* const variable = find_variable(symbol);

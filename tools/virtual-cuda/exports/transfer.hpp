@@ -44,13 +44,25 @@ cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* 
 
 /** @brief Rows at `address`; `layer_rows` is the number of rows of a layer. */
 [[nodiscard]] Plane plane(const void* address, std::size_t pitch = 0, std::size_t layer_rows = 0);
-/** @brief A copy of `cudaMemcpy3DParms`. @return cudaErrorNotSupported for arrays */
+/**
+ * @brief A copy of `cudaMemcpy3DParms`, with its arrays. Takes the lock if there are any.
+ * @return cudaErrorInvalidValue for a handle of no array, for arrays of elements of different
+ * sizes, and for what an array does not have
+ */
 cudaError_t from_parameters(const cudaMemcpy3DParms& parameters, CopyWork& work);
 [[nodiscard]] cudaMemcpy3DParms to_parameters(const CopyWork& work);
-/** @brief Why there is no copy to or from a CUDA array. @param array  null: none was given */
-[[nodiscard]] inline cudaError_t refusal_of_array(const void* array) noexcept {
-  return array == nullptr ? cudaErrorInvalidValue : cudaErrorNotSupported;
-}
+
+// The runtime counts in elements of the arrays that take part in a copy, where the driver and some
+// functions of the runtime count in bytes. These take the lock.
+
+/** @brief From bytes to elements. @return an error for a handle of no array, for arrays of elements
+ *         of different sizes, and for parts of elements */
+cudaError_t in_elements(cudaMemcpy3DParms& box);
+/** @brief From elements to bytes. @return an error if an array was freed */
+cudaError_t in_bytes(cudaMemcpy3DParms& box);
+/** @brief Copies a box whose offsets and width are in bytes. */
+cudaError_t copy_bytes_of_box(CUstream_st* stream, cudaMemcpy3DParms box, Host host);
+
 /** @brief Checks the direction of a copy, and sets its engine. */
 cudaError_t set_direction(CopyWork& work);
 

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "abi/cuda_driver.h"
+
+namespace millrace::virtual_cuda {
+
+// Copies of boxes as the driver describes them, in bytes, and as the runtime does, in elements of
+// their arrays. These take the engine's lock.
+
+/** @return an error for what is no kind of memory, for arrays that do not fit, and for a null
+ *          pointer */
+cudaError_t from_box(const CUDA_MEMCPY3D* all, cudaMemcpy3DParms& out);
+/** @return an error if an array was freed */
+cudaError_t to_box(cudaMemcpy3DParms parameters, CUDA_MEMCPY3D& out);
+/** @brief One layer. */
+[[nodiscard]] CUDA_MEMCPY3D box_of(const CUDA_MEMCPY2D& rows);
+
+}  // namespace millrace::virtual_cuda
