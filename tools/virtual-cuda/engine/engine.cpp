@@ -83,6 +83,8 @@ OperationRef Engine::add_within(Work work, unsigned device,
 }
 
 void Engine::delay(Operation& later, const OperationRef& earlier) {
+  // A loop delays its end at each pass.
+  std::erase_if(later.after, [](const OperationRef& known) { return known->done(); });
   later.after.push_back(earlier);
   ++later.blockers;  // a search that is under way does not know `earlier`
   ++delays_;
