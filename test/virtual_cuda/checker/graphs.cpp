@@ -115,3 +115,84 @@ TEST_CASE("what a host function did is before calls that are made after its end"
   CHECK(races.count() == 0);
   CUDA_OK(cudaDeviceSynchronize());
 }
+
+namespace {
+
+cudaGraphNode_t add_fill(cudaGraph_t graph, const DeviceBlock& block) {
+  cudaMemsetParams parameters{};
+  parameters.dst = block.get();
+  parameters.elementSize = 1;
+  parameters.width = block.bytes();
+  parameters.height = 1;
+  cudaGraphNode_t node = nullptr;
+  CUDA_OK(cudaGraphAddMemsetNode(&node, graph, nullptr, 0, &parameters));
+  return node;
+}
+
+/** A graph with one IF node whose bodies, that of ELSE included, fill the blocks. */
+class Choice {
+ public:
+  explicit Choice(const std::vector<const DeviceBlock*>& blocks) {
+    CUDA_OK(cudaGraphCreate(&graph_, 0));
+    cudaGraphNodeParams parameters = {};
+    parameters.type = cudaGraphNodeTypeConditional;
+    CUDA_OK(cudaGraphConditionalHandleCreate(&parameters.conditional.handle, graph_, 1,
+                                             cudaGraphCondAssignDefault));
+    parameters.conditional.type = cudaGraphCondTypeIf;
+    parameters.conditional.size = 2;
+    cudaGraphNode_t node = nullptr;
+    CUDA_OK(cudaGraphAddNode(&node, graph_, nullptr, nullptr, 0, &parameters));
+    for (int body = 0; body < 2; ++body)
+      for (const DeviceBlock* const block : blocks)
+        add_fill(parameters.conditional.phGraph_out[body], *block);
+    CUDA_OK(cudaGraphInstantiate(&executable_, graph_, 0));
+  }
+  ~Choice() {
+    cudaGraphExecDestroy(executable_);
+    cudaGraphDestroy(graph_);
+  }
+  Choice(const Choice&) = delete;
+  Choice& operator=(const Choice&) = delete;
+  void launch(cudaStream_t stream) { CUDA_OK(cudaGraphLaunch(executable_, stream)); }
+
+ private:
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("the bodies of a conditional node are ordered as the node is, and not concurrent",
+          "[laws]") {
+  const Stream stream;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  Choice choice{{&block}};
+  CUDA_OK(cudaMemsetAsync(block.get(), 1, kBytes, stream));
+  choice.launch(stream);
+  choice.launch(stream);
+  CUDA_OK(cudaMemsetAsync(block.get(), 1, kBytes, stream));
+  CHECK(races.count() == 0);
+  CUDA_OK(cudaStreamSynchronize(stream));
+}
+
+TEST_CASE("a body races with what nothing orders it with, also if it does not run", "[laws]") {
+  const Stream stream, other;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  Choice choice{{&block}};
+  choice.launch(stream);
+  CUDA_OK(cudaMemsetAsync(block.get(), 1, kBytes, other));
+  CHECK(races.count() != 0);
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+TEST_CASE("nodes of one body race without an edge", "[laws]") {
+  const Stream stream;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  Choice choice{{&block, &block}};
+  choice.launch(stream);
+  CHECK(races.count() != 0);
+  CUDA_OK(cudaDeviceSynchronize());
+}

@@ -546,3 +546,29 @@ TEST_CASE("work on the per-thread stream of the driver is not on the legacy one"
   CUDA_OK(cudaStreamGetId(cudaStreamPerThread, &of_runtime));
   CHECK(per_thread == of_runtime);
 }
+
+TEST_CASE("memory of cudaMalloc, and of pools made for it, is for a decompression engine") {
+  constexpr int kDecompression = 21;  // CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE
+  const auto capable = [](const void* address) {
+    bool found = false;
+    DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&found), kDecompression,
+              address_of(address));
+    return found;
+  };
+  const DeviceBlock block{64};
+  CHECK(capable(block.get()));
+  const Stream stream;
+  for (const bool usage : {false, true}) {
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.usage = usage ? 2 : 0;  // cudaMemPoolCreateUsageHwDecompress
+    cudaMemPool_t pool = nullptr;
+    CUDA_OK(cudaMemPoolCreate(&pool, &properties));
+    void* address = nullptr;
+    CUDA_OK(cudaMallocFromPoolAsync(&address, 64, pool, stream));
+    CHECK(capable(address) == usage);
+    CUDA_OK(cudaFreeAsync(address, stream));
+    CUDA_OK(cudaMemPoolDestroy(pool));
+  }
+}

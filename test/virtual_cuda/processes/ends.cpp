@@ -52,6 +52,21 @@ TEST_CASE(
   CHECK_THAT(ran.errors, ContainsSubstring("peak memory"));
 }
 
+TEST_CASE("a loop of a graph that nothing ends loses the GPU, and says why") {
+  const std::string schedule = every_schedule();
+  CAPTURE(schedule);
+  Ran ran = run("loop_without_a_kernel", "MILLRACE_VIRTUAL=" + schedule);
+  CAPTURE(ran.errors);
+  CHECK(ran.code == 0);
+  CHECK_THAT(ran.errors,
+             ContainsSubstring("millrace virtual CUDA: a WHILE node does not end: its body has no "
+                               "kernel that could set its condition: cudaErrorLaunchTimeout\n"));
+  ran = run("loop_without_a_kernel_that_ends_it", "MILLRACE_VIRTUAL=" + schedule);
+  CAPTURE(ran.errors);
+  CHECK(ran.code == 0);
+  CHECK_THAT(ran.errors, ContainsSubstring("no kernel set its condition in 100000 passes"));
+}
+
 TEST_CASE("the host cannot touch device memory") {
   // A signal ends it, or a sanitizer that reports the signal. It would return the 0 that it reads.
   CHECK(run("touch_device_memory", "").code != 0);

@@ -345,6 +345,52 @@ int print_error_of_first_call() {
   return 0;
 }
 
+// A loop whose condition nothing clears; with `stub`, its body has a kernel that could.
+int loop_without_end(char* stub) {
+  cudaGraph_t graph = nullptr;
+  expect(cudaGraphCreate(&graph, 0), cudaSuccess, "cudaGraphCreate");
+  cudaGraphNodeParams parameters = {};
+  parameters.type = cudaGraphNodeTypeConditional;
+  expect(cudaGraphConditionalHandleCreate(&parameters.conditional.handle, graph, 1,
+                                          cudaGraphCondAssignDefault),
+         cudaSuccess, "cudaGraphConditionalHandleCreate");
+  parameters.conditional.type = cudaGraphCondTypeWhile;
+  parameters.conditional.size = 1;
+  cudaGraphNode_t node = nullptr;
+  expect(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &parameters), cudaSuccess,
+         "cudaGraphAddNode");
+  if (stub != nullptr) {
+    cudaKernelNodeParams kernel{};
+    kernel.func = stub;
+    kernel.gridDim = kernel.blockDim = dim3{1};
+    expect(
+        cudaGraphAddKernelNode(&node, parameters.conditional.phGraph_out[0], nullptr, 0, &kernel),
+        cudaSuccess, "cudaGraphAddKernelNode");
+  }
+  cudaGraphExec_t executable = nullptr;
+  expect(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess, "cudaGraphInstantiate");
+  cudaStream_t stream = nullptr;
+  expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
+  expect(cudaGraphLaunch(executable, stream), cudaSuccess, "cudaGraphLaunch");
+  expect(cudaStreamSynchronize(stream), cudaErrorLaunchTimeout, "cudaStreamSynchronize");
+  expect(cudaGraphLaunch(executable, stream), cudaErrorLaunchTimeout, "a later launch");
+  return 0;
+}
+
+int loop_without_a_kernel() { return loop_without_end(nullptr); }
+
+int loop_without_a_kernel_that_ends_it() {
+  static char stub;
+  const void* table = nullptr;
+  const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
+  expect(cudaGetExportTable(&table, &id), cudaSuccess, "cudaGetExportTable");
+  const MillraceKernel kernel{"idle", nullptr, 0, [](const MillraceLaunch*) {}, nullptr, nullptr};
+  static_cast<const MillraceVirtualCuda*>(table)->add_kernel(&kernel);
+  __cudaRegisterFunction(__cudaRegisterFatBinary(nullptr), &stub, nullptr, "idle", -1, nullptr,
+                         nullptr, nullptr, nullptr, nullptr);
+  return loop_without_end(&stub);
+}
+
 const std::map<std::string, int (*)()> kPrograms{
     {"fork_after_first_call", fork_after_first_call},
     {"fork_before_first_call", fork_before_first_call},
@@ -363,6 +409,8 @@ const std::map<std::string, int (*)()> kPrograms{
     {"load_several_libraries", load_several_libraries},
     {"call_the_driver_first", call_the_driver_first},
     {"lose_the_gpu", lose_the_gpu},
+    {"loop_without_a_kernel", loop_without_a_kernel},
+    {"loop_without_a_kernel_that_ends_it", loop_without_a_kernel_that_ends_it},
     {"times_of_kernels", times_of_kernels},
     {"times_by_bytes", times_by_bytes},
     {"print_error_of_first_call", print_error_of_first_call},

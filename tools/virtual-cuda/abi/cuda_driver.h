@@ -253,6 +253,14 @@ struct CUDA_MEMCPY_NODE_PARAMS {
   CUcontext copyCtx;
   CUDA_MEMCPY3D copyParams;
 };
+/** Begins as cudaConditionalNodeParams does. */
+struct CUDA_CONDITIONAL_NODE_PARAMS {
+  cudaGraphConditionalHandle handle;
+  cudaGraphConditionalNodeType type;
+  unsigned size;
+  CUgraph* phGraph_out;
+  CUcontext ctx;
+};
 /** What differs from cudaGraphNodeParams: a memset also has a context, which is not used here. */
 struct CUgraphNodeParams {
   cudaGraphNodeType type;
@@ -268,6 +276,7 @@ struct CUgraphNodeParams {
     cudaEventRecordNodeParams eventRecord;
     cudaMemAllocNodeParams alloc;
     cudaMemFreeNodeParams free;
+    CUDA_CONDITIONAL_NODE_PARAMS conditional;
   };
   long long reserved2;
 };

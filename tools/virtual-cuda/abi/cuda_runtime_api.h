@@ -29,6 +29,7 @@ using cudaMemPool_t = struct CUmemPoolHandle_st*;
 using cudaFunction_t = struct CUfunc_st*;
 using cudaKernel_t = struct CUkern_st*;
 using cudaArray_t = struct cudaArray*;
+using cudaGraphConditionalHandle = unsigned long long;
 using cudaArray_const_t = const struct cudaArray*;
 using cudaMipmappedArray_t = struct cudaMipmappedArray*;
 using cudaMipmappedArray_const_t = const struct cudaMipmappedArray*;
@@ -192,11 +193,19 @@ enum cudaGraphExecUpdateResult {
   cudaGraphExecUpdateError = 1,
   cudaGraphExecUpdateErrorTopologyChanged = 2,
   cudaGraphExecUpdateErrorNodeTypeChanged = 3,
+  cudaGraphExecUpdateErrorParametersChanged = 5,
 };
 enum cudaGraphInstantiateResult {
   cudaGraphInstantiateSuccess = 0,
   cudaGraphInstantiateError = 1,
   cudaGraphInstantiateInvalidStructure = 2,
+  cudaGraphInstantiateConditionalHandleUnused = 5,
+};
+enum cudaGraphConditionalHandleFlags { cudaGraphCondAssignDefault = 1 };
+enum cudaGraphConditionalNodeType {
+  cudaGraphCondTypeIf = 0,
+  cudaGraphCondTypeWhile = 1,
+  cudaGraphCondTypeSwitch = 2,
 };
 enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
@@ -420,6 +429,12 @@ struct cudaEventWaitNodeParams {
 struct cudaMemFreeNodeParams {
   void* dptr;
 };
+struct cudaConditionalNodeParams {
+  cudaGraphConditionalHandle handle;
+  cudaGraphConditionalNodeType type;
+  unsigned size;
+  cudaGraph_t* phGraph_out;
+};
 /** The members of the second versions of the parameters are those of the first. */
 struct cudaGraphNodeParams {
   cudaGraphNodeType type;
@@ -435,6 +450,7 @@ struct cudaGraphNodeParams {
     cudaEventRecordNodeParams eventRecord;
     cudaMemAllocNodeParams alloc;
     cudaMemFreeNodeParams free;
+    cudaConditionalNodeParams conditional;
   };
   long long reserved2;
 };

@@ -2,7 +2,7 @@
 
 #include "abi/functions.h"
 #include "driver/boxes.hpp"
-#include "driver/entry.hpp"
+#include "driver/contexts.hpp"
 #include "exports/edges.hpp"
 #include "graph/executable.hpp"
 
@@ -95,6 +95,12 @@ cudaError_t any_parameters(const CUgraphNodeParams* all, cudaGraphNodeParams& ou
 cudaError_t add_any(const char* function, MILLRACE_NODE, CUgraphNodeParams* all) {
   cudaGraphNodeParams parameters{};
   cudaError_t error = any_parameters(all, parameters);
+  if (error == cudaSuccess && all->type == cudaGraphNodeTypeConditional) {
+    error =
+        add_conditional(made, graph, after, count, &parameters.conditional, all->conditional.ctx);
+    if (error == cudaSuccess) all->conditional.phGraph_out = parameters.conditional.phGraph_out;
+    return error;
+  }
   if (error == cudaSuccess) error = add_any_node(function, made, graph, after, count, &parameters);
   if (error == cudaSuccess && all->type == cudaGraphNodeTypeMemAlloc)
     all->alloc.dptr = parameters.alloc.dptr;
@@ -184,6 +190,12 @@ MILLRACE_CONTEXT_CALL(cuGraphAddNode_v2,
                       (CUgraphNode * made, CUgraph graph, const CUgraphNode* after,
                        const cudaGraphEdgeData*, std::size_t count, CUgraphNodeParams* all),
                       return add_any("cuGraphAddNode", made, graph, after, count, all);)
+
+MILLRACE_DRIVER_CALL(cuGraphConditionalHandleCreate,
+                     (cudaGraphConditionalHandle * made, CUgraph graph, CUcontext context,
+                      unsigned default_value, unsigned flags),
+                     if (context != nullptr && !valid(context)) return cudaErrorDeviceUninitialized;
+                     return create_condition(made, graph, context, default_value, flags);)
 
 // Parameters of nodes
 

@@ -45,6 +45,13 @@ cudaError_t put(void* out, Value value) {
   return cudaSuccess;
 }
 
+/** Whether memory may be given to a decompression engine: it is cudaMalloc's, or of a pool that was
+ *  made for this. Memory that is made for it and mapped is not known as such. */
+bool decompressed(const void* address, const Known& known) {
+  if (known.pool != nullptr) return known.pool->decompressed;
+  return runtime().memory.in_gpu(address);
+}
+
 cudaError_t attribute(void* out, CUpointer_attribute which, const void* address,
                       const Known& known) {
   const cudaPointerAttributes& all = known.attributes;
@@ -64,8 +71,9 @@ cudaError_t attribute(void* out, CUpointer_attribute which, const void* address,
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       return put<unsigned>(out, 0);
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      return put<bool>(out, decompressed(address, known));
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       return put<unsigned long long>(out, known.range.begin);

@@ -33,14 +33,16 @@ void call(const HostWork& work) {
 }
 
 struct Performer {
-  void operator()(const RecordWork& record) const { note_recorded(record.event, operation); }
+  void operator()(const RecordWork& record) const { note_recorded(record.event, *operation); }
   void operator()(const CopyWork& copy) const { perform(copy); }
   void operator()(const FillWork& fill) const { perform(fill); }
-  void operator()(const KernelWork& kernel) const { perform(kernel, operation.device); }
+  void operator()(const KernelWork& kernel) const { perform(kernel, operation->device); }
+  void operator()(const ConditionalWork& conditional) const { perform(conditional, operation); }
+  void operator()(const AssignWork& assignment) const { perform(assignment); }
   template <typename Other>
   void operator()(const Other&) const {}
 
-  const Operation& operation;
+  const OperationRef& operation;
 };
 
 }  // namespace
@@ -71,6 +73,22 @@ void Engine::announce(Lock& lock, const OperationRef& operation) {
     const OperationRef oldest = pending_.begin()->second;
     if (!complete(lock, oldest, Patience::grace)) break;
   }
+}
+
+OperationRef Engine::add_within(Work work, unsigned device,
+                                const std::vector<OperationRef>& after) {
+  OperationRef operation = add(std::move(work), device, 0, after);
+  schedule_->plan(operation);
+  return operation;
+}
+
+void Engine::delay(Operation& later, const OperationRef& earlier) {
+  // A loop delays its end at each pass.
+  std::erase_if(later.after, [](const OperationRef& known) { return known->done(); });
+  later.after.push_back(earlier);
+  ++later.blockers;  // a search that is under way does not know `earlier`
+  ++delays_;
+  schedule_->delayed();
 }
 
 void Engine::wait(Lock& lock, const OperationRef& operation) {
@@ -142,6 +160,7 @@ std::vector<Operation*> Engine::needed(Operation& target) {
 bool Engine::complete(Lock& lock, const OperationRef& target, Patience patience) {
   const Clock::time_point deadline = Clock::now() + kGrace;
   while (!target->done()) {
+    const std::uint64_t delays = delays_;
     std::vector<Operation*> ready;
     for (Operation* const operation : needed(*target))
       if (operation->blockers == 0 && operation->state == Operation::State::waiting)
@@ -158,6 +177,7 @@ bool Engine::complete(Lock& lock, const OperationRef& target, Patience patience)
           ready.push_back(later);
     }
     if (target->done()) break;
+    if (delays_ != delays) continue;
     // What is left needs a host function that is being called.
     if (patience == Patience::none) return false;
     if (patience == Patience::forever) {
@@ -198,7 +218,7 @@ void Engine::run(Lock&, Operation& operation) {
   }
   const OperationRef held = pending_.at(operation.number);
   schedule_->stamp(operation);
-  std::visit(Performer{operation}, operation.work);
+  std::visit(Performer{held}, operation.work);
   finish(operation);
 }
 

@@ -52,6 +52,15 @@ class Engine {
    */
   void announce(Lock& lock, const OperationRef& operation);
 
+  /**
+   * @brief Adds an operation that an operation which is running enqueues. The schedule plans it at
+   *        once; it runs when something needs it.
+   */
+  [[nodiscard]] OperationRef add_within(Work work, unsigned device,
+                                        const std::vector<OperationRef>& after);
+  /** @brief `later`, which waits for the operation that is running, waits for `earlier`, too. */
+  void delay(Operation& later, const OperationRef& earlier);
+
   /** @brief The calling thread waits until `operation` is done. */
   void wait(Lock& lock, const OperationRef& operation);
   void wait_for_all(Lock& lock);
@@ -101,6 +110,7 @@ class Engine {
   std::uint64_t numbers_ = 0;
   std::uint64_t finished_ = 0;
   std::uint64_t searches_ = 0;
+  std::uint64_t delays_ = 0;
   std::uint64_t calls_ = 0;  // of this class: tells whether the program is idle
 };
 

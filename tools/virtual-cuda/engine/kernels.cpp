@@ -22,6 +22,7 @@
 #include "engine/reachable.hpp"
 #include "engine/runtime.hpp"
 #include "engine/thread.hpp"
+#include "graph/condition.hpp"
 #include "millrace/round_up.hpp"
 #include "millrace/text/parse_number.hpp"
 
@@ -128,6 +129,7 @@ void each_kernel(void (*visit)(const MillraceRegistered*, void*), void* data) {
 
 thread_local unsigned running_on = 0;  // the GPU of the kernel that this thread runs
 int kernel_reaches(const void* address) { return reachable(address, running_on) ? 1 : 0; }
+void set_conditional(unsigned long long handle, unsigned value) { set_condition(handle, value); }
 void lose(int error) {
   process_refusal.store(static_cast<cudaError_t>(error), std::memory_order_relaxed);
 }
@@ -414,7 +416,8 @@ const MillraceVirtualCuda& virtual_cuda_table() {
                                          annotations::freed,
                                          annotations::release,
                                          annotations::acquire,
-                                         annotations::races};
+                                         annotations::races,
+                                         set_conditional};
   return table;
 }
 

@@ -27,6 +27,10 @@ class Schedule {
 
   /** @brief An operation was enqueued. */
   virtual void enqueued(Lock& lock, const OperationRef& operation) = 0;
+  /** @brief An operation was added by one that is running. It is not to run yet. */
+  virtual void plan(const OperationRef&) {}
+  /** @brief An operation has to wait for more than when it was enqueued. */
+  virtual void delayed() {}
   /** @brief Runs what is due; also called when a host function has returned. */
   virtual void settle(Lock& lock) = 0;
   /** @brief A thread asks whether `operation` is done: may run it first. */

@@ -37,8 +37,7 @@ TimedSchedule::TimedSchedule(Engine& engine, const DeviceProfile& profile)
     : Schedule{engine}, profile_{profile} {}
 
 void TimedSchedule::enqueued(Lock& lock, const OperationRef& operation) {
-  plan(*operation);
-  due_.emplace(std::pair{operation->end, operation->number}, operation);
+  plan(operation, now_);
   settle(lock);
   // A full launch queue blocks the host until an operation ends.
   while (due_.size() > profile_.launch_queue_depth) {
@@ -49,15 +48,45 @@ void TimedSchedule::enqueued(Lock& lock, const OperationRef& operation) {
   }
 }
 
-void TimedSchedule::settle(Lock& lock) {
-  std::vector<std::pair<Due::key_type, OperationRef>> ended;
-  for (const auto& entry : due_) {
-    if (entry.first.first > now_) break;
-    ended.emplace_back(entry);
+// The GPU begins what it enqueues itself without the host, whose clock may be ahead.
+void TimedSchedule::plan(const OperationRef& operation) { plan(operation, Nanoseconds{0}); }
+
+void TimedSchedule::delayed() {
+  delayed_ = true;
+  // A pass in the order of the numbers is enough unless conditional nodes are nested.
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const auto& [number, operation] : engine().pending()) {
+      if (operation->state != Operation::State::waiting) continue;
+      const Nanoseconds begin = begin_after(*operation, operation->begin);
+      if (begin == operation->begin) continue;
+      if (due_.erase({operation->end, number}) == 0) continue;  // it is still to be planned
+      operation->end += begin - operation->begin;
+      operation->begin = begin;
+      due_.emplace(std::pair{operation->end, number}, operation);
+      moved = true;
+    }
   }
-  for (const auto& [key, operation] : ended)
+}
+
+void TimedSchedule::settle(Lock& lock) {
+  do {
+    delayed_ = false;
+    settle_once(lock);
+  } while (delayed_);
+}
+
+void TimedSchedule::settle_once(Lock& lock) {
+  std::vector<OperationRef> ended;
+  for (const auto& [key, operation] : due_) {
+    if (key.first > now_) break;
+    ended.push_back(operation);
+  }
+  for (const OperationRef& operation : ended) {
+    if (operation->end > now_) continue;  // delayed meanwhile
     if (operation->done() || engine().complete(lock, operation, patience_for(*operation)))
-      due_.erase(key);
+      due_.erase({operation->end, operation->number});
+  }
 }
 
 bool TimedSchedule::query(Lock& lock, const OperationRef& operation) {
@@ -106,18 +135,23 @@ Nanoseconds TimedSchedule::duration(const Work& work) const {
   return Nanoseconds{0};
 }
 
-void TimedSchedule::plan(Operation& operation) {
-  Nanoseconds begin = now_;
-  if (std::holds_alternative<KernelWork>(operation.work)) begin += profile_.launch_latency;
+Nanoseconds TimedSchedule::begin_after(const Operation& operation, Nanoseconds from) const {
   for (const OperationRef& earlier : operation.after) {
     const bool other = earlier->stream_id != operation.stream_id;
-    begin = std::max(begin, earlier->end + (other ? profile_.wait_latency : Nanoseconds{0}));
+    from = std::max(from, earlier->end + (other ? profile_.wait_latency : Nanoseconds{0}));
   }
-  const std::optional<std::size_t> engine = engine_of(operation.work);
-  if (engine) begin = std::max(begin, engine_free_[{operation.device, *engine}]);
-  operation.begin = begin;
-  operation.end = begin + duration(operation.work);
-  if (engine) engine_free_[{operation.device, *engine}] = operation.end;
+  return from;
+}
+
+void TimedSchedule::plan(const OperationRef& operation, Nanoseconds from) {
+  if (std::holds_alternative<KernelWork>(operation->work)) from += profile_.launch_latency;
+  Nanoseconds begin = begin_after(*operation, from);
+  const std::optional<std::size_t> engine = engine_of(operation->work);
+  if (engine) begin = std::max(begin, engine_free_[{operation->device, *engine}]);
+  operation->begin = begin;
+  operation->end = begin + duration(operation->work);
+  if (engine) engine_free_[{operation->device, *engine}] = operation->end;
+  due_.emplace(std::pair{operation->end, operation->number}, operation);
 }
 
 }  // namespace millrace::virtual_cuda

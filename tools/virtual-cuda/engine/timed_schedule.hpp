@@ -27,6 +27,8 @@ class TimedSchedule final : public Schedule {
   TimedSchedule(Engine& engine, const DeviceProfile& profile);
 
   void enqueued(Lock& lock, const OperationRef& operation) override;
+  void plan(const OperationRef& operation) override;
+  void delayed() override;
   void settle(Lock& lock) override;
   bool query(Lock& lock, const OperationRef& operation) override;
   void waited(Lock& lock, const Operation& operation) override;
@@ -39,11 +41,15 @@ class TimedSchedule final : public Schedule {
   using Due = std::map<std::pair<Nanoseconds, std::uint64_t>, OperationRef>;
 
   [[nodiscard]] Nanoseconds duration(const Work& work) const;
-  void plan(Operation& operation);
+  /** @param from  the virtual time from which it may begin */
+  void plan(const OperationRef& operation, Nanoseconds from);
+  [[nodiscard]] Nanoseconds begin_after(const Operation& operation, Nanoseconds from) const;
+  void settle_once(Lock& lock);
 
   DeviceProfile profile_;
   Nanoseconds now_{0};
   Due due_;
+  bool delayed_ = false;  ///< since `settle_once` began
   std::map<std::pair<unsigned, std::size_t>, Nanoseconds> engine_free_;
 };
 

@@ -12,8 +12,10 @@
 
 namespace millrace::virtual_cuda {
 
-struct Kernel;
+struct Condition;
 struct Graph;
+struct Kernel;
+struct Operation;
 
 /** @brief Rows and layers in memory: byte (x, y, z) is at `base + x + y * pitch + z * slice`. */
 struct Plane {
@@ -98,8 +100,25 @@ struct ChildWork {
   std::shared_ptr<Graph> graph;
 };
 
+/** @brief A node of a graph that runs one of its bodies, or none, as its condition says. */
+struct ConditionalWork {
+  std::shared_ptr<Condition> condition;
+  cudaGraphConditionalNodeType type = cudaGraphCondTypeIf;
+  std::vector<std::shared_ptr<Graph>> bodies;
+  std::shared_ptr<cudaGraph_t[]> handles;  ///< of the bodies, for the program
+
+  // Of an operation:
+  std::weak_ptr<Operation> end;  ///< which follows the body, too
+  std::uint64_t passes = 0;      ///< of a loop, since the condition was set last
+  std::uint64_t sets = 0;        ///< Condition::sets at the last pass
+};
+/** @brief Gives conditions their default values, where a launch begins. */
+struct AssignWork {
+  std::vector<std::shared_ptr<Condition>> conditions;
+};
+
 using Work = std::variant<EmptyWork, CopyWork, FillWork, HostWork, KernelWork, RecordWork, WaitWork,
-                          AllocWork, FreeWork, ChildWork>;
+                          AllocWork, FreeWork, ChildWork, ConditionalWork, AssignWork>;
 
 /** @brief Moves the data of a copy. Addresses are those of the program. */
 void perform(const CopyWork& copy);
@@ -107,6 +126,9 @@ void perform(const FillWork& fill);
 /** @brief Runs the kernel's host implementation; does nothing if it has none.
  *  @param gpu  that the kernel runs on */
 void perform(const KernelWork& kernel, unsigned gpu);
+/** @brief Adds the operations of the body that the condition selects, after `operation`. */
+void perform(const ConditionalWork& work, const std::shared_ptr<Operation>& operation);
+void perform(const AssignWork& work);
 /** @brief What the host implementation says that the launch takes; 0 if it says nothing. */
 [[nodiscard]] Nanoseconds time_of(const KernelWork& kernel, const DeviceProfile& profile);
 

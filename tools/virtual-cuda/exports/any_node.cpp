@@ -50,15 +50,15 @@ cudaError_t any_work(const char* function, cudaGraph_t graph, const cudaGraphNod
       if (all.free.dptr == nullptr) return cudaErrorInvalidValue;
       work = FreeWork{all.free.dptr};
       return cudaSuccess;
-    case cudaGraphNodeTypeConditional:
-      return refuse(function, "conditional nodes");
     default:
       return refuse(function, "external memory and semaphores");
   }
 }
 
-bool is_memory(cudaGraphNodeType type) {
-  return type == cudaGraphNodeTypeMemAlloc || type == cudaGraphNodeTypeMemFree;
+/** Whether CUDA lets nobody change the parameters of such nodes. */
+bool is_fixed(cudaGraphNodeType type) {
+  return type == cudaGraphNodeTypeMemAlloc || type == cudaGraphNodeTypeMemFree ||
+         type == cudaGraphNodeTypeConditional;
 }
 
 cudaError_t set_work(cudaGraphNode_t node, Work work) {
@@ -76,6 +76,8 @@ cudaError_t add_any_node(const char* function, cudaGraphNode_t* made, cudaGraph_
   if (parameters == nullptr) return cudaErrorInvalidValue;
   if (parameters->type == cudaGraphNodeTypeMemAlloc)
     return add_allocation(made, graph, after, count, &parameters->alloc);
+  if (parameters->type == cudaGraphNodeTypeConditional)
+    return add_conditional(made, graph, after, count, &parameters->conditional, nullptr);
   Work work;
   const cudaError_t error = any_work(function, graph, *parameters, work);
   return add_node(made, graph, after, count, std::move(work), error);
@@ -84,7 +86,7 @@ cudaError_t add_any_node(const char* function, cudaGraphNode_t* made, cudaGraph_
 cudaError_t set_any_node(const char* function, cudaGraphNode_t node,
                          const cudaGraphNodeParams* parameters) {
   if (node == nullptr || parameters == nullptr) return cudaErrorInvalidValue;
-  if (is_memory(parameters->type)) return cudaErrorNotSupported;
+  if (is_fixed(parameters->type)) return cudaErrorNotSupported;
   Work work;
   const cudaError_t error = any_work(function, handle_of(node->graph), *parameters, work);
   return error != cudaSuccess ? error : set_work(node, std::move(work));

@@ -158,6 +158,7 @@ cudaError_t child_work(cudaGraph_t graph, cudaGraph_t child, ChildWork& work) {
   const Lock lock = lock_graphs();
   const Graph* const found = find_graph(child);
   if (found == nullptr || child == graph) return cudaErrorInvalidValue;
+  if (has_conditional(*found)) return cudaErrorNotSupported;
   work.graph = found->clone();
   return cudaSuccess;
 }

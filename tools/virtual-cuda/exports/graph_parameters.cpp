@@ -56,6 +56,7 @@ cudaError_t set_child(cudaGraphExec_t executable, cudaGraphNode_t original, cuda
   ChildWork* const work = work_of<ChildWork>(node);
   const Graph* const graph = find_graph(child);
   if (work == nullptr || graph == nullptr) return cudaErrorInvalidValue;
+  if (has_conditional(*graph)) return cudaErrorNotSupported;
   work->graph = graph->clone();
   return cudaSuccess;
 }

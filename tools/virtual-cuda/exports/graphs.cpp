@@ -34,6 +34,7 @@ cudaError_t destroy(cudaGraph_t graph) {
 cudaError_t clone(cudaGraph_t* made, cudaGraph_t original) {
   if (made == nullptr) return cudaErrorInvalidValue;
   return with_graph(original, [&](const Graph& graph) {
+    if (has_conditional(graph)) return cudaErrorNotSupported;
     *made = keep_graph(graph.clone());
     return cudaSuccess;
   });
@@ -139,14 +140,15 @@ cudaError_t make_executable(cudaGraphExec_t* made, cudaGraph_t handle, unsigned 
   if (made == nullptr) return cudaErrorInvalidValue;
   if ((flags & cudaGraphInstantiateFlagDeviceLaunch) != 0) return cudaErrorNotSupported;
   return with_graph(handle, [&](const Graph& graph) {
-    *made = instantiate(graph, flags);
-    const bool good = *made != nullptr;
+    cudaGraphNode_t wrong = nullptr;
+    const cudaGraphInstantiateResult result = instantiate(graph, flags, made, &wrong);
     if (parameters != nullptr) {
-      parameters->errNode_out = nullptr;
-      parameters->result_out =
-          good ? cudaGraphInstantiateSuccess : cudaGraphInstantiateInvalidStructure;
+      parameters->errNode_out = wrong;
+      parameters->result_out = result;
     }
-    return good ? cudaSuccess : cudaErrorInvalidValue;
+    if (result == cudaGraphInstantiateSuccess) return cudaSuccess;
+    // The graph is instantiated already.
+    return result == cudaGraphInstantiateError ? cudaErrorNotSupported : cudaErrorInvalidValue;
   });
 }
 

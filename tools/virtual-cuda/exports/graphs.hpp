@@ -41,6 +41,15 @@ cudaError_t child_work(cudaGraph_t graph, cudaGraph_t child, ChildWork& work);
 cudaError_t add_allocation(cudaGraphNode_t* made, cudaGraph_t handle, const cudaGraphNode_t* after,
                            std::size_t count, cudaMemAllocNodeParams* parameters);
 
+// Conditional nodes
+
+/** @param context  that the program names; null: none */
+cudaError_t create_condition(cudaGraphConditionalHandle* made, cudaGraph_t graph, CUctx_st* context,
+                             unsigned default_value, unsigned flags);
+cudaError_t add_conditional(cudaGraphNode_t* made, cudaGraph_t graph, const cudaGraphNode_t* after,
+                            std::size_t count, cudaConditionalNodeParams* parameters,
+                            const CUctx_st* context);
+
 // Nodes of any kind. `function` is the caller, for what is refused.
 
 cudaError_t add_any_node(const char* function, cudaGraphNode_t* made, cudaGraph_t graph,

@@ -112,6 +112,9 @@ cudaError_t find_place_of_managed(PoolPlace& place, cudaMemLocation location) {
   return error == cudaErrorInvalidDevice ? cudaErrorInvalidValue : error;
 }
 
+// cudaMemPoolCreateUsageHwDecompress
+constexpr unsigned short kDecompression = 2;
+
 cudaError_t create(cudaMemPool_t* made, const cudaMemPoolProps* properties) {
   if (made == nullptr || properties == nullptr) return cudaErrorInvalidValue;
   PoolPlace place;
@@ -129,6 +132,7 @@ cudaError_t create(cudaMemPool_t* made, const cudaMemPoolProps* properties) {
   const Lock lock = lock_engine();
   *made = make_pool(place, false, properties->maxSize);
   (*made)->exportable = shared;
+  (*made)->decompressed = (properties->usage & kDecompression) != 0;
   return cudaSuccess;
 }
 

@@ -36,6 +36,12 @@ struct Label {
   std::string operator()(const AllocWork& work) const { return "allocation, " + bytes(work.bytes); }
   std::string operator()(const FreeWork&) const { return "free"; }
   std::string operator()(const ChildWork&) const { return "child graph"; }
+  std::string operator()(const ConditionalWork& work) const {
+    if (work.type == cudaGraphCondTypeWhile) return "while";
+    if (work.type == cudaGraphCondTypeIf) return work.bodies.size() == 2 ? "if, else" : "if";
+    return "switch, " + std::to_string(work.bodies.size()) + " cases";
+  }
+  std::string operator()(const AssignWork&) const { return "default values"; }
 
   static std::string bytes(std::size_t count) { return std::to_string(count) + " bytes"; }
 };
@@ -49,9 +55,17 @@ std::string in_quotes(std::string_view text) {
   return out += '"';
 }
 
-// The name of a node begins with those of the nodes whose child graphs it is in.
+// The name of a node begins with those of the nodes whose child graphs or bodies it is in.
 std::string name_of(const std::string& parent, const CUgraphNode_st& node) {
   return parent + "n" + std::to_string(node.number);
+}
+
+void add(std::string& out, const Graph& graph, const std::string& parent);
+
+void add_inside(std::string& out, const Graph& graph, const std::string& name) {
+  out += "subgraph cluster_" + name + " {\n";
+  add(out, graph, name);
+  out += "}\n";
 }
 
 void add(std::string& out, const Graph& graph, const std::string& parent) {
@@ -60,11 +74,11 @@ void add(std::string& out, const Graph& graph, const std::string& parent) {
     out += name + " [label=" +
            in_quotes(std::to_string(node->number) + ": " + std::visit(Label{}, node->work)) +
            "];\n";
-    if (const auto* const child = std::get_if<ChildWork>(&node->work)) {
-      out += "subgraph cluster_" + name + " {\n";
-      add(out, *child->graph, name);
-      out += "}\n";
-    }
+    if (const auto* const child = std::get_if<ChildWork>(&node->work))
+      add_inside(out, *child->graph, name);
+    if (const auto* const conditional = std::get_if<ConditionalWork>(&node->work))
+      for (std::size_t i = 0; i < conditional->bodies.size(); ++i)
+        add_inside(out, *conditional->bodies[i], name + "b" + std::to_string(i));
     for (const cudaGraphNode_t earlier : node->after)
       out += name_of(parent, *earlier) + " -> " + name + ";\n";
   }

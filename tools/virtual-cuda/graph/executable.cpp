@@ -4,67 +4,11 @@
 
 #include "check/checker.hpp"
 #include "graph/capture.hpp"
+#include "graph/flaws.hpp"
+#include "graph/launch.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
-
-/** A launch that is being put together: its operations, which are announced at the end. */
-struct Launch {
-  unsigned device;
-  std::vector<OperationRef> made;
-
-  OperationRef add(Work work, const std::vector<OperationRef>& after) {
-    made.push_back(runtime().engine.add(std::move(work), device, 0, after));
-    if (Checker* const check = checker()) check->node(*made.back(), after);
-    return made.back();
-  }
-};
-
-OperationRef launch_nodes(Launch& launch, const Graph& graph,
-                          const std::vector<OperationRef>& start);
-
-OperationRef launch_node(Launch& launch, const CUgraphNode_st& node,
-                         std::vector<OperationRef> after) {
-  if (!node.enabled) return launch.add(EmptyWork{}, after);
-  if (const auto* const child = std::get_if<ChildWork>(&node.work))
-    return launch_nodes(launch, *child->graph, after);
-  if (const auto* const wait = std::get_if<WaitWork>(&node.work)) {
-    const OperationRef* const last = last_record(wait->event);
-    if (last != nullptr) after.push_back(*last);
-    const OperationRef operation = launch.add(EmptyWork{}, after);
-    if (Checker* const check = checker(); check != nullptr && last != nullptr)
-      check->node_waits(*operation, *wait->event.event);
-    return operation;
-  }
-  const OperationRef operation = launch.add(node.work, after);
-  if (const auto* const alloc = std::get_if<AllocWork>(&node.work)) {
-    runtime().graph_memory.allocate(alloc->address);
-  } else if (const auto* const free = std::get_if<FreeWork>(&node.work)) {
-    runtime().graph_memory.release(free->address, operation);
-  }
-  if (const auto* const record = std::get_if<RecordWork>(&node.work)) {
-    if (OperationRef* const last = last_record(record->event)) {
-      record->event.event->recorded = true;
-      *last = operation;
-    }
-  }
-  return operation;
-}
-
-// The last operation, which ends when all nodes have.
-OperationRef launch_nodes(Launch& launch, const Graph& graph,
-                          const std::vector<OperationRef>& start) {
-  std::unordered_map<const CUgraphNode_st*, OperationRef> operations;
-  std::vector<OperationRef> all;
-  for (const cudaGraphNode_t node : graph.in_order()) {
-    std::vector<OperationRef> after;
-    for (const cudaGraphNode_t earlier : node->after) after.push_back(operations.at(earlier));
-    if (after.empty()) after = start;
-    operations[node] = launch_node(launch, *node, std::move(after));
-    all.push_back(operations[node]);
-  }
-  return launch.add(EmptyWork{}, all.empty() ? start : all);
-}
 
 // Memory that an earlier launch allocated and that is not free.
 void add_unfreed(const Graph& graph, std::vector<void*>& found) {
@@ -77,6 +21,27 @@ void add_unfreed(const Graph& graph, std::vector<void*>& found) {
   }
 }
 
+/** Conditions of the graph and of its bodies that launches begin with. */
+void add_assigned(const Graph& graph, AssignWork& work) {
+  for (const std::shared_ptr<Condition>& condition : graph.conditions)
+    if (condition->assigned) work.conditions.push_back(condition);
+  for (const auto& node : graph.nodes)
+    if (const auto* const conditional = std::get_if<ConditionalWork>(&node->work))
+      for (const std::shared_ptr<Graph>& body : conditional->bodies) add_assigned(*body, work);
+}
+
+cudaGraphNode_t find_node(const Graph& graph, const CUgraphNode_st* node) {
+  const auto entry = graph.from_original.find(node);
+  if (entry != graph.from_original.end()) return entry->second;
+  for (const auto& mine : graph.nodes) {
+    const auto* const conditional = std::get_if<ConditionalWork>(&mine->work);
+    if (conditional == nullptr) continue;
+    for (const std::shared_ptr<Graph>& body : conditional->bodies)
+      if (const cudaGraphNode_t found = find_node(*body, node)) return found;
+  }
+  return nullptr;
+}
+
 bool same_edges(const CUgraphNode_st& mine, const CUgraphNode_st& other, const NodeMap& pairs) {
   if (mine.after.size() != other.after.size()) return false;
   for (std::size_t i = 0; i < mine.after.size(); ++i)
@@ -84,65 +49,109 @@ bool same_edges(const CUgraphNode_st& mine, const CUgraphNode_st& other, const N
   return true;
 }
 
+NodeMap pairs_of(const Graph& mine, const Graph& other) {
+  NodeMap pairs;
+  for (std::size_t i = 0; i < mine.nodes.size(); ++i)
+    pairs[other.nodes[i].get()] = mine.nodes[i].get();
+  return pairs;
+}
+
+/** Whether `mine` can take over the parameters of `other`. */
+cudaGraphExecUpdateResult compare(const Graph& mine, const Graph& other, cudaGraphNode_t* wrong) {
+  *wrong = nullptr;
+  if (mine.nodes.size() != other.nodes.size()) return cudaGraphExecUpdateErrorTopologyChanged;
+  const NodeMap pairs = pairs_of(mine, other);
+  for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
+    const CUgraphNode_st& node = *mine.nodes[i];
+    *wrong = other.nodes[i].get();
+    if (node.work.index() != (*wrong)->work.index()) return cudaGraphExecUpdateErrorNodeTypeChanged;
+    if (!same_edges(node, **wrong, pairs)) return cudaGraphExecUpdateErrorTopologyChanged;
+    const auto* const conditional = std::get_if<ConditionalWork>(&node.work);
+    if (conditional == nullptr) continue;
+    const auto& new_one = std::get<ConditionalWork>((*wrong)->work);
+    if (conditional->type != new_one.type || conditional->bodies.size() != new_one.bodies.size())
+      return cudaGraphExecUpdateErrorParametersChanged;
+    for (std::size_t body = 0; body < new_one.bodies.size(); ++body) {
+      cudaGraphNode_t inside = nullptr;
+      const cudaGraphExecUpdateResult result =
+          compare(*conditional->bodies[body], *new_one.bodies[body], &inside);
+      if (result == cudaGraphExecUpdateSuccess) continue;
+      if (inside != nullptr) *wrong = inside;
+      return result;
+    }
+  }
+  *wrong = nullptr;
+  return cudaGraphExecUpdateSuccess;
+}
+
+void take_over(Graph& mine, const Graph& other) {
+  for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
+    Work& work = mine.nodes[i]->work;
+    const Work& new_one = other.nodes[i]->work;
+    if (auto* const conditional = std::get_if<ConditionalWork>(&work)) {
+      conditional->condition = std::get<ConditionalWork>(new_one).condition;
+      for (std::size_t body = 0; body < conditional->bodies.size(); ++body)
+        take_over(*conditional->bodies[body], *std::get<ConditionalWork>(new_one).bodies[body]);
+      continue;
+    }
+    work = new_one;
+    if (auto* const child = std::get_if<ChildWork>(&work)) child->graph = child->graph->clone();
+  }
+  mine.conditions = other.conditions;
+  mine.from_original = pairs_of(mine, other);
+}
+
 }  // namespace
 
-cudaGraphExec_t instantiate(const Graph& graph, unsigned long long flags) {
-  if (!graph.nodes.empty() && graph.in_order().empty()) return nullptr;
-  auto* const executable = new CUgraphExec_st;
-  executable->flags = flags;
-  executable->graph = graph.clone();
-  return executable;
+cudaGraphInstantiateResult instantiate(const Graph& graph, unsigned long long flags,
+                                       cudaGraphExec_t* made, cudaGraphNode_t* wrong) {
+  *made = nullptr;
+  const cudaGraphInstantiateResult flaw = flaw_of(graph, wrong);
+  if (flaw != cudaGraphInstantiateSuccess) return flaw;
+  *made = new CUgraphExec_st;
+  (*made)->flags = flags;
+  (*made)->graph = graph.clone();
+  graph.instance = (*made)->graph;
+  return flaw;
 }
 
 cudaGraphNode_t find_node(cudaGraphExec_t executable, const CUgraphNode_st* node) {
-  const auto entry = executable->graph->from_original.find(node);
-  return entry == executable->graph->from_original.end() ? nullptr : entry->second;
+  return find_node(*executable->graph, node);
 }
 
 cudaError_t launch(Lock& lock, cudaGraphExec_t executable, CUstream_st& stream) {
   if (const cudaError_t error = check_implicit(stream); error != cudaSuccess) return error;
-  if (stream.capture != nullptr) return submit(lock, stream, ChildWork{executable->graph->clone()});
+  const Graph& graph = *executable->graph;
+  if (stream.capture != nullptr)
+    return has_conditional(graph) ? cudaErrorNotSupported
+                                  : submit(lock, stream, ChildWork{graph.clone()});
   std::vector<void*> unfreed;
-  if (!executable->graph->memory->empty()) add_unfreed(*executable->graph, unfreed);
+  if (!graph.memory->empty()) add_unfreed(graph, unfreed);
   if (!unfreed.empty() && (executable->flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) == 0)
     return cudaErrorInvalidValue;
   for (void* const address : unfreed) runtime().graph_memory.release(address, executable->last);
-  Launch launch{stream.device, {}};
+  Launch launch{stream.device, Launch::Of::program};
   std::vector<OperationRef> start = before(stream);
   // Launches of one executable graph run one after the other.
   if (executable->last && !executable->last->done()) start.push_back(executable->last);
   Checker* const check = checker();
   if (check != nullptr) check->begin_launch(stream, executable);
-  const OperationRef end = launch_nodes(launch, *executable->graph, start);
+  AssignWork assigned;
+  add_assigned(graph, assigned);
+  if (!assigned.conditions.empty()) start = {launch.add(std::move(assigned), start)};
+  const OperationRef end = launch.add(graph, start);
   if (check != nullptr) check->end_launch(executable);
-  stream.operations += launch.made.size();
+  stream.operations += launch.made().size();
   stream.tail = executable->last = end;
-  for (const OperationRef& operation : launch.made) runtime().engine.announce(lock, operation);
+  for (const OperationRef& operation : launch.made()) runtime().engine.announce(lock, operation);
   return cudaSuccess;
 }
 
 cudaGraphExecUpdateResult update(cudaGraphExec_t executable, const Graph& graph,
                                  cudaGraphNode_t* wrong) {
-  Graph& mine = *executable->graph;
-  if (mine.nodes.size() != graph.nodes.size()) return cudaGraphExecUpdateErrorTopologyChanged;
-  NodeMap pairs;
-  for (std::size_t i = 0; i < mine.nodes.size(); ++i)
-    pairs[graph.nodes[i].get()] = mine.nodes[i].get();
-  for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
-    *wrong = graph.nodes[i].get();
-    if (mine.nodes[i]->work.index() != graph.nodes[i]->work.index())
-      return cudaGraphExecUpdateErrorNodeTypeChanged;
-    if (!same_edges(*mine.nodes[i], *graph.nodes[i], pairs))
-      return cudaGraphExecUpdateErrorTopologyChanged;
-  }
-  *wrong = nullptr;
-  for (std::size_t i = 0; i < mine.nodes.size(); ++i) {
-    Work work = graph.nodes[i]->work;
-    if (auto* const child = std::get_if<ChildWork>(&work)) child->graph = child->graph->clone();
-    mine.nodes[i]->work = std::move(work);
-  }
-  mine.from_original = std::move(pairs);
-  return cudaGraphExecUpdateSuccess;
+  const cudaGraphExecUpdateResult result = compare(*executable->graph, graph, wrong);
+  if (result == cudaGraphExecUpdateSuccess) take_over(*executable->graph, graph);
+  return result;
 }
 
 }  // namespace millrace::virtual_cuda

@@ -21,8 +21,12 @@ namespace millrace::virtual_cuda {
   return executable != nullptr && executable->magic == CUgraphExec_st::kMagic;
 }
 
-/** @return null if the graph has a cycle */
-[[nodiscard]] cudaGraphExec_t instantiate(const Graph& graph, unsigned long long flags);
+/**
+ * @param made   null if the graph cannot be instantiated
+ * @param wrong  gets the node that it cannot be instantiated for, where it is one
+ */
+[[nodiscard]] cudaGraphInstantiateResult instantiate(const Graph& graph, unsigned long long flags,
+                                                     cudaGraphExec_t* made, cudaGraphNode_t* wrong);
 /** @brief The node of `executable` that was copied from `node` of the original; null if none. */
 [[nodiscard]] cudaGraphNode_t find_node(cudaGraphExec_t executable, const CUgraphNode_st* node);
 cudaError_t launch(Lock& lock, cudaGraphExec_t executable, CUstream_st& stream);

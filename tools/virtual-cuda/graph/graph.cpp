@@ -24,7 +24,23 @@ struct TypeOf {
   cudaGraphNodeType operator()(const AllocWork&) const { return cudaGraphNodeTypeMemAlloc; }
   cudaGraphNodeType operator()(const FreeWork&) const { return cudaGraphNodeTypeMemFree; }
   cudaGraphNodeType operator()(const ChildWork&) const { return cudaGraphNodeTypeGraph; }
+  cudaGraphNodeType operator()(const ConditionalWork&) const {
+    return cudaGraphNodeTypeConditional;
+  }
+  cudaGraphNodeType operator()(const AssignWork&) const { return cudaGraphNodeTypeEmpty; }
 };
+
+/** A copy for a node of `owner`. */
+ConditionalWork copy_of(const ConditionalWork& original, const std::shared_ptr<Graph>& owner) {
+  ConditionalWork copy = original;
+  copy.handles.reset(new cudaGraph_t[copy.bodies.size()]);
+  for (std::size_t i = 0; i < copy.bodies.size(); ++i) {
+    copy.bodies[i] = original.bodies[i]->clone();
+    copy.bodies[i]->body_of = owner;
+    copy.handles[i] = handle_of(copy.bodies[i].get());
+  }
+  return copy;
+}
 
 }  // namespace
 
@@ -83,6 +99,8 @@ std::shared_ptr<Graph> Graph::clone() const {
   for (const auto& node : nodes) {
     Work work = node->work;
     if (auto* const child = std::get_if<ChildWork>(&work)) child->graph = child->graph->clone();
+    if (auto* const conditional = std::get_if<ConditionalWork>(&work))
+      *conditional = copy_of(*conditional, copy);
     const cudaGraphNode_t made = copy->add(std::move(work), {});
     made->enabled = node->enabled;
     made->attributes = node->attributes;
@@ -95,6 +113,7 @@ std::shared_ptr<Graph> Graph::clone() const {
     user->references += references;
     copy->users[user] = references;
   }
+  copy->conditions = conditions;
   copy->memory = memory;
   return copy;
 }
@@ -116,6 +135,21 @@ void release_user(cudaUserObject_t user, std::uint64_t references) {
     function(object);
   }}.detach();
   delete user;
+}
+
+std::shared_ptr<Condition> find_condition(Graph& graph, cudaGraphConditionalHandle handle) {
+  for (std::shared_ptr<Graph> at = graph.shared_from_this(); at != nullptr; at = at->body_of.lock())
+    for (const std::shared_ptr<Condition>& condition : at->conditions)
+      if (condition->handle == handle) return condition;
+  return nullptr;
+}
+
+bool has_conditional(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+    if (const auto* const child = std::get_if<ChildWork>(&node->work))
+      return has_conditional(*child->graph);
+    return std::holds_alternative<ConditionalWork>(node->work);
+  });
 }
 
 cudaGraphNodeType type_of(const Work& work) noexcept { return std::visit(TypeOf{}, work); }

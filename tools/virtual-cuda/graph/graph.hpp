@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/runtime.hpp"
+#include "graph/condition.hpp"
 
 namespace millrace::virtual_cuda {
 struct Graph;
@@ -43,6 +44,9 @@ struct Graph : std::enable_shared_from_this<Graph> {
   std::uint32_t magic = kMagic;
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  ///< in the order of creation
   std::map<cudaUserObject_t, std::uint64_t> users;     ///< references that the graph holds
+  std::vector<std::shared_ptr<Condition>> conditions;  ///< whose handles were made for the graph
+  std::weak_ptr<Graph> body_of;                        ///< the graph whose conditional node runs it
+  mutable std::weak_ptr<const Graph> instance;         ///< of the executable graph made last
   NodeMap from_original;                               ///< of a clone
   std::uint64_t numbers = 0;
   /// Memory of its allocation nodes; copies share it.
@@ -59,7 +63,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   [[nodiscard]] std::vector<cudaGraphNode_t> in_order() const;
   [[nodiscard]] std::vector<cudaGraphNode_t> dependents(const CUgraphNode_st* node) const;
   void remove(cudaGraphNode_t node);
-  /** @brief A copy, child graphs included, whose `from_original` is filled. */
+  /** @brief A copy, child graphs and bodies included, whose `from_original` is filled. */
   [[nodiscard]] std::shared_ptr<Graph> clone() const;
 };
 
@@ -77,6 +81,13 @@ bool destroy_graph(cudaGraph_t handle);
 
 /** @brief Drops references; the last one calls the destructor function from a host thread. */
 void release_user(cudaUserObject_t user, std::uint64_t references);
+
+/** @brief The condition of this handle, if it was made for `graph` or for one that `graph` is a
+ * body in. Null if it was not. */
+[[nodiscard]] std::shared_ptr<Condition> find_condition(Graph& graph,
+                                                        cudaGraphConditionalHandle handle);
+/** @brief Whether the graph or a child graph has a conditional node. */
+[[nodiscard]] bool has_conditional(const Graph& graph);
 
 [[nodiscard]] cudaGraphNodeType type_of(const Work& work) noexcept;
 

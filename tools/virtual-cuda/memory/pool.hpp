@@ -76,6 +76,7 @@ struct CUmemPoolHandle_st {
   std::size_t max_bytes = 0;  ///< 0: no limit
   std::uint64_t id = 0;       ///< one in the process
   bool exportable = false;    ///< as a file
+  bool decompressed = false;  ///< made for a hardware decompression engine
   std::uint64_t origin = 0;   ///< the id of the pool that it was imported from; 0: none
   Attributes attributes;
   std::map<unsigned, cudaMemAccessFlags> access;  ///< of other GPUs

@@ -132,6 +132,10 @@ struct MillraceVirtualCuda {
   /** The number of races and accesses out of bounds found so far. Calls `visit`, which may be null
    * and must not call CUDA, for each of the first ones, of each pair of places once. */
   size_t (*races)(void (*visit)(const struct MillraceRace* race, void* data), void* data);
+
+  /** For `run`: what cudaGraphSetConditional does in device code. `handle` is a
+   * cudaGraphConditionalHandle; one that is not known changes nothing. */
+  void (*set_conditional)(unsigned long long handle, unsigned value);
 };
 
 #ifdef __cplusplus
