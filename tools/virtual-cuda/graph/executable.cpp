@@ -9,7 +9,7 @@ namespace millrace::virtual_cuda {
 namespace {
 
 /** A launch that is being put together: its operations, which are announced at the end. */
-struct Launch {
+struct NodeLaunch {
   unsigned device;
   std::vector<OperationRef> made;
 
@@ -20,10 +20,10 @@ struct Launch {
   }
 };
 
-OperationRef launch_nodes(Launch& launch, const Graph& graph,
+OperationRef launch_nodes(NodeLaunch& launch, const Graph& graph,
                           const std::vector<OperationRef>& start);
 
-OperationRef launch_node(Launch& launch, const CUgraphNode_st& node,
+OperationRef launch_node(NodeLaunch& launch, const CUgraphNode_st& node,
                          std::vector<OperationRef> after) {
   if (!node.enabled) return launch.add(EmptyWork{}, after);
   if (const auto* const child = std::get_if<ChildWork>(&node.work))
@@ -52,7 +52,7 @@ OperationRef launch_node(Launch& launch, const CUgraphNode_st& node,
 }
 
 // The last operation, which ends when all nodes have.
-OperationRef launch_nodes(Launch& launch, const Graph& graph,
+OperationRef launch_nodes(NodeLaunch& launch, const Graph& graph,
                           const std::vector<OperationRef>& start) {
   std::unordered_map<const CUgraphNode_st*, OperationRef> operations;
   std::vector<OperationRef> all;
@@ -107,7 +107,7 @@ cudaError_t launch(Lock& lock, cudaGraphExec_t executable, CUstream_st& stream) 
   if (!unfreed.empty() && (executable->flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) == 0)
     return cudaErrorInvalidValue;
   for (void* const address : unfreed) runtime().graph_memory.release(address, executable->last);
-  Launch launch{stream.device, {}};
+  NodeLaunch launch{stream.device, {}};
   std::vector<OperationRef> start = before(stream);
   // Launches of one executable graph run one after the other.
   if (executable->last && !executable->last->done()) start.push_back(executable->last);
