@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "model/embedding_arguments.hpp"
@@ -114,45 +113,17 @@ void find_runs(const FindRunsArguments<Key>& to) {
   return static_cast<std::size_t>(widest);
 }
 
-/** @brief How many ids each bag has. One type for all offsets, so that an update is compiled once
- * for them. */
-class BagLengths {
- public:
-  template <typename Offset>
-  explicit BagLengths(const BagLayout<Offset>& bags) {
-    if constexpr (std::is_same_v<Offset, std::int32_t>) {
-      short_ = bags.offsets;
-    } else {
-      long_ = bags.offsets;
-    }
-  }
-
-  [[nodiscard]] std::size_t operator[](std::size_t bag) const {
-    return short_.empty() ? static_cast<std::size_t>(long_[bag + 1] - long_[bag])
-                          : static_cast<std::size_t>(short_[bag + 1] - short_[bag]);
-  }
-
- private:
-  ArrayView<const std::int32_t> short_;
-  ArrayView<const std::int64_t> long_;
-};
-
 /** @brief Adds up the gradients of runs of ids, each in its order. */
-template <typename T, typename Key>
+template <typename T, typename Key, typename Offset>
 class RunSum {
  public:
-  template <typename Offset>
-  explicit RunSum(const UpdateRowsArguments<T, Key, Offset>& arguments)
-      : gradient_(arguments.gradient),
-        factors_(arguments.factors),
-        sorted_(arguments.sorted),
-        lookups_(arguments.bags.lookups),
-        lengths_(arguments.bags),
-        bags_of_feature_(arguments.bags.batch) {}
+  explicit RunSum(const UpdateRowsArguments<T, Key, Offset>& arguments) : arguments_(arguments) {}
+
+  [[nodiscard]] const UpdateRowsArguments<T, Key, Offset>& arguments() const { return arguments_; }
 
   /** @brief The table of a run's row, by its first id. */
   const Lookup& enter(std::size_t begin) {
-    const std::uint32_t bag = sorted_.bag_of[sorted_.positions[begin]];
+    const std::uint32_t bag = arguments_.sorted.bag_of[arguments_.sorted.positions[begin]];
     if (!inside(bag)) enter_feature(bag);
     return *lookup_;
   }
@@ -160,16 +131,17 @@ class RunSum {
   template <typename Sum>
   [[gnu::always_inline]] void add_up(Sum& sum, std::size_t begin, std::size_t end) {
     for (std::size_t j = begin; j < end; ++j) {
-      const std::uint32_t position = sorted_.positions[j];
-      const std::size_t bag = sorted_.bag_of[position];
+      const std::uint32_t position = arguments_.sorted.positions[j];
+      const std::size_t bag = arguments_.sorted.bag_of[position];
       if (!inside(bag)) [[unlikely]]
         enter_feature(bag);
-      const T* row = of_feature_ + (bag - first_bag_) * gradient_.stride;
+      const T* row = of_feature_ + (bag - first_bag_) * arguments_.gradient.stride;
       if (plain_) {
         sum.add(row);
       } else {
-        const T factor = factors_.empty() ? T{1} : factors_[position];
-        sum.add_scaled(row, factor * bag_scale<T>(*lookup_, lengths_[bag]));
+        const std::size_t length = arguments_.bags.end(bag) - arguments_.bags.begin(bag);
+        const T factor = arguments_.factors.empty() ? T{1} : arguments_.factors[position];
+        sum.add_scaled(row, factor * bag_scale<T>(*lookup_, length));
       }
     }
   }
@@ -177,20 +149,15 @@ class RunSum {
  private:
   [[nodiscard]] bool inside(std::size_t bag) const { return bag - first_bag_ < bags_; }
   void enter_feature(std::size_t bag) {
-    const std::size_t feature = bag / bags_of_feature_;
-    lookup_ = &lookups_[feature];
-    bags_ = bags_of_feature_;
+    const std::size_t feature = bag / arguments_.bags.batch;
+    lookup_ = &arguments_.bags.lookups[feature];
+    bags_ = arguments_.bags.batch;
     first_bag_ = feature * bags_;
-    of_feature_ = gradient_.row(0, *lookup_);
-    plain_ = lookup_->mean == 0 && factors_.empty();
+    of_feature_ = arguments_.gradient.row(0, *lookup_);
+    plain_ = lookup_->mean == 0 && arguments_.factors.empty();
   }
 
-  PooledPart<const T> gradient_;
-  ArrayView<const T> factors_;
-  SortedIds<Key> sorted_;
-  ArrayView<const Lookup> lookups_;
-  BagLengths lengths_;
-  std::size_t bags_of_feature_ = 0;
+  const UpdateRowsArguments<T, Key, Offset>& arguments_;
   const Lookup* lookup_ = nullptr;
   const T* of_feature_ = nullptr;  ///< its gradients of the first example
   std::size_t first_bag_ = 0, bags_ = 0;
@@ -214,21 +181,13 @@ template <typename Optimizer, typename T, typename Width>
   }
 }
 
-/** @brief What an update changes, and by which rule. */
-template <typename T, typename Key>
-struct RowsToUpdate {
-  const UpdatedTables<T>& tables;
-  const SortedIds<Key>& sorted;
-  const Rule<T>& rule;
-};
-
 /** @brief The runs of one table's rows, from `run` on. @return the first that is another's */
-template <typename Optimizer, typename T, typename Key, typename Width>
-std::uint32_t update_table(const RowsToUpdate<T, Key>& to, RunSum<T, Key>& sums, std::uint32_t run,
-                           std::span<T> room, Width width) {
-  const SortedIds<Key> sorted = to.sorted;
-  const UpdatedTables<T> tables = to.tables;
-  const Rule<T> rule = to.rule;
+template <typename Optimizer, typename T, typename Key, typename Offset, typename Width>
+std::uint32_t update_table(RunSum<T, Key, Offset>& sums, std::uint32_t run, std::span<T> room,
+                           Width width) {
+  const SortedIds<Key> sorted = sums.arguments().sorted;
+  const UpdatedTables<T> tables = sums.arguments().tables;
+  const Rule<T> rule = sums.arguments().rule;
   const std::uint32_t runs = sorted.count[0];
   const Lookup table = sums.enter(sorted.starts[run]);
   const auto end = static_cast<Key>(table.first_row + table.rows);
@@ -243,23 +202,18 @@ std::uint32_t update_table(const RowsToUpdate<T, Key>& to, RunSum<T, Key>& sums,
   return run;
 }
 
-/** @brief The runs of all tables. `room` is as long as the widest of them. */
-template <typename T, typename Key>
-void update_runs(const RowsToUpdate<T, Key>& to, RunSum<T, Key>& sums, std::span<T> room) {
-  with_optimizer(to.rule.kind, [&]<typename Optimizer>(Optimizer) {
-    for (std::uint32_t run = 0; run < to.sorted.count[0];) {
-      const Lookup& table = sums.enter(to.sorted.starts[run]);
-      with_length(static_cast<std::size_t>(table.width),
-                  [&](auto width) { run = update_table<Optimizer>(to, sums, run, room, width); });
-    }
-  });
-}
-
 template <typename T, typename Key, typename Offset>
 void update_rows(const UpdateRowsArguments<T, Key, Offset>& arguments) {
-  RunSum<T, Key> sums{arguments};
+  RunSum<T, Key, Offset> sums{arguments};
   std::vector<T> room(widest(arguments.bags.lookups));
-  update_runs<T, Key>({arguments.tables, arguments.sorted, arguments.rule}, sums, room);
+  with_optimizer(arguments.rule.kind, [&]<typename Optimizer>(Optimizer) {
+    for (std::uint32_t run = 0; run < arguments.sorted.count[0];) {
+      const Lookup& table = sums.enter(arguments.sorted.starts[run]);
+      with_length(static_cast<std::size_t>(table.width), [&](auto width) {
+        run = update_table<Optimizer>(sums, run, std::span<T>{room}, width);
+      });
+    }
+  });
 }
 
 template <typename T, typename Id, typename Offset, typename Width>
