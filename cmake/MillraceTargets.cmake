@@ -22,6 +22,9 @@ if(MILLRACE_SANITIZE)
   endif()
 endif()
 if(MILLRACE_FUZZ)
+  if(MILLRACE_UNITY STREQUAL WIDE) # the list below has names of folders
+    set(MILLRACE_UNITY ON)
+  endif()
   # libFuzzer has to see what the parsers do. Elsewhere its counters make tests two to four times slower.
   # A path that is the same in every clone, for ccache.
   file(RELATIVE_PATH seen "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}/cmake/fuzzed-sources.txt")
@@ -38,7 +41,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
 endif()
 
 # millrace_precompile(TARGET HEADER): HEADER is compiled once for the target, if MILLRACE_PRECOMPILE is on.
-# Sources still include what they use: a build without presets has none. It costs as much as it saves in five sources.
+# Sources still include what they use: a build without presets has none. It costs as much as it saves in five sources, or
+# in five of the units that millrace_unity, which is called later, makes of them.
 function(millrace_precompile target header)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)
@@ -53,37 +57,46 @@ function(millrace_precompile target header)
   endif()
 endfunction()
 
-# millrace_unity(TARGET): the sources of a folder are compiled together, if MILLRACE_UNITY is on. A whole build then
-# takes a third of the time. Names in unnamed namespaces have to differ within a folder, in tests too. Large folders
-# make several units; a hash of the name decides, so that a new source moves no other. As a part of another build, where
-# nobody edits the sources, folders below src/FOLDER are compiled together with it, and units are larger: that takes two
-# thirds of the time. So names have to differ there as well in the allocator, which the test install/fetch builds.
+# millrace_unity(TARGET [BY_FOLDER]): several sources are compiled together, as MILLRACE_UNITY says. What a unit costs is
+# in docs/build-time.md.
+#
+#   OFF   each source by itself
+#   ON    the sources of one folder together: a whole build takes a third of the time
+#   WIDE  all sources below the target's folder together, or with BY_FOLDER those below each src/FOLDER and each
+#         src/sink/NAME: less again, but a small change compiles a larger unit. For builds in which nobody edits the sources.
+#
+# Names in unnamed namespaces have to differ within what is compiled together, in tests too. There are several units where
+# there are many sources; a hash of the name decides, so that a new source moves no other.
 function(millrace_unity target)
   if(NOT MILLRACE_UNITY)
     return()
   endif()
-  get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  cmake_parse_arguments(arg "BY_FOLDER" "" "" ${ARGN})
+  get_target_property(all_sources ${target} SOURCES)
   set(folders "")
   set(most 12)
-  if(NOT PROJECT_IS_TOP_LEVEL)
+  if(MILLRACE_UNITY STREQUAL WIDE)
     set(most 40)
   endif()
-  foreach(source IN LISTS sources)
-    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE folder)
-    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
-    cmake_path(GET folder PARENT_PATH folder)
-    if(NOT PROJECT_IS_TOP_LEVEL)
-      string(REGEX REPLACE "^([^/]+/src/[^/]+)/.*" "\\1" folder "${folder}")
+  foreach(source IN LISTS all_sources)
+    if(NOT source MATCHES "\\.(cpp|cu)$")
+      continue()
     endif()
-    string(MAKE_C_IDENTIFIER "${folder}" folder)
-    list(APPEND folders ${folder})
-    list(APPEND sources_of_${folder} "${source}")
+    _millrace_unity_folder(folder "${source}" "${arg_BY_FOLDER}")
+    if(source MATCHES "\\.cu$")
+      list(APPEND cuda_folders ${folder})
+      list(APPEND cuda_sources_of_${folder} "${source}")
+    else()
+      list(APPEND folders ${folder})
+      list(APPEND sources_of_${folder} "${source}")
+    endif()
   endforeach()
   list(REMOVE_DUPLICATES folders)
+  set(all_units 0)
   foreach(folder IN LISTS folders)
     list(LENGTH sources_of_${folder} count)
     math(EXPR units "(${count} + ${most} - 1) / ${most}")
+    math(EXPR all_units "${all_units} + ${units}")
     foreach(source IN LISTS sources_of_${folder})
       cmake_path(GET source STEM name)
       string(SHA1 hash "${name}")
@@ -93,9 +106,55 @@ function(millrace_unity target)
     endforeach()
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  if(all_units LESS 6) # as millrace_precompile says
+    set_property(TARGET ${target} PROPERTY PRECOMPILE_HEADERS)
+  endif()
+  list(REMOVE_DUPLICATES cuda_folders)
+  foreach(folder IN LISTS cuda_folders)
+    _millrace_cuda_unity(${target} ${folder} ${cuda_sources_of_${folder}})
+  endforeach()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # which takes a source that is included for a header
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>")
+    if(MILLRACE_UNITY STREQUAL WIDE) # collects garbage above half a GiB, not above 128 MiB: a tenth of the time, for memory
+      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>")
+    endif()
   endif()
+endfunction()
+
+# Sets OUT to the name of the folder with whose sources SOURCE is compiled.
+function(_millrace_unity_folder out source by_folder)
+  cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE folder)
+  cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  cmake_path(GET folder PARENT_PATH folder)
+  if(MILLRACE_UNITY STREQUAL WIDE)
+    if(by_folder)
+      string(REGEX REPLACE "^([^/]+/src/(sink/[^/]+|[^/]+))(/.*)?$" "\\1" folder "${folder}")
+    else()
+      cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE top)
+      string(REGEX REPLACE "^(${top})/.*" "\\1" folder "${folder}")
+    endif()
+  endif()
+  string(MAKE_C_IDENTIFIER "${folder}" folder)
+  set(${out} ${folder} PARENT_SCOPE)
+endfunction()
+
+# _millrace_cuda_unity(TARGET FOLDER SOURCE...): CUDA sources are compiled together. CMake before 3.31 can do that for C++
+# only. Each source by itself reads the headers four times, which is most of its time.
+function(_millrace_cuda_unity target folder)
+  list(LENGTH ARGN count)
+  if(count LESS 2)
+    return()
+  endif()
+  set(unit "${CMAKE_CURRENT_BINARY_DIR}/unity/${folder}.cu")
+  set(text "")
+  foreach(source IN LISTS ARGN) # by relative paths, which are the same in every clone, for ccache
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    file(RELATIVE_PATH source "${CMAKE_CURRENT_BINARY_DIR}/unity" "${source}")
+    string(APPEND text "#include \"${source}\"\n")
+  endforeach()
+  file(CONFIGURE OUTPUT "${unit}" CONTENT "${text}" @ONLY)
+  set_source_files_properties(${ARGN} PROPERTIES HEADER_FILE_ONLY ON)
+  target_sources(${target} PRIVATE "${unit}")
 endfunction()
 
 # millrace_target(TARGET): language level and warnings.
@@ -139,7 +198,7 @@ function(millrace_library name sources)
   add_library(millrace_${name} ${sources})
   add_library(millrace::${name} ALIAS millrace_${name})
   millrace_target(millrace_${name})
-  millrace_unity(millrace_${name})
+  millrace_unity(millrace_${name} BY_FOLDER)
   set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(
     millrace_${name}

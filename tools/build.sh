@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-mib_per_job=1536
+mib_per_job=1792
 
 # Free memory in MiB: the machine's, or what is left in the control group when that is less.
 free_mib() {

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "millrace/device/cuda_calls.hpp"
@@ -41,9 +42,10 @@ template <typename Key>
  * @brief Enqueues the sorting of `count` numbers; those that are `none`, the largest, are left out.
  * @param fill  is given both arguments to write: the numbers, and their positions from 0 on
  */
-template <typename Key, typename Fill>
-[[nodiscard]] RowRuns<Key> find_row_runs(ModelContext& context, std::size_t count, Key none,
-                                         StreamRef stream, Fill&& fill) {
+template <typename Key>
+[[nodiscard]] RowRuns<Key> find_row_runs(
+    ModelContext& context, std::size_t count, Key none, StreamRef stream,
+    const std::function<void(ArrayView<Key>, ArrayView<std::uint32_t>)>& fill) {
   const auto bits = static_cast<unsigned>(std::bit_width(none));
   const double numbers = static_cast<double>(count);
   const auto scratch_array = [&]<typename T>(T, std::size_t size) {
@@ -58,7 +60,7 @@ template <typename Key, typename Fill>
   {
     const Array<Key> keys = scratch_array(Key{}, count);
     const Array<std::uint32_t> unsorted = scratch_array(std::uint32_t{}, count);
-    std::forward<Fill>(fill)(writes(keys), writes(unsorted));
+    fill(writes(keys), writes(unsorted));
     const double passes = (bits + 7) / 8;  // NOLINT: whole digits
     enqueue<host::sort_pairs<Key>, cuda::sort_pairs<Key>>(
         context, stream, {.name = "sort", .bytes = passes * numbers * 2 * (sizeof(Key) + 4)},

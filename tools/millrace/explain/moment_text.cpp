@@ -20,7 +20,7 @@ constexpr std::size_t kHolders = 5;  // rows of each list on the first screen
 constexpr std::size_t kStreams = 3;
 constexpr std::size_t kEverything = SIZE_MAX;
 
-TextTable::Cell cell(std::string text) { return {std::move(text), Look::plain}; }
+TextTable::Cell plain_cell(std::string text) { return {std::move(text), Look::plain}; }
 
 /** Shares of one site, wherever in it: the same line of the program on one stream. */
 std::vector<MemoryShare> merged(const ExplainedFile& file, const std::vector<MemoryShare>& shares,
@@ -166,18 +166,19 @@ std::string MomentText::list(const std::string& title, const MemoryMoment& momen
   for (std::size_t i = 0; i < shown; ++i) {
     const MemoryShare& row = rows[i];
     std::vector<TextTable::Cell> cells{
-        cell(file_.site(row)), cell(format_bytes(row.bytes)), cell(fmt::format("{}", row.blocks)),
-        cell(live ? short_stream(streams_[row.stream]) : to_string(row.part))};
+        plain_cell(file_.site(row)), plain_cell(format_bytes(row.bytes)),
+        plain_cell(fmt::format("{}", row.blocks)),
+        plain_cell(live ? short_stream(streams_[row.stream]) : to_string(row.part))};
     // Live blocks since the first was allocated, and all of the others since the last was freed.
-    if (wide_) cells.push_back(cell(since(row)));
-    cells.push_back(cell(usable(file_, row)));
+    if (wide_) cells.push_back(plain_cell(since(row)));
+    cells.push_back(plain_cell(usable(file_, row)));
     table.add_row(std::move(cells));
   }
   std::uint64_t others = 0;
   for (std::size_t i = shown; i < rows.size(); ++i) others += rows[i].bytes;
   if (others > 0) {
-    table.add_row({cell(fmt::format("{} more, with --wide", rows.size() - shown)),
-                   cell(format_bytes(others))});
+    table.add_row({plain_cell(fmt::format("{} more, with --wide", rows.size() - shown)),
+                   plain_cell(format_bytes(others))});
   }
   return '\n' + table.render(paint_, width_);
 }

@@ -17,13 +17,13 @@
 namespace millrace::cli {
 namespace {
 
-constexpr std::size_t kNarrow = 80;
+constexpr std::size_t kNarrowPage = 80;
 constexpr std::size_t kChanges = 8;
 constexpr std::size_t kWarnings = 3;
-constexpr std::size_t kEverything = SIZE_MAX;
+constexpr std::size_t kAllRows = SIZE_MAX;
 
 std::size_t width_for(const ExplainText& options) {
-  return options.wide ? page_width() : std::min(page_width(), kNarrow);
+  return options.wide ? page_width() : std::min(page_width(), kNarrowPage);
 }
 
 std::string sentence(const std::string& text, std::size_t width, std::size_t indent = 0) {
@@ -110,7 +110,7 @@ class DeviceText {
   }
 
   void add_notes() {
-    const std::size_t shown = std::min(device_.notes.size(), wide_ ? kEverything : kWarnings);
+    const std::size_t shown = std::min(device_.notes.size(), wide_ ? kAllRows : kWarnings);
     for (std::size_t i = 0; i < shown; ++i) add("note: " + device_.notes[i]);
     if (shown < device_.notes.size())
       add(fmt::format("note: {} more, with --wide", device_.notes.size() - shown));
@@ -154,7 +154,7 @@ std::string warnings_of(const ExplainedFile& file, const ExplainText& options) {
     warnings.insert(warnings.begin(),
                     "the recording made up the addresses: what lay beside what is not known");
   }
-  const std::size_t shown = std::min(warnings.size(), options.wide ? kEverything : kWarnings);
+  const std::size_t shown = std::min(warnings.size(), options.wide ? kAllRows : kWarnings);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     text += sentence("note: " + warnings[i], width_for(options));
@@ -198,7 +198,7 @@ std::string render(const ExplainedFile& first, const ExplainedFile& second,
                      width);
     if (device.rows.empty()) continue;
     List table{{"what changed", "size", "blocks", "what", "stream"}};
-    const std::size_t shown = std::min(device.rows.size(), options.wide ? kEverything : kChanges);
+    const std::size_t shown = std::min(device.rows.size(), options.wide ? kAllRows : kChanges);
     for (std::size_t i = 0; i < shown; ++i) {
       const MemoryDifference& row = device.rows[i];
       const auto blocks = static_cast<std::int64_t>(row.second_blocks - row.first_blocks);

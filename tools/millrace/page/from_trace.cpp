@@ -62,27 +62,27 @@ class SegmentStreams {
 };
 
 /// The events of a trace that change its memory, in order.
-struct Step {
+struct TraceStep {
   enum class What : std::uint8_t { released, acquired, allocated, freed };
   TracePosition position = 0;
   What what = What::allocated;
   std::size_t index = 0;  // of the block or the segment
 };
 
-std::vector<Step> steps_of(const AllocationTrace& trace) {
-  std::vector<Step> steps;
-  const auto add = [&](TracePosition position, Step::What what, std::size_t index) {
+std::vector<TraceStep> steps_of(const AllocationTrace& trace) {
+  std::vector<TraceStep> steps;
+  const auto add = [&](TracePosition position, TraceStep::What what, std::size_t index) {
     if (position != kNever) steps.push_back({position, what, index});
   };
   for (std::size_t i = 0; i < trace.segments().size(); ++i) {
-    add(trace.segments()[i].acquired, Step::What::acquired, i);
-    add(trace.segments()[i].released, Step::What::released, i);
+    add(trace.segments()[i].acquired, TraceStep::What::acquired, i);
+    add(trace.segments()[i].released, TraceStep::What::released, i);
   }
   for (std::size_t i = 0; i < trace.blocks().size(); ++i) {
-    add(trace.blocks()[i].allocated, Step::What::allocated, i);
-    add(trace.blocks()[i].freed, Step::What::freed, i);
+    add(trace.blocks()[i].allocated, TraceStep::What::allocated, i);
+    add(trace.blocks()[i].freed, TraceStep::What::freed, i);
   }
-  std::ranges::stable_sort(steps, [](const Step& a, const Step& b) {
+  std::ranges::stable_sort(steps, [](const TraceStep& a, const TraceStep& b) {
     return std::pair{a.position, a.what} < std::pair{b.position, b.what};
   });
   return steps;
@@ -97,10 +97,10 @@ class Filler {
         names_(names),
         steps_(steps_of(trace)),
         segments_(trace.segments()) {
-    for (const Step& step : steps_) {
-      if (step.what == Step::What::acquired) segments_.acquired(step.index);
-      if (step.what == Step::What::released) segments_.released(step.index);
-      if (step.what == Step::What::allocated) segments_.allocated(trace.blocks()[step.index]);
+    for (const TraceStep& step : steps_) {
+      if (step.what == TraceStep::What::acquired) segments_.acquired(step.index);
+      if (step.what == TraceStep::What::released) segments_.released(step.index);
+      if (step.what == TraceStep::What::allocated) segments_.allocated(trace.blocks()[step.index]);
     }
     main_ = find_main();
   }
@@ -162,9 +162,9 @@ class Filler {
     std::map<StreamId, std::pair<std::uint64_t, std::uint64_t>> live;  // now, and at most
     StreamId main;
     std::uint64_t most = 0;
-    for (const Step& step : steps_) {
-      const bool begins = step.what == Step::What::allocated;
-      if (!begins && step.what != Step::What::freed) continue;
+    for (const TraceStep& step : steps_) {
+      const bool begins = step.what == TraceStep::What::allocated;
+      if (!begins && step.what != TraceStep::What::freed) continue;
       const TracedBlock& block = trace_.blocks()[step.index];
       auto& [now, peak] = live[keeper_of(block)];
       now = begins ? now + block.bytes : now - block.bytes;
@@ -242,15 +242,16 @@ class Filler {
                       [&](std::uint32_t block) { return usable_by_main(traced[block]); }};
     std::map<TracePosition, const TracedMove*> moves;  // by position of the release
     for (const TracedMove& move : trace_.moves()) moves[move.position - 1] = &move;
-    for (const Step& step : steps_) {
-      if (step.what == Step::What::allocated) add_block(memory, traced[step.index]);
-      if (step.what != Step::What::acquired && step.what != Step::What::released) continue;
+    for (const TraceStep& step : steps_) {
+      if (step.what == TraceStep::What::allocated) add_block(memory, traced[step.index]);
+      if (step.what != TraceStep::What::acquired && step.what != TraceStep::What::released)
+        continue;
       const TracedSegment& segment = trace_.segments()[step.index];
       const PageEvent now = event_of(step.position);
       if (moves.contains(step.position)) {
         const TracedMove& move = *moves.at(step.position);
         memory.moved(move.from, move.to, move.bytes, now);
-      } else if (step.what == Step::What::released) {
+      } else if (step.what == TraceStep::What::released) {
         memory.released(segment.base, segment.base + segment.bytes, now);
       } else if (!moves.contains(step.position - 1)) {
         memory.acquired(segment.base, segment.base + segment.bytes, kUnknown, now);
@@ -302,13 +303,13 @@ class Filler {
     std::uint64_t reserved = 0, most = 0;
     bool has_grown = false;
     std::optional<PageEvent> peak;
-    for (const Step& step : steps_) {
-      if (step.what == Step::What::allocated && has_grown) {
+    for (const TraceStep& step : steps_) {
+      if (step.what == TraceStep::What::allocated && has_grown) {
         peak = event_of(step.position);
         has_grown = false;
       }
-      const bool got = step.what == Step::What::acquired;
-      if (!got && step.what != Step::What::released) continue;
+      const bool got = step.what == TraceStep::What::acquired;
+      if (!got && step.what != TraceStep::What::released) continue;
       const std::uint64_t bytes = trace_.segments()[step.index].bytes;
       reserved = got ? reserved + bytes : reserved - bytes;
       if (reserved <= most) continue;
@@ -379,7 +380,7 @@ class Filler {
   const AllocationTrace& trace_;
   const experiment::RunRecording* const recording_;
   const std::map<StreamId, std::string>& names_;
-  const std::vector<Step> steps_;
+  const std::vector<TraceStep> steps_;
   SegmentStreams segments_;
   StreamId main_;
   PageRun run_;

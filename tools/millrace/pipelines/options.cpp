@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kMostRanks = 64;
 
-experiment::Workload read_workload(const std::string& text) {
+experiment::Workload read_workload_with_model(const std::string& text) {
   const std::vector<std::string> known = workloads_with_models();
   if (std::ranges::find(known, text) != known.end()) return experiment::Workload::named(text);
   const bool file = std::filesystem::exists(text) || text.find('/') != std::string::npos ||
@@ -151,7 +151,7 @@ std::string title_of(const experiment::PipelineCell& cell) {
 
 PipelinesOptions read_options(const PipelinesArguments& arguments) {
   PipelinesOptions options;
-  options.workload = adapted(read_workload(arguments.workload), arguments);
+  options.workload = adapted(read_workload_with_model(arguments.workload), arguments);
   options.wide = arguments.wide;
   options.device = read_virtual_device(arguments.device);
   options.link_gb_per_s = link_of(options.workload, options.device);

@@ -36,7 +36,7 @@ std::vector<TextTable::Group> first_groups(bool waits) {
   };
 }
 
-std::vector<TextTable::Group> wide_groups() {
+std::vector<TextTable::Group> wide_pipeline_groups() {
   return {
       {"", {{"", 13}}},
       keys(true),
@@ -52,11 +52,11 @@ std::string share(Nanoseconds part, Nanoseconds whole) {
 }
 
 /** The best figures of a table, which are shown in another look. */
-struct Best {
+struct BestRows {
   std::size_t reserved = std::numeric_limits<std::size_t>::max();
   double runtime = std::numeric_limits<double>::max();
 
-  explicit Best(const std::vector<PipelineRow>& rows) {
+  explicit BestRows(const std::vector<PipelineRow>& rows) {
     for (const PipelineRow& row : rows) {
       if (!row.ok()) continue;
       reserved = std::min(reserved, row.example.memory.reserved.peak);
@@ -72,17 +72,17 @@ Cell copy_cell(const PipelineRow& row) {
 Cell waits_cell(const PipelineRow& row) {
   return {std::string{millrace::to_string(row.cell.options.waits)}};
 }
-Cell reserved_cell(const PipelineRow& row, const Best& best) {
+Cell reserved_cell(const PipelineRow& row, const BestRows& best) {
   const std::size_t reserved = row.example.memory.reserved.peak;
   return {gib(reserved), reserved == best.reserved ? Look::good : Look::strong};
 }
-Cell runtime_cell(const PipelineRow& row, const Best& best) {
+Cell runtime_cell(const PipelineRow& row, const BestRows& best) {
   return {milliseconds(row.runtime_p50),
           row.runtime_p50 == best.runtime ? Look::good : Look::strong};
 }
 Cell time_cell(Nanoseconds value) { return {milliseconds(static_cast<double>(value.count()))}; }
 
-std::vector<Cell> first_cells(const PipelineRow& row, const Best& best, bool waits) {
+std::vector<Cell> first_cells(const PipelineRow& row, const BestRows& best, bool waits) {
   const experiment::PipelineRun& run = row.example;
   std::vector<Cell> cells{name_cell(row), copy_cell(row)};
   if (waits) cells.push_back(waits_cell(row));
@@ -94,7 +94,7 @@ std::vector<Cell> first_cells(const PipelineRow& row, const Best& best, bool wai
   return cells;
 }
 
-std::vector<Cell> wide_cells(const PipelineRow& row, const Best& best) {
+std::vector<Cell> wide_cells(const PipelineRow& row, const BestRows& best) {
   const experiment::PipelineRun& run = row.example;
   const auto busy = [&](Engine engine) {
     return run.engines.busy[static_cast<std::size_t>(engine)];
@@ -230,11 +230,11 @@ std::string render_published(const std::vector<PipelineRow>& rows, const Painter
 
 std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOptions& options,
                          const Painter& paint) {
-  const Best best{rows};
+  const BestRows best{rows};
   const auto waits_of = [](const PipelineRow& row) { return row.cell.options.waits; };
   const bool waits =
       std::ranges::adjacent_find(rows, std::ranges::not_equal_to{}, waits_of) != rows.end();
-  TextTable table{options.wide ? wide_groups() : first_groups(waits)};
+  TextTable table{options.wide ? wide_pipeline_groups() : first_groups(waits)};
   const PipelineRow* previous = nullptr;
   for (const PipelineRow& row : rows) {
     if (previous == nullptr || title_of(previous->cell) != title_of(row.cell)) {

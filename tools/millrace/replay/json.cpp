@@ -5,9 +5,7 @@
 namespace millrace::cli {
 namespace {
 
-using Json = nlohmann::json;
-
-Json decisions_of(const ReplayDecisions& decisions) {
+nlohmann::json decisions_of(const ReplayDecisions& decisions) {
   return {{"same", decisions.same},
           {"total", decisions.total},
           {"segments_same", decisions.segments_same},
@@ -15,8 +13,8 @@ Json decisions_of(const ReplayDecisions& decisions) {
           {"first_difference", decisions.first_difference}};
 }
 
-Json curve_of(const ReplayReport& report) {
-  Json curve = Json::array();
+nlohmann::json curve_of(const ReplayReport& report) {
+  nlohmann::json curve = nlohmann::json::array();
   for (const ReservedPoint& point : report.curve) {
     curve.push_back({{"event", point.event},
                      {"time_us", point.time_us},
@@ -28,14 +26,14 @@ Json curve_of(const ReplayReport& report) {
 
 /** The device's size. The recorded start repeats PyTorch's decisions, so only the option limits it.
  */
-Json memory_of(const ReplayRow& row, const ReplayMemory& memory) {
+nlohmann::json device_memory_of(const ReplayRow& row, const ReplayMemory& memory) {
   const bool limited = memory.bytes > 0 && (row.start != ReplayStart::recorded ||
                                             memory.from == ReplayMemory::From::option);
   if (!limited) return {{"bytes", nullptr}, {"from", nullptr}};
   return {{"bytes", memory.bytes}, {"from", to_string(memory.from)}};
 }
 
-void add_figures(Json& out, const ReplayReport& report) {
+void add_figures(nlohmann::json& out, const ReplayReport& report) {
   out["start_reserved_bytes"] = report.start_reserved;
   out["allocations"] = report.allocations;
   out["frees"] = report.frees;
@@ -56,11 +54,11 @@ void add_figures(Json& out, const ReplayReport& report) {
   }
 }
 
-Json row_of(const ReplayRow& row, const ReplayedDevice& device) {
-  Json out{{"allocator", row.allocator},
-           {"device", device.device},
-           {"start", to_string(row.start)},
-           {"device_memory", memory_of(row, device.memory)}};
+nlohmann::json row_of(const ReplayRow& row, const ReplayedDevice& device) {
+  nlohmann::json out{{"allocator", row.allocator},
+                     {"device", device.device},
+                     {"start", to_string(row.start)},
+                     {"device_memory", device_memory_of(row, device.memory)}};
   if (row.ok()) {
     add_figures(out, *row.report);
   } else {
@@ -72,9 +70,10 @@ Json row_of(const ReplayRow& row, const ReplayedDevice& device) {
 }  // namespace
 
 nlohmann::json to_document(const std::vector<ReplayedFile>& files) {
-  Json out{{"schema", "millrace.replay/1"}, {"files", Json::array()}};
+  nlohmann::json out{{"schema", "millrace.replay/1"}, {"files", nlohmann::json::array()}};
   for (const ReplayedFile& file : files) {
-    Json rows = Json::array(), drivers = Json::array(), what_ifs = Json::array();
+    nlohmann::json rows = nlohmann::json::array(), drivers = nlohmann::json::array(),
+                   what_ifs = nlohmann::json::array();
     std::vector<std::string> warnings = file.warnings;
     for (const ReplayedDevice& device : file.devices) {
       for (const ReplayRow& row : device.rows) rows.push_back(row_of(row, device));

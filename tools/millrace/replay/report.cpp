@@ -124,18 +124,18 @@ std::vector<TextTable::Group> groups(bool wide) {
           {"", {{"util", 5}}}};
 }
 
-Cell step_cell(std::size_t bytes) { return {mib(bytes), Look::step}; }
+Cell ladder_cell(std::size_t bytes) { return {mib(bytes), Look::step}; }
 
 /** The cells after the ones of peak reserved memory. */
 std::vector<Cell> parts_of(const ReplayReport& report, bool wide) {
   const Ladder& ladder = report.ladder;
   if (!wide) {
-    return {step_cell(ladder.rounding()), step_cell(ladder.streams() + ladder.packing()),
-            step_cell(ladder.policy())};
+    return {ladder_cell(ladder.rounding()), ladder_cell(ladder.streams() + ladder.packing()),
+            ladder_cell(ladder.policy())};
   }
-  return {{mib(ladder.requested)},     step_cell(ladder.rounding()),
-          step_cell(ladder.streams()), step_cell(ladder.packing()),
-          step_cell(ladder.policy()),  {percent(report.statistics.utilisation())}};
+  return {{mib(ladder.requested)},       ladder_cell(ladder.rounding()),
+          ladder_cell(ladder.streams()), ladder_cell(ladder.packing()),
+          ladder_cell(ladder.policy()),  {percent(report.statistics.utilisation())}};
 }
 
 void add_bound(TextTable& table, std::string name, std::size_t bytes, std::size_t least,
@@ -273,7 +273,7 @@ constexpr const char* kBounds =
     "less.\n"
     "packed offline: the same requests, laid out with knowledge of the future and on one stream. "
     "Without regard to streams, the least that is possible lies between these two.\n";
-constexpr const char* kFirst =
+constexpr const char* kFirstNames =
     "rounding: added to the sizes. fragmentation: free memory that a request could not use, since "
     "it lay between blocks, or another stream's work on it was not complete. cached: memory kept "
     "beyond that. --wide: all columns.\n";
@@ -301,7 +301,7 @@ std::string render(const std::vector<ReplayedFile>& files, bool wide, const Pain
     if (file.devices.empty()) text += "  no events\n\n";
   }
   if (!any) return text;
-  return text + paint(std::string{kBounds} + (wide ? kWide : kFirst), Look::faint);
+  return text + paint(std::string{kBounds} + (wide ? kWide : kFirstNames), Look::faint);
 }
 
 }  // namespace millrace::cli

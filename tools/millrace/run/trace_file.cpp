@@ -15,14 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 
 /** A kind of file that the program writes. */
-struct Kind {
+struct FileKind {
   const char* option;
   std::string_view beginning;  // of such a file
   const char* named;
 };
 
 /** Nothing, or what an earlier run has left. */
-bool may_replace(const fs::path& path, const Kind& kind) {
+bool may_replace(const fs::path& path, const FileKind& kind) {
   if (!fs::is_regular_file(path)) return false;
   std::ifstream file{path, std::ios::binary};
   std::string beginning(kind.beginning.size(), '\0');
@@ -30,7 +30,7 @@ bool may_replace(const fs::path& path, const Kind& kind) {
   return file.gcount() == 0 || beginning == kind.beginning;
 }
 
-std::string place_for(const std::string& file, const Kind& kind) {
+std::string place_for(const std::string& file, const FileKind& kind) {
   std::error_code error;
   const fs::path path = fs::absolute(file, error);
   if (error || file.empty()) throw UsageError{"is not a file's name", kind.option, "a new file"};

@@ -65,7 +65,7 @@ std::string describe_step(const ApplyResult& result) {
                      : std::string{"; not all ranks have sent a step yet"};
 }
 
-std::string describe(const ApplyResult& result) {
+std::string describe_result(const ApplyResult& result) {
   const ApplyReport& report = result.report;
   std::string text = fmt::format("{}: {} batches, {} rows, {}", result.copy, report.batches,
                                  report.rows, format_bytes(report.bytes));
@@ -222,7 +222,7 @@ void run(const ApplyArguments& given) {
   Application application{given};
   const Results results{given.results, "text"};
   const ApplyResult result = application.run();
-  results.write([&](const Painter&) { return describe(result); },
+  results.write([&](const Painter&) { return describe_result(result); },
                 [&] { return to_document(given, result); });
   if (!result.complete()) throw Ended{number_of(ExitCode::incomplete)};
 }

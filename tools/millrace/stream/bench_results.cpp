@@ -93,7 +93,7 @@ std::vector<TextTable::Group> first_groups() {
           {"memory", {{"device", 9}, {"pinned", 9}}}};
 }
 
-std::vector<TextTable::Group> wide_groups() {
+std::vector<TextTable::Group> wide_bench_groups() {
   return {{"", {{"capture"}}},
           {"a step", {{"ms"}, {"stall us"}, {"host us"}, {"ahead"}}},
           {"rows on the host", {{"ms"}, {"P99"}, {"link x"}}},
@@ -155,7 +155,7 @@ bool takes_as_long(const BenchSize& size, const BenchRow& row) {
 }  // namespace
 
 std::string render(const BenchSize& size, bool wide, const Painter& paint) {
-  TextTable table{wide ? wide_groups() : first_groups()};
+  TextTable table{wide ? wide_bench_groups() : first_groups()};
   const auto add = [&](const BenchRow& row) {
     table.add_row(wide ? wide_cells(size, row) : first_cells(row));
   };

@@ -89,8 +89,8 @@ std::string describe_lag(const CopyLag& lag, const std::string& from) {
                      lag.left.count, lag.left.of, from, seconds(lag.oldest_ms));
 }
 
-std::string describe(const StatusArguments& given, const StatusReport& found,
-                     const Painter& paint) {
+std::string describe_status(const StatusArguments& given, const StatusReport& found,
+                            const Painter& paint) {
   const StreamStatus& status = found.status;
   if (status.empty)
     return fmt::format("{} is empty: no stream was written to it\n", redacted(given.sink));
@@ -192,7 +192,7 @@ void run(const StatusArguments& given) {
   const std::unique_ptr<RecordSource> source = source_of(given);
   const Results results{given.results, "text"};
   const StatusReport found = look(given, *sink, source.get());
-  results.write([&](const Painter& paint) { return fitted(describe(given, found, paint)); },
+  results.write([&](const Painter& paint) { return fitted(describe_status(given, found, paint)); },
                 [&] { return to_document(given, found); });
   if (!found.complete()) throw Ended{number_of(ExitCode::incomplete)};
 }

@@ -63,7 +63,7 @@ class CheckpointRows {
   const Checkpoint& checkpoint_;
 };
 
-std::string describe(const VerifyReport& report) {
+std::string describe_report(const VerifyReport& report) {
   const auto counts = report.copy.counts();
   std::string text = fmt::format(
       "{} rows: {} equal to the bit, {} different, {} newer than the checkpoint, {} absent\n",
@@ -134,7 +134,7 @@ void run(const VerifyArguments& given) {
   const std::unique_ptr<Sink> sink = open_to_look_at(given.sink);
   const Results results{given.results, "text"};
   const VerifyReport report = verify(given, *sink);
-  results.write([&](const Painter&) { return fitted(describe(report)); },
+  results.write([&](const Painter&) { return fitted(describe_report(report)); },
                 [&] { return to_document(given, report); });
   if (!report.same()) throw Ended{number_of(ExitCode::different)};
 }

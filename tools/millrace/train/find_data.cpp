@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRight =
+constexpr std::string_view kRightData =
     "synthetic, adult, adult:FOLDER, or a file: Criteo's TSV or UCI Adult's, .gz too";
 
 std::vector<fs::path> adult_folders() {
@@ -66,7 +66,7 @@ std::string beginning(const fs::path& file, std::string_view option) {
     const auto stream = file_source(file).open();
     return {room.data(), stream->read(room)};
   } catch (const std::exception& error) {
-    throw UsageError{error.what(), std::string{option}, std::string{kRight}};
+    throw UsageError{error.what(), std::string{option}, std::string{kRightData}};
   }
 }
 
@@ -112,7 +112,8 @@ std::vector<UsedPath> data_files(const std::string& data) {
 }
 
 DataOptions find_data(const TrainArguments& given) {
-  if (!given.data) throw UsageError{"no training data was named", "--data", std::string{kRight}};
+  if (!given.data)
+    throw UsageError{"no training data was named", "--data", std::string{kRightData}};
   const std::string& data = *given.data;
   DataOptions options;
   options.malformed = read_whole("--malformed", given.malformed.value_or("100"), 0, 1'000'000'000);

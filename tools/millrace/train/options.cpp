@@ -17,7 +17,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kMostBatches = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kMostBatch = 1 << 24;
 constexpr Nanoseconds kLongestWait = std::chrono::seconds{240};  ///< of ranks, for one that streams
 
@@ -57,7 +57,7 @@ StaleOptions read_staleness(const TrainArguments& given, PipelineKind pipeline) 
   only_with(trait, pipeline, "--stash-gradients", given.stash_gradients);
   StaleOptions options{.stash_gradients = given.stash_gradients};
   if (given.start_batch) {
-    options.start_batch = read_whole("--start-batch", *given.start_batch, 0, kMost);
+    options.start_batch = read_whole("--start-batch", *given.start_batch, 0, kMostBatches);
   }
   return options;
 }
@@ -116,7 +116,7 @@ void check_stream(const TrainOptions& options) {
 
 std::optional<std::uint64_t> read_count(std::string_view option,
                                         const std::optional<std::string>& text,
-                                        std::uint64_t most = kMost) {
+                                        std::uint64_t most = kMostBatches) {
   if (!text) return std::nullopt;
   return read_whole(option, *text, 1, most);
 }

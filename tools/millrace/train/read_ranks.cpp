@@ -21,7 +21,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr unsigned kMostRanks = 1024;
+constexpr unsigned kMostTrainingRanks = 1024;
 
 std::optional<unsigned> from_environment(const char* name) {
   const char* const value = std::getenv(name);
@@ -120,7 +120,8 @@ RankOptions read_ranks(const TrainArguments& given) {
   check_there(options.group);
   if (options.group == GroupKind::nccl) NcclGroup::prepare_process();  // no CUDA call comes before
   if (given.ranks) {
-    options.ranks = static_cast<unsigned>(read_whole("--ranks", *given.ranks, 1, kMostRanks));
+    options.ranks =
+        static_cast<unsigned>(read_whole("--ranks", *given.ranks, 1, kMostTrainingRanks));
   }
   read_rendezvous(given, options);
   read_sharding(given, options);

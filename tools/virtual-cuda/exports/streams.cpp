@@ -99,13 +99,13 @@ cudaError_t read_uncaptured(CUstream_st* stream, Value* value, Read read_it) {
   return read(stream, value, read_it);
 }
 
-constexpr std::size_t kAttributeBytes = 64;
+constexpr std::size_t kStreamAttributeBytes = 64;
 
 cudaError_t get_attribute(CUstream_st* stream, int attribute, void* value) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (value == nullptr) return cudaErrorInvalidValue;
   const Lock lock = lock_engine();
-  std::memcpy(value, stream->attributes[attribute].data(), kAttributeBytes);
+  std::memcpy(value, stream->attributes[attribute].data(), kStreamAttributeBytes);
   return cudaSuccess;
 }
 
@@ -113,7 +113,7 @@ cudaError_t set_attribute(CUstream_st* stream, int attribute, const void* value)
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (value == nullptr) return cudaErrorInvalidValue;
   const Lock lock = lock_engine();
-  std::memcpy(stream->attributes[attribute].data(), value, kAttributeBytes);
+  std::memcpy(stream->attributes[attribute].data(), value, kStreamAttributeBytes);
   return cudaSuccess;
 }
 
