@@ -27,54 +27,48 @@ void PendingFrees::insert(Block* block) {
   if (!enqueue(block)) done_.push_back(block);
 }
 
-PendingFrees::Awaited* PendingFrees::find(StreamId stream) const noexcept {
-  if (stream.slot >= by_slot_.size()) return nullptr;
-  Awaited* known = by_slot_[stream.slot].get();
-  while (known != nullptr && known->queue.stream() != stream) known = known->next_of_slot.get();
-  return known;
-}
-
 PendingFrees::Awaited& PendingFrees::awaited(StreamId stream) {
-  if (Awaited* const known = find(stream)) return *known;
-  if (by_slot_.size() <= stream.slot) by_slot_.resize(stream.slot + std::size_t{1});
-  if (spare_.empty()) spare_.push_back(std::make_unique<Awaited>(stream, memory_));
-  streams_.push_back(spare_.back().get());
-  std::unique_ptr<Awaited> made = std::move(spare_.back());
-  spare_.pop_back();
-  made->queue.serve(nullptr, stream, BlockWaits::for_all);
-  made->place = streams_.size() - 1;
-  made->next_of_slot = std::move(by_slot_[stream.slot]);
-  by_slot_[stream.slot] = std::move(made);
+  if (const auto known = awaited_.find(stream); known != awaited_.end()) return known->second;
+  if (streams_.size() == streams_.capacity()) streams_.reserve(2 * streams_.size() + kMostIdle);
+  Awaited* made = nullptr;
+  if (spare_.empty()) {
+    made = &awaited_.try_emplace(stream, stream, memory_).first->second;
+  } else {
+    auto node = std::move(spare_.back());
+    spare_.pop_back();
+    node.key() = stream;
+    node.mapped().queue.serve(nullptr, stream, BlockWaits::for_all);
+    made = &awaited_.insert(std::move(node)).position->second;
+  }
+  made->place = streams_.size();
+  streams_.push_back(made);
   ++idle_;
-  return *streams_.back();
+  return *made;
 }
 
 void PendingFrees::forget(const Block& block) {
   --size_;
   bytes_ -= block.bytes;
   for (const Point point : block.points) {
-    Awaited& stream = *find(point.stream);
-    if (--stream.blocks > 0) continue;
-    if (++idle_ > kMostIdle) retire(stream);
+    if (--awaited_.find(point.stream)->second.blocks > 0) continue;
+    if (++idle_ > kMostIdle) retire(point.stream);
   }
 }
 
-void PendingFrees::retire(const Awaited& idle) {
+void PendingFrees::retire(StreamId idle) {
+  auto node = awaited_.extract(idle);
   --idle_;
-  streams_.back()->place = idle.place;
-  streams_[idle.place] = streams_.back();
+  const std::size_t place = node.mapped().place;
+  streams_.back()->place = place;
+  streams_[place] = streams_.back();
   streams_.pop_back();
-  std::unique_ptr<Awaited>* link = &by_slot_[idle.queue.stream().slot];
-  while (link->get() != &idle) link = &(*link)->next_of_slot;
-  std::unique_ptr<Awaited> taken = std::move(*link);
-  *link = std::move(taken->next_of_slot);
-  if (spare_.size() < kMostSpare) spare_.push_back(std::move(taken));
+  if (spare_.size() < kMostSpare) spare_.push_back(std::move(node));
 }
 
 bool PendingFrees::enqueue(Block* block) {
   for (const Point point : block->points) {
     if (point.stream == block->lane || ledger_.completed(point)) continue;
-    find(point.stream)->queue.insert(block, point.marker);
+    awaited(point.stream).queue.insert(block, point.marker);
     return true;
   }
   return false;

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <memory_resource>
+#include <unordered_map>
 #include <vector>
 
 #include "memory/wait_queue.hpp"
@@ -46,27 +46,27 @@ class PendingFrees {
     Marker last = 0;         // of all points of the stream
     std::size_t blocks = 0;  // that have one; 0: it is idle
     std::size_t place = 0;   // in `streams_`
-    std::unique_ptr<Awaited> next_of_slot;
   };
+  // Not by its slot: a caller's point may be of a stream that there never was.
+  using Awaiteds = std::unordered_map<StreamId, Awaited>;
 
   /** @return false if it waits for nothing */
   bool enqueue(Block* block);
-  [[nodiscard]] Awaited* find(StreamId stream) const noexcept;
   Awaited& awaited(StreamId stream);
   void forget(const Block& block);
-  void retire(const Awaited& idle);
+  void retire(StreamId idle);
 
   const Ledger& ledger_;
   std::pmr::unsynchronized_pool_resource memory_;
-  std::vector<std::unique_ptr<Awaited>> by_slot_;  // streams of one slot follow each other
-  std::vector<Awaited*> streams_;                  // in no order
-  std::vector<Block*> done_;  // that wait for nothing, and are out with the next look
+  Awaiteds awaited_;
+  std::vector<Awaited*> streams_;  // the same, as a list
+  std::vector<Block*> done_;       // that wait for nothing, and are out with the next look
   std::uint64_t turns_ = 0;
   std::size_t size_ = 0, bytes_ = 0;
   // A stream comes and goes with nearly every block that is kept back: a few idle ones stay where
   // they are, and the memory of others is used again.
   std::size_t idle_ = 0;
-  std::vector<std::unique_ptr<Awaited>> spare_;
+  std::vector<Awaiteds::node_type> spare_;
   std::vector<Block*> passed_, completed_;
 };
 

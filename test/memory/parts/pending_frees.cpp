@@ -141,4 +141,15 @@ TEST_CASE("a poll does not look at streams that earlier frees waited for", "[par
   CHECK(steps([&] { REQUIRE(pending.completed().empty()); }) <= 16);
 }
 
+TEST_CASE("a free with a point of no stream waits for nothing", "[parts]") {
+  Streams s;
+  PendingFrees pending{s.ledger};
+  Block block;
+  block.points.set(Point{});
+  pending.insert(&block);
+  CHECK(pending.any_done());
+  CHECK(pending.completed() == std::vector<Block*>{&block});
+  CHECK(pending.empty());
+}
+
 }  // namespace millrace::test
