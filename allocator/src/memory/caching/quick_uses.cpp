@@ -1,6 +1,5 @@
 #include "memory/caching/quick_uses.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "memory/caching/try_mark.hpp"
@@ -17,8 +16,7 @@ bool QuickUses::record_use(void* address, StreamRef stream) {
   const auto hold = stock_.turns.hold(*front);
   if (front->stream() != lane || stock_.is_shut()) return false;
   if (block->state != BlockState::live || block->lane != lane) return false;
-  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (same(block->live.owner)) return true;
+  if (stream.id() == block->live.owner.id()) return true;
   Company*& company = block->live.company;
   if (company == nullptr) {
     Company* const spare = front->take_company();
@@ -26,7 +24,7 @@ bool QuickUses::record_use(void* address, StreamRef stream) {
     spare->begin(block->live.owner.id(), block->first_markers());
     company = spare;
   }
-  if (std::ranges::none_of(company->uses, same)) company->uses.push_back(stream);
+  company->uses.add(stream);
   return true;
 }
 
