@@ -64,12 +64,17 @@ TEST_CASE("a batch that fails allocates nothing") {
     const std::array<std::size_t, 3> sizes{MiB, 3 * MiB, std::size_t{1} << 40};
     const std::array<std::size_t, 3> absurd{MiB, 3 * MiB, std::numeric_limits<std::size_t>::max()};
     std::array<void*, 3> addresses{held, held, held};
+    const MemoryStatistics before = allocator.statistics();
     CHECK_THROWS_AS(allocator.allocate(sizes, addresses, bench.main), out_of_memory);
     CHECK_THROWS_AS(allocator.allocate(absurd, addresses, bench.main), out_of_memory);
     CHECK_THROWS_AS(allocator.allocate(std::span{sizes}.first(2), addresses, bench.main),
                     std::invalid_argument);
     CHECK(addresses == std::array<void*, 3>{held, held, held});
-    CHECK(allocator.statistics().live_blocks == 1);
+    const MemoryStatistics after = allocator.statistics();
+    CHECK(after.live_blocks == 1);
+    CHECK(after.bytes.requested.current == before.bytes.requested.current);
+    CHECK(after.bytes.allocated.current == before.bytes.allocated.current);
+    CHECK(after.counts.allocations - after.counts.frees == 1);  // some were, and are freed again
     check(allocator);
     allocator.deallocate(held);
   });

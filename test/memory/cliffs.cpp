@@ -214,6 +214,32 @@ TEST_CASE("a pair costs the same however many streams were used once and are gon
   });
 }
 
+TEST_CASE("a use, and its part of the free, cost the same however many streams use a block",
+          "[cliffs]") {
+  const auto steps_of_each = [](const Policy& policy, std::size_t n) {
+    Crowd crowd{policy};
+    for (std::size_t i = 0; i < n; ++i) {
+      crowd.streams.push_back(
+          std::make_unique<Stream>(crowd.ordered, StreamOptions{.name = "user"}));
+    }
+    void* const block = crowd.allocator.allocate(kBlock, crowd.main);
+    const std::uint64_t all = steps([&] {
+      for (std::size_t i = n; i-- > 0;) {
+        crowd.allocator.record_use(block, *crowd.streams[i]);
+        crowd.allocator.record_use(block, *crowd.streams[i]);
+      }
+      crowd.allocator.deallocate(block);
+    });
+    crowd.allocator.check_invariants();
+    return all / n;
+  };
+  for (const Policy& policy : {Policy::millrace(), Policy::torch()}) {
+    const std::uint64_t few = steps_of_each(policy, 200), many = steps_of_each(policy, 2'000);
+    INFO(policy.name << ": " << few << " steps a use with 200 streams, " << many << " with 2,000");
+    CHECK(many <= 3 * few + 20);
+  }
+}
+
 TEST_CASE("a request costs the same however many streams have free blocks", "[cliffs]") {
   check_streams([](Crowd& crowd, std::size_t n) {
     std::vector<void*> blocks;

@@ -131,6 +131,92 @@ TEST_CASE("threads on their own streams, and threads that free for others, leave
   CHECK(end.bytes.allocated.peak <= (kThreads * (kPerThread + 1)) * (kBytes + 64 * 512));
 }
 
+TEST_CASE("a thread looks at all blocks while another one makes pairs") {
+  ThreadedDevice device{std::size_t{1} << 28};
+  OrderedDevice ordered{device};
+  DeviceSource source{device};
+  const Stream stream{ordered};
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+  const auto pairs = [&] {
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < 16; ++i) {
+      blocks.push_back(allocator.allocate(4096 + 512 * i, stream));
+    }
+    for (void* const block : blocks) allocator.deallocate(block);
+  };
+  pairs();  // what follows grows nothing, so that no block is on its way while others look
+  std::atomic<bool> done{false};
+  std::thread other{[&] {
+    while (!done) pairs();
+  }};
+  AllocationObserver observer;
+  std::size_t wrong = 0;
+  for (int round = 0; round < 300; ++round) {
+    for (const CachingAllocator::SegmentLayout& segment : allocator.layout()) {
+      std::size_t bytes = 0;
+      for (const CachingAllocator::BlockLayout& block : segment.blocks) bytes += block.bytes;
+      if (bytes != segment.bytes) ++wrong;
+    }
+    const MemoryGauges now = allocator.statistics().bytes;
+    if (now.allocated.current > now.reserved.current) ++wrong;
+    allocator.report_all(observer);
+    allocator.observe_all(observer);
+    allocator.observe(nullptr);
+    CHECK_NOTHROW(allocator.check_invariants());
+    std::this_thread::yield();
+  }
+  done = true;
+  other.join();
+  CHECK(wrong == 0);
+  CHECK(allocator.statistics().live_blocks == 0);
+}
+
+// Only the allocator orders the look before the free: ThreadSanitizer sees whether it does.
+TEST_CASE("a block that was looked at is freed and given out by another thread after the look") {
+  constexpr int kRounds = 60;
+  ThreadedDevice device{std::size_t{1} << 28};
+  OrderedDevice ordered{device};
+  DeviceSource source{device};
+  const Stream stream{ordered};
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+  AllocationObserver observer;
+  std::atomic<int> looked{0}, used{0};
+  std::thread other{[&] {
+    void* block = allocator.allocate(4096, stream);
+    for (int round = 0; round < kRounds; ++round) {
+      used.store(round + 1, std::memory_order_release);
+      while (looked.load(std::memory_order_relaxed) <= round) std::this_thread::yield();
+      allocator.deallocate(block);
+      block = allocator.allocate(4096, stream);
+    }
+    allocator.deallocate(block);
+  }};
+  for (int round = 0; round < kRounds; ++round) {
+    while (used.load(std::memory_order_acquire) <= round) std::this_thread::yield();
+    switch (round % 5) {
+      case 0:
+        CHECK(allocator.layout().size() == 1);
+        break;
+      case 1:
+        allocator.report_all(observer);
+        break;
+      case 2:
+        CHECK_NOTHROW(allocator.check_invariants());
+        break;
+      case 3:
+        CHECK(allocator.usable(stream).total > 0);
+        break;
+      case 4:
+        allocator.observe_all(observer);
+        allocator.observe(nullptr);
+        break;
+    }
+    looked.store(round + 1, std::memory_order_relaxed);
+  }
+  other.join();
+  CHECK(allocator.statistics().live_blocks == 0);
+}
+
 TEST_CASE("nothing is lost when two threads meet for the first time") {
   constexpr int kRounds = 200, kPairs = 50;
   ThreadedDevice device{std::size_t{1} << 28};

@@ -205,6 +205,37 @@ TEST_CASE("a fixed pool whose maximum is no multiple of a segment serves up to i
   }
 }
 
+TEST_CASE("a fixed pool has its blocks at once in a segment, and packs them") {
+  struct Row {
+    FixedPoolOptions options;
+    std::size_t blocks, segments;  // after all blocks of the maximum, or 64
+  };
+  const Row rows[] = {
+      {{.block_bytes = 1500 * KiB, .blocks_at_once = 8}, 64, 8},
+      {{.block_bytes = 1500 * KiB, .blocks_at_once = 64, .most_bytes = 64 * MiB}, 43, 1},
+      {{.block_bytes = 1500 * KiB, .blocks_at_once = 64, .most_bytes = 100 * MiB}, 68, 2},
+      {{.block_bytes = 3 * MiB + 1, .blocks_at_once = 64, .most_bytes = 63 * MiB}, 20, 1},
+      {{.block_bytes = 513, .blocks_at_once = 1}, 64, 1},  // 2 MiB is the least of the source
+      {{.block_bytes = 3 * MiB, .blocks_at_once = 1}, 64, 64},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.options.block_bytes, row.options.blocks_at_once, row.options.most_bytes);
+    Bench bench;
+    FixedPool pool{bench.ordered, bench.source, row.options};
+    std::vector<void*> held;
+    try {
+      while (row.options.most_bytes != 0 || held.size() < row.blocks) {
+        held.push_back(pool.allocate(bench.main));
+      }
+    } catch (const out_of_memory&) {
+    }
+    CHECK(held.size() == row.blocks);
+    CHECK(pool.memory().statistics().segments == row.segments);
+    pool.memory().deallocate(held);
+    pool.memory().check_invariants();
+  }
+}
+
 TEST_CASE("a reserve moves complete pages, as a request does") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};

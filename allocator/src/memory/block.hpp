@@ -9,6 +9,7 @@
 #include "memory/contract.hpp"
 #include "memory/few.hpp"
 #include "memory/relaxed.hpp"
+#include "memory/stream_uses.hpp"
 #include "millrace/memory/allocator.hpp"
 
 namespace millrace {
@@ -46,7 +47,7 @@ struct TreeHook {
 /** @brief Of an allocation that more than its owner uses. */
 struct Company {
   StreamId user;  ///< who used it first
-  Few<StreamRef> uses;
+  StreamUses uses;
   FirstMarkers first_markers;
   Company* next_spare = nullptr;  ///< while it belongs to no allocation
 

@@ -148,7 +148,7 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
   if (user != owner) {
     Company& company = allocations.company_of(*block);
     company.user = user;
-    company.uses.push_back(request.user);
+    company.uses.add(request.user);
     company.first_markers.user = {user, request.next_of_user};
   }
   upkeep.count_out(*block, request);

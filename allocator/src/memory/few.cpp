@@ -1,5 +1,7 @@
 #include "memory/few.hpp"
 
+#include "ordering/steps.hpp"
+
 namespace millrace {
 
 void PointSet::join(Point point) {
@@ -11,8 +13,15 @@ void PointSet::join(Point point) {
   if (at != end && at->stream == point.stream) {
     at->marker = std::max(at->marker, point.marker);
   } else {
+    ordering::count_steps(static_cast<std::size_t>(end - at) + 1);
     insert(static_cast<std::size_t>(at - all), point);
   }
+}
+
+// In the order of streams, each comes behind nearly all that are there.
+void PointSet::join_all(std::vector<Point>& points) {
+  std::ranges::sort(points, {}, &Point::stream);
+  for (const Point point : points) join(point);
 }
 
 }  // namespace millrace

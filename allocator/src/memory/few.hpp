@@ -62,6 +62,14 @@ class Few {
       insert(size(), value);
     }
   }
+  /** @brief It has an element. */
+  void pop_back() noexcept {
+    if (list_ > kOne) {
+      --more().size;
+    } else {
+      list_ = kEmpty;
+    }
+  }
   template <typename Predicate>
   void erase_if(Predicate predicate) {
     if (list_ > kOne) {
@@ -142,6 +150,9 @@ class PointSet : public Few<Point> {
   void join(const PointSet& other) {
     for (const Point point : other) join(point);
   }
+
+  /** @brief The same for many points in any order, of n streams in n log n. Sorts `points`. */
+  void join_all(std::vector<Point>& points);
 
   /** @brief The marker of its point of `stream`; 0: it has none. */
   [[nodiscard]] Marker on(StreamId stream) const noexcept {

@@ -1,5 +1,6 @@
 #include "millrace/memory/fixed_pool.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <vector>
@@ -8,6 +9,17 @@
 
 namespace millrace {
 namespace {
+
+// Segments of one size that fill the maximum, each with at most the blocks at once: a segment that
+// no longer fits below the maximum would give way to one for each block.
+std::size_t segment_for(std::size_t block, const FixedPoolOptions& options,
+                        std::size_t granularity) {
+  const std::size_t liked = round_up(block * options.blocks_at_once, granularity);
+  if (options.most_bytes == 0) return liked;
+  const std::size_t count = (options.most_bytes - 1) / liked + 1;
+  const std::size_t share = options.most_bytes / count / granularity * granularity;
+  return std::max(share, round_up(block, granularity));
+}
 
 Policy policy_for(const FixedPoolOptions& options, std::size_t granularity) {
   constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max();
@@ -24,7 +36,7 @@ Policy policy_for(const FixedPoolOptions& options, std::size_t granularity) {
   policy.growable_ranges = false;
   policy.large_segment_least = policy.large_segment_most = 0;
   policy.medium_limit = kMost;
-  policy.medium_segment = round_up(policy.granule * options.blocks_at_once, granularity);
+  policy.medium_segment = segment_for(policy.granule, options, granularity);
   policy.large_remainder = policy.granule;
   policy.slack = 0;
   return policy;

@@ -151,14 +151,21 @@ void Meter::released(std::size_t bytes) {
 }
 
 Tag Meter::tag(std::string_view name) {
-  for (std::size_t i = 0; i < tags_.size(); ++i) {
-    if (tags_[i].name == name) return {static_cast<std::uint16_t>(i)};
+  if (const auto known = tag_numbers_.find(name); known != tag_numbers_.end()) {
+    return {known->second};
   }
   if (tags_.size() > std::numeric_limits<std::uint16_t>::max()) {
     throw std::length_error{"tag: more than 65535 different tags"};
   }
-  tags_.push_back({std::string{name}, {}});
-  return {static_cast<std::uint16_t>(tags_.size() - 1)};
+  const auto number = static_cast<std::uint16_t>(tags_.size());
+  tags_.emplace_back();
+  try {
+    tags_.back().name = tag_numbers_.try_emplace(std::string{name}, number).first->first;
+  } catch (...) {
+    tags_.pop_back();
+    throw;
+  }
+  return {number};
 }
 
 std::string_view Meter::name(Tag tag) const { return tags_.at(tag.index).name; }
@@ -186,7 +193,8 @@ MemoryStatistics Meter::statistics(const OrderedDevice& device) const {
     result.streams.push_back({device.name(stream), stream, allocated, 0});
   }
   for (const TagShare& share : tags_) {
-    if (share.allocated.peak > 0) result.tags.push_back({share.name, {}, share.allocated, 0});
+    if (share.allocated.peak > 0)
+      result.tags.push_back({std::string{share.name}, {}, share.allocated, 0});
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "memory/block.hpp"
 #include "memory/tally.hpp"
+#include "ordering/steps.hpp"
 
 namespace millrace {
 
@@ -49,6 +51,22 @@ class ScopedPeaks {
   Peaks* newest_ = nullptr;
   std::uint64_t next_ = 1;
 };
+
+struct TagHash {
+  using is_transparent = void;
+  [[nodiscard]] std::size_t operator()(std::string_view name) const noexcept {
+    return std::hash<std::string_view>{}(name);
+  }
+};
+struct SameTag {
+  using is_transparent = void;
+  [[nodiscard]] bool operator()(std::string_view a, std::string_view b) const noexcept {
+    ordering::count_steps(1);
+    return a == b;
+  }
+};
+/** @brief Numbers of tags by name. Names stay where they are, and are found without a copy. */
+using TagNumbers = std::unordered_map<std::string, std::uint16_t, TagHash, SameTag>;
 
 /** @brief Counts bytes: in all, by stream, by tag, and in every open scope. Locks nothing. */
 class Meter {
@@ -103,7 +121,7 @@ class Meter {
     Gauge allocated;
   };
   struct TagShare {
-    std::string name;
+    std::string_view name;  // in `tag_numbers_`
     Gauge allocated;
   };
 
@@ -127,7 +145,8 @@ class Meter {
   std::vector<StreamShare> streams_;            // by slot: of the latest stream there
   std::unordered_map<StreamId, Gauge> former_;  // that still own something
   std::size_t shares_ = 0;                      // of `streams_` in use
-  std::vector<TagShare> tags_{{.name = "untagged", .allocated = {}}};
+  TagNumbers tag_numbers_{{"untagged", 0}};
+  std::vector<TagShare> tags_{{.name = tag_numbers_.begin()->first, .allocated = {}}};
   std::size_t live_ = 0;
 };
 

@@ -230,6 +230,24 @@ TEST_CASE("a capture that finds no room takes what others have cached", "[graph]
   }
 }
 
+TEST_CASE(
+    "memory that is reserved for a captured stream is general memory, of which the pool takes",
+    "[graph]") {
+  Rig rig;
+  GraphPool pool{rig.allocator};
+  Captured captured{rig, pool, rig.main};
+  CHECK(rig.allocator.reserve(64 * MiB, rig.main) >= 64 * MiB);
+  CHECK(pool.statistics().reserved == 0);
+  const std::size_t reserved = rig.allocator.statistics().bytes.reserved.current;
+  CHECK_THROWS_AS(pool.reserve(64 * MiB), std::logic_error);
+  void* const block = rig.allocator.allocate(40 * MiB, rig.main);
+  CHECK(pool.statistics().reserved >= 40 * MiB);
+  CHECK(rig.allocator.statistics().bytes.reserved.current == reserved);
+  rig.allocator.deallocate(block);
+  captured.end();
+  rig.allocator.check_invariants();
+}
+
 TEST_CASE("what a pool reserves is used before anything is asked for", "[graph]") {
   Rig rig;
   GraphPool pool{rig.allocator};

@@ -24,7 +24,7 @@ TEST_CASE("a freed block waits for the stream of its free and for each recorded 
   Block* const block = rig.live(4 * MiB, rig.main);
   rig.allocations.add_use(*block, rig.copy);
   rig.allocations.add_use(*block, third);
-  Few<StreamRef> to_mark;
+  StreamUses to_mark;
   const PointSet points = rig.freeing.points_of_free(*block, rig.main, false, to_mark);
   CHECK(std::ranges::distance(points) == 3);
   CHECK(has_point(points, rig.freed(rig.main)));
@@ -38,7 +38,7 @@ TEST_CASE("earlier tenants count where the user's work does not come after them"
   Block* const block = rig.live(4 * MiB, rig.main);
   const Point tenant = rig.freed(rig.copy);
   block->points = PointSet{tenant};
-  Few<StreamRef> to_mark;
+  StreamUses to_mark;
   CHECK_FALSE(has_point(rig.freeing.points_of_free(*block, rig.main, true, to_mark), tenant));
   const Stream third{rig.ordered};
   CHECK(has_point(rig.freeing.points_of_free(*block, third, true, to_mark), tenant));

@@ -2,10 +2,13 @@
 #include "memory/meter.hpp"
 
 #include <random>
+#include <string>
 #include <vector>
 
+#include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/steps.hpp"
 
 namespace millrace::test {
 
@@ -46,6 +49,36 @@ TEST_CASE("each scope has the peaks since it was opened, in whatever order scope
       REQUIRE(peaks.allocated.current == allocated);
     }
   }
+}
+
+TEST_CASE("a tag is found at once however many there are, and keeps its number", "[parts]") {
+  for (const std::size_t n : {std::size_t{1'000}, std::size_t{65'000}}) {
+    Meter meter;
+    CHECK(meter.tag("untagged").index == 0);
+    std::uint64_t most = 0, wrong = 0;
+    for (std::size_t i = 1; i <= n; ++i) {
+      const std::string name = "tag number " + std::to_string(i);
+      most = std::max(most, steps([&] { wrong += meter.tag(name).index == i ? 0 : 1; }));
+    }
+    CHECK(meter.tag("tag number 7").index == 7);
+    CHECK(meter.name({static_cast<std::uint16_t>(n)}) == "tag number " + std::to_string(n));
+    INFO(n << " tags");
+    CHECK(wrong == 0);
+    CHECK(most <= 100);
+  }
+}
+
+TEST_CASE("tags are listed in the order in which they were made", "[parts]") {
+  const Bench bench;
+  Meter meter;
+  const std::vector<std::string> names{"rows", "a batch", "zeros", "activations"};
+  for (const std::string& name : names) {
+    meter.allocated(512, 512, bench.main.id(), meter.tag(name));
+  }
+  std::vector<std::string> listed;
+  for (const ShareStatistics& share : meter.statistics(bench.ordered).tags)
+    listed.push_back(share.name);
+  CHECK(listed == names);
 }
 
 TEST_CASE("a stream that took another's place is counted for itself", "[parts]") {

@@ -96,7 +96,8 @@ class Allocator {
    *        request fails, the blocks of the others are given back.
    *
    * Otherwise the same as calls of `allocate` in this order. A CachingAllocator polls and takes its
-   * lock once.
+   * lock once. In a batch that fails, the blocks that are given back count in the statistics as
+   * allocations and as frees, and raise peaks, because they were allocated for a short time.
    * @param addresses  receives the blocks; as long as `sizes`; untouched if the call throws
    * @throws what `allocate` throws; std::invalid_argument if the spans differ in length
    */

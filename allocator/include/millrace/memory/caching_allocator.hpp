@@ -101,6 +101,11 @@ class CachingAllocator final : public Allocator {
    * range, counts toward `bytes`. Except with Sharing::own_stream, other streams may take blocks of
    * the piece by the usual rule. Reserved memory is given back after all other free memory; in a
    * growable range this holds for the whole range, until it is empty.
+   *
+   * If `stream` is captured, the piece is general memory all the same. The graph pool of the
+   * capture takes complete memory of other streams before it gets new memory, so it takes the piece
+   * too, except with Sharing::own_stream. GraphPool::reserve, before the capture, is for that pool
+   * alone.
    * @return size of the piece, at least `bytes`
    * @throws out_of_memory if the limit, the headroom or the device forbid it, also after cached
    *         memory was given back; caches may have shrunk, nothing else. Callbacks of

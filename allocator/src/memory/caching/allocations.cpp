@@ -2,7 +2,6 @@
 
 #include "memory/caching/allocations.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "memory/contract.hpp"
@@ -61,23 +60,20 @@ Company& Allocations::company_of(Block& block) {
 }
 
 bool Allocations::add_use(Block& block, StreamRef stream) {
-  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (same(block.live.owner)) return false;
-  Few<StreamRef>& uses = company_of(block).uses;
+  if (stream.id() == block.live.owner.id()) return false;
+  StreamUses& uses = company_of(block).uses;
   const auto hold = upkeep_.hold(block);
-  if (std::ranges::any_of(uses, same)) return false;
-  uses.push_back(stream);
-  return true;
+  return uses.add(stream);
 }
 
 void Allocations::transfer(Block& block, StreamRef new_owner) {
   const StreamRef owner = block.live.owner;
   if (owner.id() == new_owner.id()) return;
-  Few<StreamRef>& uses = company_of(block).uses;
+  StreamUses& uses = company_of(block).uses;
   {
     const auto hold = upkeep_.hold(block);
-    uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
-    uses.push_back(owner);
+    uses.remove(new_owner.id());
+    uses.add(owner);
     block.live.owner = new_owner;
   }
   upkeep_.add_tally(owner.id());

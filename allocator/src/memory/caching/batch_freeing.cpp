@@ -30,7 +30,7 @@ void BatchFreeing::free_on(std::span<Block*> blocks, const StreamRef* stream, Lo
 std::vector<PointSet> BatchFreeing::points_of_frees(std::span<Block* const> blocks,
                                                     const StreamRef* stream, Lock& lock) {
   std::vector<PointSet> points(blocks.size());
-  Few<StreamRef> used;
+  StreamUses used;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const WhileLive& live = blocks[i]->live;
     const StreamRef on = stream == nullptr ? live.owner : *stream;
@@ -48,7 +48,7 @@ void BatchFreeing::free_claimed(Block* block, const StreamRef* stream, PointSet&
     const StreamRef on = stream == nullptr ? block->live.owner : *stream;
     if (stock_.has_fronts && quick_.keep_alone(block, on)) return;
     if (freeing_.free_plainly(block, on)) return;
-    Few<StreamRef> unused;
+    StreamUses unused;
     points = freeing_.points_of_free(*block, on, stream != nullptr, unused);
   }
   freeing_.take_back(block, std::move(points));

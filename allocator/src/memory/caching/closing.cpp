@@ -34,7 +34,7 @@ PointSet Closing::points_of(const Segment& segment) const {
     if (block->state == BlockState::absent) continue;
     points.join(block->points);
     if (block->state != BlockState::live) continue;
-    Few<StreamRef> used;
+    StreamUses used;
     points.join(freeing_.points_of_free(*block, block->live.owner, false, used));
   }
   return points;

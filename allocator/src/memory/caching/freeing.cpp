@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "memory/caching/try_mark.hpp"
 
@@ -26,7 +27,7 @@ void Freeing::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
   if (free_plainly(block, stream)) return;  // what graphs use has company
   PointSet points;
   const bool kept = live_again_on_error({&block, 1}, [&] {
-    Few<StreamRef> used;
+    StreamUses used;
     points = points_of_free(*block, stream, given, used, std::move(spare_));
     if (!used.empty()) mark(used, lock);
     return kept_for_graphs(block, points);
@@ -41,29 +42,38 @@ bool Freeing::kept_for_graphs(Block* block, PointSet& points) {
   return true;
 }
 
-PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool given,
-                                 Few<StreamRef>& used, PointSet memory) const {
+// What many streams have done so far, other than `but`.
+void Freeing::join_many(const StreamUses& uses, StreamId but, PointSet& points) const {
+  const Ledger& ledger = stock_.device.ledger();
+  std::vector<Point> many;
+  many.reserve(uses.size());
+  for (const StreamRef use : uses) {
+    if (use.id() != but) many.push_back({use.id(), ledger.next(use.id())});
+  }
+  points.join_all(many);
+}
+
+PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool given, StreamUses& used,
+                                 PointSet memory) const {
   const Block* const block = &freed;
   const Ledger& ledger = stock_.device.ledger();
   PointSet points = std::move(memory);
   points.set(Point{stream.id(), ledger.next(stream.id())});
   const Company* const company = block->live.company;
   const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
-  const auto mark_later = [&](const StreamRef use) {
-    const auto same = [&](const StreamRef known) { return known.id() == use.id(); };
-    if (std::ranges::none_of(used, same)) used.push_back(use);
-  };
   if (company != nullptr) {
+    const bool are_many = company->uses.size() > StreamUses::kFew;
+    if (are_many) join_many(company->uses, stream.id(), points);
     for (const StreamRef use : company->uses) {
       if (use.id() == stream.id()) continue;
-      points.join({use.id(), ledger.next(use.id())});
-      if (ledger.is_open(use.id())) mark_later(use);  // a closed one left its last marker
+      if (!are_many) points.join({use.id(), ledger.next(use.id())});
+      if (ledger.is_open(use.id())) used.add(use);  // a closed one left its last marker
     }
   }
   // A host poll needs something to poll.
   const bool polled = stock_.polls_frees && stream.id() != block->lane;
   if (polled && (given || stock_.device.attached(stream.id())) && ledger.is_open(stream.id())) {
-    mark_later(stream);
+    used.add(stream);
   }
   // Earlier tenants come before the work of the user that was made to wait for them; of others only
   // this free knows.
@@ -77,7 +87,7 @@ PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool give
   return points;
 }
 
-void Freeing::mark(const Few<StreamRef>& streams, Lock& lock) {
+void Freeing::mark(const StreamUses& streams, Lock& lock) {
   const Unlocked unlocked{lock};
   for (const StreamRef stream : streams) try_mark(stock_.device, stream);
 }

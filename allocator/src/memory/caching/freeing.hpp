@@ -47,11 +47,12 @@ class Freeing {
    * @param used  streams that are to be marked for it are added
    * @param memory  what the result may use; its points do not matter
    */
-  PointSet points_of_free(const Block& block, StreamRef stream, bool given, Few<StreamRef>& used,
+  PointSet points_of_free(const Block& block, StreamRef stream, bool given, StreamUses& used,
                           PointSet memory = {}) const;
-  void mark(const Few<StreamRef>& streams, Lock& lock);
+  void mark(const StreamUses& streams, Lock& lock);
 
  private:
+  void join_many(const StreamUses& uses, StreamId but, PointSet& points) const;
   // As `take_back`. `points` gets those that the block had.
   void swap_back(Block* block, PointSet& points);
 

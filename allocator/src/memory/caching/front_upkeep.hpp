@@ -24,7 +24,7 @@ class FrontUpkeep {
   class Paused {
    public:
     explicit Paused(FrontUpkeep& upkeep);
-    ~Paused() { upkeep_.stock_.shut.store(upkeep_.reports_.any(), std::memory_order_relaxed); }
+    ~Paused() { upkeep_.stock_.shut.store(upkeep_.reports_.any(), std::memory_order_release); }
     Paused(const Paused&) = delete;
     Paused& operator=(const Paused&) = delete;
 

@@ -49,7 +49,7 @@ std::size_t QuickPath::take(std::span<const std::size_t> sizes, PlainRequest req
   const Point passed = passed_wait(stock, *front, lane, stock.round(first));
   if (!passed.stream.valid() && !front->quick.may_have(stock.round(first))) return 0;
   Turns::Turn turn{stock.turns, *front};
-  if (front->stream() != lane || stock.shut.load(std::memory_order_relaxed)) return 0;
+  if (front->stream() != lane || stock.is_shut()) return 0;
   if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
   std::size_t served = 0;
   for (; served < sizes.size(); ++served) {
@@ -117,7 +117,7 @@ void QuickPath::keep(std::span<Block*> blocks, const StreamRef* stream) {
       front = point.marker == 0 ? nullptr : stock.fronts.find(id);
       if (front != nullptr) turn.emplace(stock.turns, *front);
     }
-    if (!turn || stock.shut.load(std::memory_order_relaxed)) continue;
+    if (!turn || stock.is_shut()) continue;
     const QuickBins::Size size = block->rounded();
     if (!keepable(stock, *front, *block, id, size)) continue;
     if (!turn->has_room(block->bytes, block->tag)) continue;
@@ -167,7 +167,7 @@ std::optional<std::vector<Block*>> QuickPath::keep_batch(std::span<void* const> 
   left.reserve(addresses.size());
   {
     Turns::Turn turn{stock.turns, *front};
-    if (front->stream() != id || stock.shut.load(std::memory_order_relaxed)) return {};
+    if (front->stream() != id || stock.is_shut()) return {};
     if (!claim_plain(addresses, id, left)) return {};
     std::erase_if(left, [&](Block* block) {
       const QuickBins::Size size = block->rounded();

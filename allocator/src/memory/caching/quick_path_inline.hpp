@@ -71,7 +71,7 @@ namespace millrace {
   const Point passed = passed_wait(stock, *front, lane, size);
   if (!passed.stream.valid() && !front->quick.may_have(size)) return {};
   Turns::Turn turn{stock.turns, *front};
-  const bool serves = front->stream() == lane && !stock.shut.load(std::memory_order_relaxed);
+  const bool serves = front->stream() == lane && !stock.is_shut();
   if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
   if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
   return {.block = pop(stock, turn, *front, request, size)};
@@ -104,7 +104,7 @@ namespace millrace {
                                                          Front& front, Block* block, Point point) {
   const QuickBins::Size size = block->rounded();
   if (!keepable(stock, front, *block, point.stream, size)) return Kept::no;
-  const bool is_shut = stock.shut.load(std::memory_order_relaxed);
+  const bool is_shut = stock.is_shut();
   if (is_shut || !turn.has_room(block->bytes, block->tag)) return Kept::ask;
   turn.free(block->live.requested, *block);
   push(stock, front, block, size, point);

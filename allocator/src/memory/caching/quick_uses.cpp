@@ -1,6 +1,5 @@
 #include "memory/caching/quick_uses.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "memory/caching/try_mark.hpp"
@@ -15,10 +14,9 @@ bool QuickUses::record_use(void* address, StreamRef stream) {
   Front* const front = stock_.fronts.find(lane);
   if (front == nullptr) return false;
   const auto hold = stock_.turns.hold(*front);
-  if (front->stream() != lane || stock_.shut.load(std::memory_order_relaxed)) return false;
+  if (front->stream() != lane || stock_.is_shut()) return false;
   if (block->state != BlockState::live || block->lane != lane) return false;
-  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (same(block->live.owner)) return true;
+  if (stream.id() == block->live.owner.id()) return true;
   Company*& company = block->live.company;
   if (company == nullptr) {
     Company* const spare = front->take_company();
@@ -26,7 +24,7 @@ bool QuickUses::record_use(void* address, StreamRef stream) {
     spare->begin(block->live.owner.id(), block->first_markers());
     company = spare;
   }
-  if (std::ranges::none_of(company->uses, same)) company->uses.push_back(stream);
+  company->uses.add(stream);
   return true;
 }
 
@@ -34,7 +32,7 @@ bool QuickUses::record_use(void* address, StreamRef stream) {
 bool QuickUses::claim(Front& front, Block* block, StreamRef& used) const {
   const auto hold = stock_.turns.hold(front);
   const StreamId id = front.stream();
-  if (block->state != BlockState::live || stock_.shut.load(std::memory_order_relaxed)) return false;
+  if (block->state != BlockState::live || stock_.is_shut()) return false;
   if (block->lane != id || block->live.owner.id() != id) return false;
   if (!may_wait(*block)) return false;
   const Company* const company = block->live.company;
@@ -61,7 +59,7 @@ void QuickUses::mark(Block* block, StreamRef used) {
 bool QuickUses::keep_marked(Front& front, Block* block) {
   Turns::Turn turn{stock_.turns, front};
   const WhileLive was = block->live;
-  if (front.stream() != block->lane || stock_.shut.load(std::memory_order_relaxed)) return false;
+  if (front.stream() != block->lane || stock_.is_shut()) return false;
   if (!turn.has_room(block->bytes, block->tag) || !front.quick.wait(block)) return false;
   turn.free(was.requested, *block);
   front.demand.uncount(block->bytes);

@@ -53,6 +53,11 @@ struct Stock {
     return !bins_are_pools || block.segment->small == size.small();
   }
 
+  /** @brief Whether fronts serve nothing. In the turn of one. */
+  [[nodiscard, gnu::always_inline]] bool is_shut() const noexcept {
+    return shut.load(std::memory_order_acquire);
+  }
+
   /** @brief Of an allocation that no front serves. Under the lock. */
   [[nodiscard]] std::uint64_t new_id() noexcept {
     if (has_fronts) return next_id.fetch_add(1, std::memory_order_relaxed);
@@ -81,7 +86,8 @@ struct Stock {
   Fronts fronts;
   FrontList<&Front::with_small> with_small;  // blocks in their class bins
   FrontList<&Front::with_large> with_large;
-  std::atomic<bool> shut{false};  // fronts serve nothing; written under `mutex`
+  std::atomic<bool> shut{false};  // fronts serve nothing; written under `mutex`. A release, and
+                                  // read as an acquire: a front comes after what a pause looked at
   std::atomic<std::uint64_t> next_id{1};
 
   std::mutex mutex;  // of everything below

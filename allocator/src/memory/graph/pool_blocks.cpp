@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace millrace {
 
@@ -72,7 +72,10 @@ void PoolBlocks::refuse_other_captures(const char* call, const Live& live, Strea
 void PoolBlocks::free_outside(void* address, const Live& live, StreamRef stream) {
   const Ledger& ledger = device_.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
-  for (const StreamRef use : live.uses) points.join({use.id(), ledger.next(use.id())});
+  std::vector<Point> uses;
+  uses.reserve(live.uses.size());
+  for (const StreamRef use : live.uses) uses.push_back({use.id(), ledger.next(use.id())});
+  points.join_all(uses);
   for (const StreamRef use : live.uses) {
     try {
       if (ledger.is_open(use.id())) device_.mark(use);
@@ -113,8 +116,7 @@ bool PoolBlocks::record_use(void* address, StreamRef stream) {
     return true;
   }
   refuse_other_captures("record_use", live, stream.id());
-  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (!same(live.owner) && std::ranges::none_of(live.uses, same)) live.uses.push_back(stream);
+  if (stream.id() != live.owner.id()) live.uses.add(stream);
   return true;
 }
 
@@ -136,8 +138,8 @@ bool PoolBlocks::transfer(void* address, StreamRef owner) {
     if (again != live_.end()) again->second.owner = owner;
     return true;
   }
-  live.uses.push_back(former);
-  live.uses.erase_if([&](const StreamRef use) { return use.id() == owner.id(); });
+  live.uses.add(former);
+  live.uses.remove(owner.id());
   live.owner = owner;
   return true;
 }

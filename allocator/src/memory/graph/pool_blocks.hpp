@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "memory/contract.hpp"
-#include "memory/few.hpp"
 #include "memory/graph/private_pool.hpp"
+#include "memory/stream_uses.hpp"
 
 namespace millrace {
 
@@ -48,7 +48,7 @@ class PoolBlocks {
     std::uint64_t capture;  // in which it was given out
     StreamRef owner;
     FirstMarkers first_markers;
-    Few<StreamRef> uses;  // outside the capture
+    StreamUses uses;  // outside the capture
   };
   using LiveBlocks = std::unordered_map<const void*, Live>;
 
