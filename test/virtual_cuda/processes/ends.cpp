@@ -65,7 +65,7 @@ TEST_CASE("a loop of a graph that nothing ends loses the GPU, and says why") {
   }
 }
 
-TEST_CASE("a loop of a graph runs as many passes as its kernel lets it") {
+TEST_CASE("a loop of a graph runs as many passes as its kernel lets it, in bounded host memory") {
   const std::string schedule = every_schedule();
   CAPTURE(schedule);
   const Ran ran = run("loop_that_ends_late", "MILLRACE_VIRTUAL=" + schedule);
