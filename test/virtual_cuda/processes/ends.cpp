@@ -84,6 +84,9 @@ TEST_CASE("what is refused is named once") {
   CHECK(ran.errors ==
         "millrace virtual CUDA: cudaDeviceGetNvSciSyncAttributes is not supported (NvSci): "
         "cudaErrorNotSupported\n");
+  CHECK(run("add_a_memory_operation", "").errors ==
+        "millrace virtual CUDA: cudaGraphAddNode is not supported (stream memory operations): "
+        "cudaErrorNotSupported\n");
 }
 
 TEST_CASE("an unordered pair comes out in both orders over the seeds, and a seed repeats itself") {

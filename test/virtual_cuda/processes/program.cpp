@@ -350,6 +350,17 @@ int print_error_of_first_call() {
   return 0;
 }
 
+int add_a_memory_operation() {
+  cudaGraph_t graph = nullptr;
+  expect(cudaGraphCreate(&graph, 0), cudaSuccess, "cudaGraphCreate");
+  cudaGraphNodeParams parameters = {};
+  parameters.type = static_cast<cudaGraphNodeType>(12);  // CU_GRAPH_NODE_TYPE_BATCH_MEM_OP
+  cudaGraphNode_t node = nullptr;
+  expect(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &parameters), cudaErrorNotSupported,
+         "cudaGraphAddNode");
+  return 0;
+}
+
 struct Loop {
   cudaGraph_t graph = nullptr;
   cudaGraph_t body = nullptr;
@@ -457,6 +468,7 @@ const std::map<std::string, int (*)()> kPrograms{
     {"load_several_libraries", load_several_libraries},
     {"call_the_driver_first", call_the_driver_first},
     {"lose_the_gpu", lose_the_gpu},
+    {"add_a_memory_operation", add_a_memory_operation},
     {"loop_without_a_kernel", loop_without_a_kernel},
     {"loop_with_a_disabled_kernel", loop_with_a_disabled_kernel},
     {"loop_that_ends_late", loop_that_ends_late},
