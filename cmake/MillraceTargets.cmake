@@ -1,6 +1,15 @@
 # What every target of this project has in common. Compiler cache and sanitizers hold for everything
 # that is built here, and are set once.
 
+# _millrace_relative_path(OUT FOLDER FILE): the path of FILE from FOLDER, which is the same in every clone, for ccache. The
+# system follows ".." from the folder that a link leads to: hence links are resolved first.
+function(_millrace_relative_path out folder file)
+  file(REAL_PATH "${folder}" folder)
+  file(REAL_PATH "${file}" file)
+  file(RELATIVE_PATH path "${folder}" "${file}")
+  set(${out} "${path}" PARENT_SCOPE)
+endfunction()
+
 if(PROJECT_IS_TOP_LEVEL)
   find_program(MILLRACE_CCACHE ccache)
   if(MILLRACE_CCACHE)
@@ -26,8 +35,7 @@ if(MILLRACE_FUZZ)
     set(MILLRACE_UNITY ON)
   endif()
   # libFuzzer has to see what the parsers do. Elsewhere its counters make tests two to four times slower.
-  # A path that is the same in every clone, for ccache.
-  file(RELATIVE_PATH seen "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}/cmake/fuzzed-sources.txt")
+  _millrace_relative_path(seen "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}/cmake/fuzzed-sources.txt")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link;-fsanitize-coverage-allowlist=${seen}>")
   # clang does not know that what libstdc++ uses itself may be deprecated, and a precompiled header needs no list.
   add_compile_options(-Wno-deprecated-declarations -Wno-unused-command-line-argument)
@@ -145,11 +153,13 @@ function(_millrace_cuda_unity target folder)
   if(count LESS 2)
     return()
   endif()
-  set(unit "${CMAKE_CURRENT_BINARY_DIR}/unity/${folder}.cu")
+  set(units "${CMAKE_CURRENT_BINARY_DIR}/unity")
+  file(MAKE_DIRECTORY "${units}")
+  set(unit "${units}/${folder}.cu")
   set(text "")
-  foreach(source IN LISTS ARGN) # by relative paths, which are the same in every clone, for ccache
+  foreach(source IN LISTS ARGN)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
-    file(RELATIVE_PATH source "${CMAKE_CURRENT_BINARY_DIR}/unity" "${source}")
+    _millrace_relative_path(source "${units}" "${source}")
     string(APPEND text "#include \"${source}\"\n")
   endforeach()
   file(CONFIGURE OUTPUT "${unit}" CONTENT "${text}" @ONLY)

@@ -103,6 +103,23 @@ TEST_CASE("nodes of any kind are added in one call, and do what they are") {
   CUDA_OK(cudaEventQuery(event));
 }
 
+TEST_CASE("a kind of node that CUDA has not is an invalid value, and a moved child is refused") {
+  if (!is_virtual()) return;
+  Graph all, child;
+  cudaGraphNode_t node = nullptr;
+  cudaGraphNodeParams parameters = {};
+  parameters.type = static_cast<cudaGraphNodeType>(14);
+  CHECK(cudaGraphAddNode(&node, all.graph, nullptr, nullptr, 0, &parameters) ==
+        cudaErrorInvalidValue);
+  parameters.type = cudaGraphNodeTypeGraph;
+  parameters.graph.graph = child.graph;
+  parameters.graph.ownership = static_cast<decltype(parameters.graph.ownership)>(1);
+  CHECK(cudaGraphAddNode(&node, all.graph, nullptr, nullptr, 0, &parameters) ==
+        cudaErrorNotSupported);
+  CHECK(count_nodes(all.graph) == 0);
+  static_cast<void>(cudaGetLastError());
+}
+
 TEST_CASE("a node that allocates tells the address, and another one frees it") {
   const Stream stream;
   const PinnedBlock seen{kBytes};

@@ -100,6 +100,42 @@ TEST_CASE("a graph with conditional nodes is neither cloned nor a child, and has
   CHECK(last_error_of(cudaGraphNodeSetParams(choice.node, &parameters)) != cudaSuccess);
 }
 
+TEST_CASE("the graph inside a child node has no conditional nodes") {
+  LaunchedGraph child, graph;
+  const DeviceBlock block{kBytes};
+  add_fill(child, block, 1);
+  cudaGraph_t outer = graph;
+  SECTION("of a graph") { CHECK(count_nodes(outer) == 0); }
+  SECTION("of a body") {
+    outer = add_conditional(graph, condition_of(graph, 1), cudaGraphCondTypeIf).bodies[0];
+  }
+  SECTION("of another child node") {
+    LaunchedGraph between;
+    cudaGraphNode_t node = nullptr;
+    CUDA_OK(cudaGraphAddChildGraphNode(&node, between, nullptr, 0, child));
+    CUDA_OK(cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, between));
+    CUDA_OK(cudaGraphChildGraphNodeGetGraph(node, &outer));
+  }
+  cudaGraphNode_t node = nullptr;
+  CUDA_OK(cudaGraphAddChildGraphNode(&node, outer, nullptr, 0, child));
+  cudaGraph_t embedded = nullptr;
+  CUDA_OK(cudaGraphChildGraphNodeGetGraph(node, &embedded));
+  cudaGraphConditionalHandle handle = 0;
+  CHECK(last_error_of(cudaGraphConditionalHandleCreate(&handle, embedded, 1, 0)) ==
+        cudaErrorNotSupported);
+  cudaGraphNodeParams parameters = conditional(condition_of(graph, 1), cudaGraphCondTypeIf);
+  CHECK(last_error_of(cudaGraphAddNode(&node, embedded, nullptr, nullptr, 0, &parameters)) !=
+        cudaSuccess);
+  CHECK(count_nodes(embedded) == 1);
+  // The graph that was copied into the node still may.
+  static_cast<void>(add_conditional(child, condition_of(child, 1), cudaGraphCondTypeIf));
+  // So may a clone of the embedded one.
+  cudaGraph_t clone = nullptr;
+  CUDA_OK(cudaGraphClone(&clone, embedded));
+  static_cast<void>(add_conditional(clone, condition_of(clone, 1), cudaGraphCondTypeIf));
+  CUDA_OK(cudaGraphDestroy(clone));
+}
+
 TEST_CASE("one instance of a graph with conditional nodes exists at a time") {
   LaunchedGraph graph;
   static_cast<void>(add_conditional(graph, condition_of(graph, 1), cudaGraphCondTypeIf));

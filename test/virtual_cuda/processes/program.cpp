@@ -1,6 +1,7 @@
 // Small programs that know nothing of Millrace, one for each name: what a process does as a whole.
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -242,19 +243,23 @@ int call_the_driver_first() {
   return 0;
 }
 
-const MillraceVirtualCuda* virtual_cuda = nullptr;
+const MillraceVirtualCuda& virtual_cuda() {
+  static const MillraceVirtualCuda* const found = [] {
+    const void* table = nullptr;
+    const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
+    expect(cudaGetExportTable(&table, &id), cudaSuccess, "cudaGetExportTable");
+    return static_cast<const MillraceVirtualCuda*>(table);
+  }();
+  return *found;
+}
 
 // The kernel fails. Its launch does not tell, and everything later does.
 int lose_the_gpu() {
   static char stub;
-  const void* table = nullptr;
-  const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
-  expect(cudaGetExportTable(&table, &id), cudaSuccess, "cudaGetExportTable");
-  virtual_cuda = static_cast<const MillraceVirtualCuda*>(table);
   const MillraceKernel kernel{
       "wild", nullptr, 0,
-      [](const MillraceLaunch*) { virtual_cuda->lose(cudaErrorIllegalAddress); }, nullptr};
-  virtual_cuda->add_kernel(&kernel);
+      [](const MillraceLaunch*) { virtual_cuda().lose(cudaErrorIllegalAddress); }, nullptr};
+  virtual_cuda().add_kernel(&kernel);
   void** const module = __cudaRegisterFatBinary(nullptr);
   __cudaRegisterFunction(module, &stub, nullptr, "wild", -1, nullptr, nullptr, nullptr, nullptr,
                          nullptr);
@@ -345,30 +350,76 @@ int print_error_of_first_call() {
   return 0;
 }
 
-// A loop whose condition nothing clears; with `stub`, its body has a kernel that could.
-int loop_without_end(char* stub) {
+int add_a_memory_operation() {
   cudaGraph_t graph = nullptr;
   expect(cudaGraphCreate(&graph, 0), cudaSuccess, "cudaGraphCreate");
   cudaGraphNodeParams parameters = {};
+  parameters.type = static_cast<cudaGraphNodeType>(12);  // CU_GRAPH_NODE_TYPE_BATCH_MEM_OP
+  cudaGraphNode_t node = nullptr;
+  expect(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &parameters), cudaErrorNotSupported,
+         "cudaGraphAddNode");
+  return 0;
+}
+
+struct Loop {
+  cudaGraph_t graph = nullptr;
+  cudaGraph_t body = nullptr;
+  cudaGraphConditionalHandle condition = 0;
+};
+
+Loop make_loop() {
+  Loop loop;
+  expect(cudaGraphCreate(&loop.graph, 0), cudaSuccess, "cudaGraphCreate");
+  expect(
+      cudaGraphConditionalHandleCreate(&loop.condition, loop.graph, 1, cudaGraphCondAssignDefault),
+      cudaSuccess, "cudaGraphConditionalHandleCreate");
+  cudaGraphNodeParams parameters = {};
   parameters.type = cudaGraphNodeTypeConditional;
-  expect(cudaGraphConditionalHandleCreate(&parameters.conditional.handle, graph, 1,
-                                          cudaGraphCondAssignDefault),
-         cudaSuccess, "cudaGraphConditionalHandleCreate");
+  parameters.conditional.handle = loop.condition;
   parameters.conditional.type = cudaGraphCondTypeWhile;
   parameters.conditional.size = 1;
   cudaGraphNode_t node = nullptr;
-  expect(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &parameters), cudaSuccess,
+  expect(cudaGraphAddNode(&node, loop.graph, nullptr, nullptr, 0, &parameters), cudaSuccess,
          "cudaGraphAddNode");
-  if (stub != nullptr) {
-    cudaKernelNodeParams kernel{};
-    kernel.func = stub;
-    kernel.gridDim = kernel.blockDim = dim3{1};
-    expect(
-        cudaGraphAddKernelNode(&node, parameters.conditional.phGraph_out[0], nullptr, 0, &kernel),
-        cudaSuccess, "cudaGraphAddKernelNode");
-  }
+  loop.body = parameters.conditional.phGraph_out[0];
+  return loop;
+}
+
+cudaGraphExec_t instantiate(const Loop& loop) {
   cudaGraphExec_t executable = nullptr;
-  expect(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess, "cudaGraphInstantiate");
+  expect(cudaGraphInstantiate(&executable, loop.graph, 0), cudaSuccess, "cudaGraphInstantiate");
+  return executable;
+}
+
+std::size_t host_bytes_in_pass[2];  // of a loop: the 1,000th one and the last
+
+/** Adds a kernel to the body that clears the condition in this pass. */
+cudaGraphNode_t add_last_pass(Loop& loop, unsigned pass) {
+  static char stub;
+  static constexpr std::size_t kArguments[] = {sizeof loop.condition, sizeof pass};
+  const auto body = [](const MillraceLaunch* launch) {
+    static unsigned passes = 0;
+    if (++passes == 1000) host_bytes_in_pass[0] = mallinfo2().uordblks;
+    if (passes != *static_cast<unsigned*>(launch->arguments[1])) return;
+    host_bytes_in_pass[1] = mallinfo2().uordblks;
+    virtual_cuda().set_conditional(*static_cast<unsigned long long*>(launch->arguments[0]), 0);
+  };
+  const MillraceKernel kernel{"last_pass", kArguments, 2, body, nullptr, nullptr};
+  virtual_cuda().add_kernel(&kernel);
+  __cudaRegisterFunction(__cudaRegisterFatBinary(nullptr), &stub, nullptr, "last_pass", -1, nullptr,
+                         nullptr, nullptr, nullptr, nullptr);
+  void* arguments[] = {&loop.condition, &pass};
+  cudaKernelNodeParams parameters{};
+  parameters.func = &stub;
+  parameters.gridDim = parameters.blockDim = dim3{1};
+  parameters.kernelParams = arguments;
+  cudaGraphNode_t node = nullptr;
+  expect(cudaGraphAddKernelNode(&node, loop.body, nullptr, 0, &parameters), cudaSuccess,
+         "cudaGraphAddKernelNode");
+  return node;
+}
+
+int expect_no_end(cudaGraphExec_t executable) {
   cudaStream_t stream = nullptr;
   expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
   expect(cudaGraphLaunch(executable, stream), cudaSuccess, "cudaGraphLaunch");
@@ -377,18 +428,26 @@ int loop_without_end(char* stub) {
   return 0;
 }
 
-int loop_without_a_kernel() { return loop_without_end(nullptr); }
+int loop_without_a_kernel() { return expect_no_end(instantiate(make_loop())); }
 
-int loop_without_a_kernel_that_ends_it() {
-  static char stub;
-  const void* table = nullptr;
-  const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
-  expect(cudaGetExportTable(&table, &id), cudaSuccess, "cudaGetExportTable");
-  const MillraceKernel kernel{"idle", nullptr, 0, [](const MillraceLaunch*) {}, nullptr, nullptr};
-  static_cast<const MillraceVirtualCuda*>(table)->add_kernel(&kernel);
-  __cudaRegisterFunction(__cudaRegisterFatBinary(nullptr), &stub, nullptr, "idle", -1, nullptr,
-                         nullptr, nullptr, nullptr, nullptr);
-  return loop_without_end(&stub);
+int loop_with_a_disabled_kernel() {
+  Loop loop = make_loop();
+  const cudaGraphNode_t node = add_last_pass(loop, 1);
+  const cudaGraphExec_t executable = instantiate(loop);
+  expect(cudaGraphNodeSetEnabled(executable, node, 0), cudaSuccess, "cudaGraphNodeSetEnabled");
+  return expect_no_end(executable);
+}
+
+int loop_that_ends_late() {
+  Loop loop = make_loop();
+  add_last_pass(loop, 120'000);
+  const cudaGraphExec_t executable = instantiate(loop);
+  expect(cudaGraphLaunch(executable, nullptr), cudaSuccess, "cudaGraphLaunch");
+  expect(cudaDeviceSynchronize(), cudaSuccess, "cudaDeviceSynchronize");
+  const auto [early, late] = host_bytes_in_pass;
+  if (late < early + (1U << 20)) return 0;
+  std::fprintf(stderr, "the loop took %zu bytes of host memory\n", late - early);
+  return 1;
 }
 
 const std::map<std::string, int (*)()> kPrograms{
@@ -409,8 +468,10 @@ const std::map<std::string, int (*)()> kPrograms{
     {"load_several_libraries", load_several_libraries},
     {"call_the_driver_first", call_the_driver_first},
     {"lose_the_gpu", lose_the_gpu},
+    {"add_a_memory_operation", add_a_memory_operation},
     {"loop_without_a_kernel", loop_without_a_kernel},
-    {"loop_without_a_kernel_that_ends_it", loop_without_a_kernel_that_ends_it},
+    {"loop_with_a_disabled_kernel", loop_with_a_disabled_kernel},
+    {"loop_that_ends_late", loop_that_ends_late},
     {"times_of_kernels", times_of_kernels},
     {"times_by_bytes", times_by_bytes},
     {"print_error_of_first_call", print_error_of_first_call},

@@ -228,6 +228,7 @@ void Engine::finish(Operation& operation) {
   ++finished_;
   const OperationRef held = pending_.at(operation.number);
   pending_.erase(operation.number);
+  schedule_->finished(operation);
   publish_busy();
   changed_.notify_all();
 }

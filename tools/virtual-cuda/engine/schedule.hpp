@@ -31,6 +31,8 @@ class Schedule {
   virtual void plan(const OperationRef&) {}
   /** @brief An operation has to wait for more than when it was enqueued. */
   virtual void delayed() {}
+  /** @brief An operation that was enqueued or planned is done. */
+  virtual void finished(const Operation&) {}
   /** @brief Runs what is due; also called when a host function has returned. */
   virtual void settle(Lock& lock) = 0;
   /** @brief A thread asks whether `operation` is done: may run it first. */

@@ -69,6 +69,11 @@ void TimedSchedule::delayed() {
   }
 }
 
+// A wait for a loop runs all its passes before it settles what is due.
+void TimedSchedule::finished(const Operation& operation) {
+  due_.erase({operation.end, operation.number});
+}
+
 void TimedSchedule::settle(Lock& lock) {
   do {
     delayed_ = false;
@@ -84,6 +89,7 @@ void TimedSchedule::settle_once(Lock& lock) {
   }
   for (const OperationRef& operation : ended) {
     if (operation->end > now_) continue;  // delayed meanwhile
+    // One that was done before it was announced has to be erased here.
     if (operation->done() || engine().complete(lock, operation, patience_for(*operation)))
       due_.erase({operation->end, operation->number});
   }

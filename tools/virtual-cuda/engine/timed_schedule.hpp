@@ -29,6 +29,7 @@ class TimedSchedule final : public Schedule {
   void enqueued(Lock& lock, const OperationRef& operation) override;
   void plan(const OperationRef& operation) override;
   void delayed() override;
+  void finished(const Operation& operation) override;
   void settle(Lock& lock) override;
   bool query(Lock& lock, const OperationRef& operation) override;
   void waited(Lock& lock, const Operation& operation) override;

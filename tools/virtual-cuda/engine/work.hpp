@@ -109,8 +109,7 @@ struct ConditionalWork {
 
   // Of an operation:
   std::weak_ptr<Operation> end;  ///< which follows the body, too
-  std::uint64_t passes = 0;      ///< of a loop, since the condition was set last
-  std::uint64_t sets = 0;        ///< Condition::sets at the last pass
+  bool ran = false;              ///< the body of a loop, in this launch
 };
 /** @brief Gives conditions their default values, where a launch begins. */
 struct AssignWork {

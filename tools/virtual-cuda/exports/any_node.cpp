@@ -20,6 +20,19 @@ cudaError_t made(Work& out, Make make) {
   return error;
 }
 
+/** The answer for a kind of node that the virtual runtime lacks, or that CUDA has not. */
+cudaError_t lacking(const char* function, int type) {
+  switch (type) {
+    case 8:  // the constants of CUgraphNodeType
+    case 9:
+      return refuse(function, "external semaphores");
+    case 12:
+      return refuse(function, "stream memory operations");
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
 /** The work of all kinds of nodes that are made of their parameters alone. */
 cudaError_t any_work(const char* function, cudaGraph_t graph, const cudaGraphNodeParams& all,
                      Work& work) {
@@ -51,7 +64,7 @@ cudaError_t any_work(const char* function, cudaGraph_t graph, const cudaGraphNod
       work = FreeWork{all.free.dptr};
       return cudaSuccess;
     default:
-      return refuse(function, "external memory and semaphores");
+      return lacking(function, all.type);
   }
 }
 

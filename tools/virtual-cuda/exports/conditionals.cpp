@@ -40,6 +40,7 @@ cudaError_t create_condition(cudaGraphConditionalHandle* made, cudaGraph_t handl
   const Lock lock = lock_engine();
   Graph* const graph = find_graph(handle);
   if (graph == nullptr) return cudaErrorInvalidValue;
+  if (graph->in_child_node) return cudaErrorNotSupported;
   auto condition =
       std::make_shared<Condition>(default_value, (flags & cudaGraphCondAssignDefault) != 0);
   condition->context = context;
@@ -57,6 +58,7 @@ cudaError_t add_conditional(cudaGraphNode_t* made, cudaGraph_t handle, const cud
     const Lock lock = lock_engine();
     Graph* const graph = find_graph(handle);
     if (graph == nullptr) return cudaErrorInvalidValue;
+    if (graph->in_child_node) return cudaErrorNotSupported;
     const std::shared_ptr<Condition> condition = find_condition(*graph, parameters->handle);
     if (condition == nullptr) return cudaErrorInvalidValue;
     if (context != nullptr && condition->context != nullptr && condition->context != context)

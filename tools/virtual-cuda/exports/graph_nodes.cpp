@@ -159,7 +159,7 @@ cudaError_t child_work(cudaGraph_t graph, cudaGraph_t child, ChildWork& work) {
   const Graph* const found = find_graph(child);
   if (found == nullptr || child == graph) return cudaErrorInvalidValue;
   if (has_conditional(*found)) return cudaErrorNotSupported;
-  work.graph = found->clone();
+  work.graph = found->clone_for_child_node();
   return cudaSuccess;
 }
 

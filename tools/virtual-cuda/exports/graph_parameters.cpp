@@ -57,7 +57,7 @@ cudaError_t set_child(cudaGraphExec_t executable, cudaGraphNode_t original, cuda
   const Graph* const graph = find_graph(child);
   if (work == nullptr || graph == nullptr) return cudaErrorInvalidValue;
   if (has_conditional(*graph)) return cudaErrorNotSupported;
-  work->graph = graph->clone();
+  work->graph = graph->clone_for_child_node();
   return cudaSuccess;
 }
 

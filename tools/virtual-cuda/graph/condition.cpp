@@ -31,9 +31,7 @@ Condition::~Condition() { conditions().erase(handle); }
 
 void set_condition(cudaGraphConditionalHandle handle, unsigned value) {
   const auto found = conditions().find(handle);
-  if (found == conditions().end()) return;
-  found->second->value = value;
-  ++found->second->sets;
+  if (found != conditions().end()) found->second->value = value;
 }
 
 void perform(const AssignWork& work) {

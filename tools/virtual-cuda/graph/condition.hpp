@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "abi/cuda_runtime_api.h"
@@ -24,7 +23,6 @@ struct Condition {
   const bool assigned;          ///< a launch begins with the initial value
   CUctx_st* context = nullptr;  ///< that the program named
   unsigned value;
-  std::uint64_t sets = 0;  ///< how often kernels have set it
 };
 
 /** @brief What cudaGraphSetConditional does in device code. A handle that is none changes nothing.

@@ -10,16 +10,14 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-/** Passes of a loop without a kernel that sets its condition, where one of its kernels could. */
-constexpr std::uint64_t kMostPasses = 100'000;
-
-/** The kernels of a graph and of the graphs inside it. */
+/** The kernels of a graph and of the graphs inside it that a launch runs. */
 struct KernelsInside {
   const Kernel* first = nullptr;
   bool computing = false;  // one of them has a host implementation
 
   void add(const Graph& graph) {
     for (const auto& node : graph.nodes) {
+      if (!node->enabled) continue;
       if (const auto* const kernel = std::get_if<KernelWork>(&node->work)) {
         if (first == nullptr) first = kernel->kernel;
         const HostKernel* const host = kernel->kernel->host_kernel;
@@ -47,18 +45,15 @@ void lose_gpus(const char* why) {
 }
 
 /**
- * Whether a loop ends although its condition says that it goes on. It does where nothing can clear
- * the condition. If its kernels have no host implementations, one of them would have done that on a
- * GPU, most likely.
+ * Whether a loop ends after its first pass although its condition says that it goes on. It does
+ * where nothing in its body can clear the condition. If its kernels have no host implementations,
+ * one of them would have done that on a GPU, most likely.
  */
-bool stops(const Graph& body, std::uint64_t passes) {
-  if (passes == 0) return false;
+bool stops(const Graph& body) {
   KernelsInside kernels;
   kernels.add(body);
-  if (kernels.computing) {
-    if (passes < kMostPasses) return false;
-    lose_gpus("no kernel set its condition in 100000 passes");
-  } else if (kernels.first == nullptr) {
+  if (kernels.computing) return false;
+  if (kernels.first == nullptr) {
     lose_gpus("its body has no kernel that could set its condition");
   } else {
     static bool said = false;
@@ -79,14 +74,12 @@ void perform(const ConditionalWork& work, const OperationRef& operation) {
   const Graph* const body = selected(work);
   if (end == nullptr || body == nullptr) return;
   const bool loop = work.type == cudaGraphCondTypeWhile;
-  const std::uint64_t passes = work.condition->sets == work.sets ? work.passes : 0;
-  if (loop && stops(*body, passes)) return;
+  if (loop && work.ran && stops(*body)) return;
   Launch launch{operation->device, Launch::Of::body};
   OperationRef last = launch.add(*body, {operation});
   if (loop) {
     ConditionalWork again = work;
-    again.passes = passes + 1;
-    again.sets = work.condition->sets;
+    again.ran = true;
     last = launch.add(std::move(again), {last});
   }
   runtime().engine.delay(*end, last);

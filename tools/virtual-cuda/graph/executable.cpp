@@ -95,7 +95,8 @@ void take_over(Graph& mine, const Graph& other) {
       continue;
     }
     work = new_one;
-    if (auto* const child = std::get_if<ChildWork>(&work)) child->graph = child->graph->clone();
+    if (auto* const child = std::get_if<ChildWork>(&work))
+      child->graph = child->graph->clone_for_child_node();
   }
   mine.conditions = other.conditions;
   mine.from_original = pairs_of(mine, other);
@@ -124,7 +125,7 @@ cudaError_t launch(Lock& lock, cudaGraphExec_t executable, CUstream_st& stream) 
   const Graph& graph = *executable->graph;
   if (stream.capture != nullptr)
     return has_conditional(graph) ? cudaErrorNotSupported
-                                  : submit(lock, stream, ChildWork{graph.clone()});
+                                  : submit(lock, stream, ChildWork{graph.clone_for_child_node()});
   std::vector<void*> unfreed;
   if (!graph.memory->empty()) add_unfreed(graph, unfreed);
   if (!unfreed.empty() && (executable->flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) == 0)

@@ -98,7 +98,8 @@ std::shared_ptr<Graph> Graph::clone() const {
   auto copy = std::make_shared<Graph>();
   for (const auto& node : nodes) {
     Work work = node->work;
-    if (auto* const child = std::get_if<ChildWork>(&work)) child->graph = child->graph->clone();
+    if (auto* const child = std::get_if<ChildWork>(&work))
+      child->graph = child->graph->clone_for_child_node();
     if (auto* const conditional = std::get_if<ConditionalWork>(&work))
       *conditional = copy_of(*conditional, copy);
     const cudaGraphNode_t made = copy->add(std::move(work), {});
@@ -115,6 +116,12 @@ std::shared_ptr<Graph> Graph::clone() const {
   }
   copy->conditions = conditions;
   copy->memory = memory;
+  return copy;
+}
+
+std::shared_ptr<Graph> Graph::clone_for_child_node() const {
+  std::shared_ptr<Graph> copy = clone();
+  copy->in_child_node = true;
   return copy;
 }
 

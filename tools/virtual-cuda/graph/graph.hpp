@@ -46,6 +46,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   std::map<cudaUserObject_t, std::uint64_t> users;     ///< references that the graph holds
   std::vector<std::shared_ptr<Condition>> conditions;  ///< whose handles were made for the graph
   std::weak_ptr<Graph> body_of;                        ///< the graph whose conditional node runs it
+  bool in_child_node = false;                          ///< which embeds it
   mutable std::weak_ptr<const Graph> instance;         ///< of the executable graph made last
   NodeMap from_original;                               ///< of a clone
   std::uint64_t numbers = 0;
@@ -65,6 +66,8 @@ struct Graph : std::enable_shared_from_this<Graph> {
   void remove(cudaGraphNode_t node);
   /** @brief A copy, child graphs and bodies included, whose `from_original` is filled. */
   [[nodiscard]] std::shared_ptr<Graph> clone() const;
+  /** @brief A copy that a child node embeds: it cannot have conditional nodes. */
+  [[nodiscard]] std::shared_ptr<Graph> clone_for_child_node() const;
 };
 
 [[nodiscard]] inline Graph* find_graph(cudaGraph_t handle) noexcept {
