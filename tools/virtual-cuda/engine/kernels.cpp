@@ -135,8 +135,8 @@ void lose(int error) {
 }
 
 /** A launch as its host implementation sees it. */
-struct Launch {
-  Launch(const KernelWork& work, std::byte* copies) {
+struct LaunchedKernel {
+  LaunchedKernel(const KernelWork& work, std::byte* copies) {
     for (const std::size_t offset : work.offsets) arguments.push_back(copies + offset);
     seen = {work.kernel->name.c_str(),
             {work.grid.x, work.grid.y, work.grid.z},
@@ -340,7 +340,7 @@ void copy_arguments(KernelWork& work, void** arguments) {
   }
   if (host.cost == nullptr) return;
   MillraceCost cost{0, 0, 0, 0};
-  const Launch launch{work, work.arguments.data()};
+  const LaunchedKernel launch{work, work.arguments.data()};
   host.cost(&launch.seen, &cost);
   work.cost_known = true;
   work.flops = cost.flops;
@@ -380,7 +380,7 @@ void perform(const KernelWork& work, unsigned gpu) {
     return;
   }
   std::vector<std::byte> copies = work.arguments;  // a graph launches the same work again
-  const Launch launch{work, copies.data()};
+  const LaunchedKernel launch{work, copies.data()};
   running_on = gpu;
   host->run(&launch.seen);
 }
@@ -393,7 +393,7 @@ bool declared_accesses(const KernelWork& work, std::vector<Access>& found) {
       work.offsets.size() != host->argument_bytes.size())
     return false;
   std::vector<std::byte> copies = work.arguments;
-  const Launch launch{work, copies.data()};
+  const LaunchedKernel launch{work, copies.data()};
   const MillraceAccesses accesses{
       &found, [](void* list, const void* address, std::size_t bytes, int writes) {
         static_cast<std::vector<Access>*>(list)->push_back({address, bytes, writes != 0});
