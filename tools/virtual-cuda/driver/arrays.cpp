@@ -1,8 +1,8 @@
 #include "exports/arrays.hpp"
 
 #include "driver/entry.hpp"
+#include "exports/array_copies.hpp"
 #include "exports/refuse.hpp"
-#include "exports/transfer.hpp"
 
 using namespace millrace;
 using namespace millrace::virtual_cuda;
@@ -50,48 +50,22 @@ cudaError_t describe(CUDA_ARRAY_DESCRIPTOR* all, CUarray array) {
 
 // Copies of one row, at an offset in bytes.
 
-cudaMemcpy3DParms row_of(std::size_t bytes) {
-  cudaMemcpy3DParms row{};
-  row.extent = {bytes, 1, 1};
-  row.kind = cudaMemcpyDefault;
-  return row;
-}
-
-cudaPitchedPtr memory_at(const void* address, std::size_t bytes) {
-  return {const_cast<void*>(address), bytes, bytes, 1};
-}
-
 cudaError_t copy_to_array(CUstream_st* stream, CUarray to, std::size_t offset, const void* from,
                           std::size_t bytes, cudaMemcpyKind kind, Host host) {
-  if (to == nullptr) return cudaErrorInvalidValue;
-  cudaMemcpy3DParms row = row_of(bytes);
-  row.kind = kind;
-  row.dstArray = to;
-  row.dstPos.x = offset;
-  row.srcPtr = memory_at(from, bytes);
-  return copy_bytes_of_box(stream, row, host);
+  return virtual_cuda::copy_to_array(stream, Corner{to, offset, 0}, from, bytes, bytes, 1, kind,
+                                     host);
 }
 
-cudaError_t copy_from_array(CUstream_st* stream, const void* to, CUarray from, std::size_t offset,
+cudaError_t copy_from_array(CUstream_st* stream, void* to, CUarray from, std::size_t offset,
                             std::size_t bytes, cudaMemcpyKind kind, Host host) {
-  if (from == nullptr) return cudaErrorInvalidValue;
-  cudaMemcpy3DParms row = row_of(bytes);
-  row.kind = kind;
-  row.srcArray = from;
-  row.srcPos.x = offset;
-  row.dstPtr = memory_at(to, bytes);
-  return copy_bytes_of_box(stream, row, host);
+  return virtual_cuda::copy_from_array(stream, to, bytes, Corner{from, offset, 0}, bytes, 1, kind,
+                                       host);
 }
 
 cudaError_t copy_between_arrays(CUstream_st* stream, CUarray to, std::size_t to_offset,
                                 CUarray from, std::size_t from_offset, std::size_t bytes) {
-  if (to == nullptr || from == nullptr) return cudaErrorInvalidValue;
-  cudaMemcpy3DParms row = row_of(bytes);
-  row.dstArray = to;
-  row.dstPos.x = to_offset;
-  row.srcArray = from;
-  row.srcPos.x = from_offset;
-  return copy_bytes_of_box(stream, row, Host::waits);
+  return virtual_cuda::copy_between_arrays(
+      stream, Corner{to, to_offset, 0}, Corner{from, from_offset, 0}, bytes, 1, cudaMemcpyDefault);
 }
 
 CUstream_st* default_stream_of(Default meaning) { return find_stream(nullptr, meaning); }

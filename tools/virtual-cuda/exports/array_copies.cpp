@@ -1,24 +1,18 @@
 // The runtime's copies from and to arrays whose widths are in bytes: of rows, and of lines, which
 // go on in the next row where a row ends.
 
+#include "exports/array_copies.hpp"
+
 #include <algorithm>
 
 #include "exports/arrays.hpp"
-#include "exports/transfer.hpp"
 
 using namespace millrace;
 using namespace millrace::virtual_cuda;
 
 namespace {
 
-/** Where a copy begins in an array: bytes and rows from its first element. */
-struct Corner {
-  cudaArray_const_t array;
-  std::size_t x;
-  std::size_t y;
-};
-
-cudaArray_t handle_of(const Corner& corner) { return const_cast<cudaArray_t>(corner.array); }
+cudaArray_t array_of(const Corner& corner) { return const_cast<cudaArray_t>(corner.array); }
 
 bool says_host_target(cudaMemcpyKind kind) {
   return kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost;
@@ -32,6 +26,10 @@ cudaPitchedPtr rows_at(const void* memory, std::size_t pitch, std::size_t width,
   return {const_cast<void*>(memory), pitch, width, height};
 }
 
+}  // namespace
+
+namespace millrace::virtual_cuda {
+
 cudaError_t copy_to_array(CUstream_st* stream, const Corner& to, const void* from,
                           std::size_t pitch, std::size_t width, std::size_t height,
                           cudaMemcpyKind kind, Host host) {
@@ -39,7 +37,7 @@ cudaError_t copy_to_array(CUstream_st* stream, const Corner& to, const void* fro
   if (says_host_target(kind)) return cudaErrorInvalidMemcpyDirection;
   if (width > pitch) return cudaErrorInvalidPitchValue;
   cudaMemcpy3DParms box{};
-  box.dstArray = handle_of(to);
+  box.dstArray = array_of(to);
   box.dstPos = {to.x, to.y, 0};
   box.srcPtr = rows_at(from, pitch, width, height);
   box.extent = {width, height, 1};
@@ -53,7 +51,7 @@ cudaError_t copy_from_array(CUstream_st* stream, void* to, std::size_t pitch, co
   if (says_host_source(kind)) return cudaErrorInvalidMemcpyDirection;
   if (width > pitch) return cudaErrorInvalidPitchValue;
   cudaMemcpy3DParms box{};
-  box.srcArray = handle_of(from);
+  box.srcArray = array_of(from);
   box.srcPos = {from.x, from.y, 0};
   box.dstPtr = rows_at(to, pitch, width, height);
   box.extent = {width, height, 1};
@@ -66,14 +64,18 @@ cudaError_t copy_between_arrays(CUstream_st* stream, const Corner& to, const Cor
   if (to.array == nullptr || from.array == nullptr) return cudaErrorInvalidValue;
   if (says_host_target(kind) || says_host_source(kind)) return cudaErrorInvalidMemcpyDirection;
   cudaMemcpy3DParms box{};
-  box.dstArray = handle_of(to);
+  box.dstArray = array_of(to);
   box.dstPos = {to.x, to.y, 0};
-  box.srcArray = handle_of(from);
+  box.srcArray = array_of(from);
   box.srcPos = {from.x, from.y, 0};
   box.extent = {width, height, 1};
   box.kind = kind;
   return copy_bytes_of_box(stream, box, Host::waits);
 }
+
+}  // namespace millrace::virtual_cuda
+
+namespace {
 
 /** One end of a copy of a line: in an array, or in memory, which is one long row. */
 struct Line {
