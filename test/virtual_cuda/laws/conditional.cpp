@@ -113,11 +113,8 @@ TEST_CASE("a loop takes the time of all its passes") {
   const Kernels kernels;
   const Stream stream;
   const DeviceBlock counter{sizeof(int)};
-  set_counter(counter, 5);
   LaunchedGraph graph;
-  const cudaGraphConditionalHandle handle = condition_of(graph, 1);
-  const Conditional loop = add_conditional(graph, handle, cudaGraphCondTypeWhile);
-  add_count_down(loop.bodies[0], counter, handle);
+  add_loop(graph, counter, 5);
   const Event begin{cudaEventDefault}, end{cudaEventDefault};
   CUDA_OK(cudaEventRecord(begin, stream));
   graph.enqueue(stream);
@@ -133,11 +130,8 @@ TEST_CASE("a query of a loop that is under way does not end it early") {
   const Kernels kernels;
   const Stream stream;
   const DeviceBlock counter{sizeof(int)};
-  set_counter(counter, 5);
   LaunchedGraph graph;
-  const cudaGraphConditionalHandle handle = condition_of(graph, 1);
-  const Conditional loop = add_conditional(graph, handle, cudaGraphCondTypeWhile);
-  add_count_down(loop.bodies[0], counter, handle);
+  add_loop(graph, counter, 5);
   graph.enqueue(stream);
   cudaError_t answer = cudaErrorNotReady;
   for (int i = 0; i < 1'000'000 && answer == cudaErrorNotReady; ++i)

@@ -174,4 +174,12 @@ struct LaunchedGraph {
   cudaGraphExec_t executable = nullptr;
 };
 
+/** A loop that counts down from `from`, one in each pass. */
+inline void add_loop(cudaGraph_t graph, const DeviceBlock& counter, int from) {
+  set_counter(counter, from);
+  const cudaGraphConditionalHandle handle = condition_of(graph, 1);
+  const Conditional loop = add_conditional(graph, handle, cudaGraphCondTypeWhile);
+  add_count_down(loop.bodies[0], counter, handle);
+}
+
 }  // namespace millrace::test
