@@ -14,10 +14,10 @@ namespace millrace {
 
 /**
  * @brief From an address to the item there: a table of the 2 MiB pages of a 48-bit address space;
- * where several items are in one, 16 parts of it, and so on.
+ * where several items are in one, 8 parts of it, and so on.
  *
- * An area with one item takes an entry; one with several, a node of 136 bytes. So neither many
- * small blocks in a page nor many pages make it slower, and no address is hashed.
+ * An area with one item takes an entry; one with several, a node of 64 bytes, a cache line. So
+ * neither many small blocks in a page nor many pages make it slower, and no address is hashed.
  *
  * `find` may be called while another thread changes the map: an item that stays is found. Of
  * an address that has none it may find what was there before.
@@ -80,7 +80,8 @@ class PageMap {
   }
 
  private:
-  static constexpr unsigned kPageBits = 21, kBranchBits = 14, kRootBits = 13, kNodeBits = 4;
+  static constexpr unsigned kPageBits = 21, kBranchBits = 14, kRootBits = 13, kNodeBits = 3;
+  static_assert(kPageBits % kNodeBits == 0, "the smallest parts are bytes");
   static constexpr std::uintptr_t kBranchMask = (std::uintptr_t{1} << kBranchBits) - 1;
 
   struct Node;
@@ -108,9 +109,12 @@ class PageMap {
    private:
     std::atomic<Entry> entry_{};
   };
-  struct Node {
+  struct alignas(64) Node {
     std::array<Cell, std::size_t{1} << kNodeBits> entries;
-    unsigned used = 0;  // of them
+
+    [[nodiscard]] bool empty() const noexcept {
+      return std::ranges::all_of(entries, [](const Cell& cell) { return cell.get().empty(); });
+    }
   };
   using Branch = std::array<Cell, kBranchMask + 1>;
 
@@ -167,32 +171,24 @@ auto PageMap<Item, Key>::make_node() -> Node* {
 template <typename Item, std::byte* Item::*Key>
 void PageMap<Item, Key>::insert(Cell& entry, unsigned bits, Item* item) {
   Cell* at = &entry;
-  Node* node = nullptr;
   for (; at->get().is_node(); bits -= kNodeBits) {
     ordering::count_steps(1);
-    node = at->get().node();
-    at = &node->entries[part(item->*Key, bits)];
+    at = &at->get().node()->entries[part(item->*Key, bits)];
   }
   const Entry found = at->get();
-  if (found.empty()) {
-    at->set(Entry{item});
-    if (node != nullptr) ++node->used;
-    return;
-  }
+  if (found.empty()) return at->set(Entry{item});
   // One node a level, until they part. It is shown when it holds both.
   Item* const other = found.item();
   Node* const top = make_node();
-  node = top;
+  Node* node = top;
   for (; part(other->*Key, bits) == part(item->*Key, bits); bits -= kNodeBits) {
     ordering::count_steps(1);
     Node* const below = make_node();
     node->entries[part(item->*Key, bits)].set(Entry{below});
-    node->used = 1;
     node = below;
   }
   node->entries[part(other->*Key, bits)].set(found);
   node->entries[part(item->*Key, bits)].set(Entry{item});
-  node->used = 2;
   at->set(Entry{top});
 }
 
@@ -211,7 +207,7 @@ void PageMap<Item, Key>::erase(Cell& entry, unsigned bits, const void* address) 
   while (depth > 0) {
     Cell& above = *nodes[--depth];
     Node* const node = above.get().node();
-    if (--node->used != 0) return;
+    if (!node->empty()) return;
     above.set({});
     spare_.push_back(node);
   }
