@@ -1,6 +1,7 @@
 // A trainer with two sinks, of which one does not work.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -30,8 +31,9 @@ class TwoSinkTrainer {
                                             EmbeddingOptions{.optimizer = config_.table_optimizer});
   }
 
-  StreamingReport train(const std::vector<std::shared_ptr<Sink>>& sinks,
-                        const StreamingOptions& options, int steps) {
+  StreamingReport train(
+      const std::vector<std::shared_ptr<Sink>>& sinks, const StreamingOptions& options, int steps,
+      const std::function<void(RowStreamer&)>& each_step = [](RowStreamer&) {}) {
     RowStreamer streamer{
         {bench_.context, pinned_, bench_.machine.executor(), bench_.machine.executor()},
         stream_schema(config_, RowContent::weights),
@@ -42,6 +44,7 @@ class TwoSinkTrainer {
     for (; steps > 0; --steps) {
       step();
       streamer.step_done();
+      each_step(streamer);
     }
     streamer.stop(std::chrono::milliseconds{500});  // a sink that does not work takes all of it
     return streamer.report();
@@ -125,6 +128,39 @@ TEST_CASE("of two sinks the one that works gets all, and the report has what bec
   CHECK_THAT(of_bad.given_up, ContainsSubstring(words));
   CHECK((of_bad.given_up + of_bad.last_error).find("this says the test") != std::string::npos);
   CHECK(of_bad.offered == of_good.offered);
+}
+
+TEST_CASE("after a flush every sink has every row, and training goes on") {
+  auto one = std::make_shared<MemorySink>();
+  auto other = std::make_shared<MemorySink>();
+  TwoSinkTrainer trainer;
+  int steps = 0, flushed = 0;
+  const StreamingReport report = trainer.train({one, other}, {}, 24, [&](RowStreamer& streamer) {
+    if (++steps % 6 != 0) return;
+    REQUIRE(streamer.flush(std::chrono::hours{1}));
+    ++flushed;
+    const std::vector<float> weights = trainer.weights();
+    CHECK(weights_in(*one) == weights);
+    CHECK(weights_in(*other) == weights);
+  });
+  CHECK(flushed == 4);
+  CHECK(report.complete());
+}
+
+TEST_CASE("a flush says that a sink lacks rows, until that sink is given up") {
+  auto good = std::make_shared<MemorySink>();
+  auto bad =
+      std::make_shared<FaultySink>(std::make_shared<MemorySink>(), [](const std::string& made) {
+        if (made == "write") throw SinkError{Kind::retry, "this says the test"};
+      });
+  TwoSinkTrainer trainer;
+  bool flushed = true;
+  const StreamingReport report = trainer.train({bad, good}, {}, 4, [&](RowStreamer& streamer) {
+    flushed = streamer.flush(std::chrono::milliseconds{10});
+    CHECK(weights_in(*good) == trainer.weights());
+  });
+  CHECK_FALSE(flushed);
+  CHECK_FALSE(report.complete());
 }
 
 }  // namespace millrace::test
