@@ -5,12 +5,13 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-constexpr std::array kDriverRows{
+// clang limits the depth of the fold that deduces `std::array`'s arguments.
+constexpr auto kDriverRows = std::to_array<DriverRow>({
 #define MILLRACE_DRIVER(symbol, base, since, twin, capability, note) \
   DriverRow{#symbol, #base, since, Twin::twin, Capability::capability, note},
 #include "table/driver.def"
 #undef MILLRACE_DRIVER
-};
+});
 static_assert(kDriverRows.size() == kDriverFunctions);
 
 }  // namespace

@@ -3,12 +3,13 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-constexpr std::array kRows{
+// clang limits the depth of the fold that deduces `std::array`'s arguments.
+constexpr auto kRows = std::to_array<FunctionRow>({
 #define MILLRACE_FUNCTION(name, capability, twin, library, note) \
   FunctionRow{#name, Capability::capability, Twin::twin, Library::library, note},
 #include "table/functions.def"
 #undef MILLRACE_FUNCTION
-};
+});
 static_assert(kRows.size() == kFunctions);
 
 }  // namespace
