@@ -52,6 +52,9 @@ CMAKE_ARGS="${CMAKE_ARGS-} -DMILLRACE_BENCH=ON" tools/build.sh release bench_all
 if [ -z "${MILLRACE_DATA-}" ] && [ -d ../shared/data ]; then
   export MILLRACE_DATA=$PWD/../shared/data
 fi
+# The library of the model's kernels starts threads that spin beside what is measured.
+export OPENBLAS_NUM_THREADS=1
+
 if [ -z "${MILLRACE_COMMIT-}" ]; then
   MILLRACE_COMMIT=$(git rev-parse HEAD 2>/dev/null || echo unknown)
   [ -z "$(git status --porcelain --untracked-files=no 2>/dev/null)" ] || MILLRACE_COMMIT+=+changes
