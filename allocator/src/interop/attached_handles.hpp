@@ -11,16 +11,16 @@
 namespace millrace {
 
 /**
- * @brief The attached streams of a device by their handles, so that a plain handle needs no driver
- *        call. Until it is detached, an attached stream is not destroyed: its handle is its own.
+ * @brief Finds the attached streams of a device by their handles, without a driver call.
  *
- * A look-up that a thread makes again takes no lock.
+ * An attached stream must not be destroyed before it is detached, so its handle names no other
+ * stream meanwhile. A thread that finds the same handle again takes no lock. Thread-safe.
  */
 class AttachedHandles {
  public:
   AttachedHandles() : serial_(next_serial()) {}
 
-  /** @brief `stream` itself, unless it is the raw handle of an attached stream. */
+  /** @brief Returns the attached stream if `stream` is its raw handle, and otherwise `stream`. */
   [[nodiscard]] StreamRef find(StreamRef stream) const {
     if (stream.id().valid() || size_.load(std::memory_order_relaxed) == 0) return stream;
     thread_local std::array<Cached, 8> cache;
@@ -56,7 +56,7 @@ class AttachedHandles {
     StreamRef stream{StreamHandle{}};
   };
 
-  // Belongs to one object, and never to another.
+  // No two objects get the same number, even if one is made at the address of another.
   static std::uint64_t next_serial() {
     static std::atomic<std::uint64_t> last{0};
     return ++last;

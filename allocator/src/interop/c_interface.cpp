@@ -1,4 +1,4 @@
-// millrace.h: each call is guarded, so that nothing leaves it but a status.
+// Implements millrace.h. `guarded` turns every exception into a status.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -151,7 +151,7 @@ void write_file(std::string path, const std::string& text) {
     if (const int failed = write_in_place(path, text); failed != 0) refuse_file(path, failed);
     return;
   }
-  path = target_of(path);  // a link stays one
+  path = target_of(path);  // writes the target of a link, and keeps the link
   const std::string unfinished =
       fmt::format("{}.{}.{}.tmp", path, getpid(), count.fetch_add(1, std::memory_order_relaxed));
   int failed = write_in_place(unfinished, text);

@@ -4,17 +4,17 @@
 
 namespace millrace {
 
-/** @brief What a program asked for to find errors in its use of memory. */
+/** @brief The checks of its memory use that a program asked for (MILLRACE_DEBUG). */
 struct DebugSettings {
   bool tell_tools = false;
   bool poison = false;
 
   /**
-   * @brief Parses a list such as "tools,poison"; spaces and empty items do nothing.
-   * @throws std::invalid_argument that names the item and says what is known
+   * @brief Parses a list such as "tools,poison". Spaces and empty items are ignored.
+   * @throws std::invalid_argument if an item is unknown; the message lists the known ones
    */
   [[nodiscard]] static DebugSettings parse(std::string_view list);
-  /** @brief Of the variable MILLRACE_DEBUG. @throws as parse */
+  /** @brief Parses the environment variable MILLRACE_DEBUG. @throws like parse */
   [[nodiscard]] static DebugSettings of_environment();
 };
 

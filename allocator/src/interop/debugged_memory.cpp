@@ -23,7 +23,7 @@ void* DebuggedMemory::allocate(std::size_t bytes, StreamRef owner, StreamRef fir
   if (address == nullptr) return nullptr;
   try {
     if (notes_ != nullptr) note(address, bytes);
-    // A captured stream runs nothing now, and a host callback makes no driver call.
+    // A captured stream would only record the fill, and a host callback may make no driver call.
     if (poisons_ && !in_host_callback() && !is_of_graph(address))
       device().device().fill(address, kPoison, bytes, first_user.handle());
   } catch (...) {
@@ -33,7 +33,7 @@ void* DebuggedMemory::allocate(std::size_t bytes, StreamRef owner, StreamRef fir
   return address;
 }
 
-// A graph uses it at each launch, whoever frees it meanwhile.
+// A graph uses such memory at each launch, even after the program has freed it.
 void DebuggedMemory::record_use(void* address, StreamRef stream) {
   inner().record_use(address, stream);
   if (notes_ == nullptr || address == nullptr || in_host_callback()) return;
@@ -41,7 +41,7 @@ void DebuggedMemory::record_use(void* address, StreamRef stream) {
     notes_->kept_by_graph(address, caching_.block_size(address));
 }
 
-// Memory of a graph pool has no owner.
+// Memory of a graph pool has no owner in the caching allocator.
 bool DebuggedMemory::is_of_graph(const void* address) const {
   return !caching_.owner(address).has_value();
 }
@@ -54,7 +54,7 @@ void DebuggedMemory::note(void* address, std::size_t bytes) {
   }
 }
 
-// Tools hear of a free before it happens: another thread may have the address right after it.
+// A free is reported before it happens, because another thread may get the address right after it.
 template <typename Free>
 void DebuggedMemory::free(void* address, const Free& free) {
   if (notes_ == nullptr || address == nullptr || !inner().is_live(address) ||

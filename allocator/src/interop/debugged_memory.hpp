@@ -7,7 +7,11 @@
 
 namespace millrace {
 
-/** @brief Segments of the device that tools know. Not in growable ranges: one heap each. */
+/**
+ * @brief Reports each segment of another source to tools, as a heap.
+ *
+ * It has no growable ranges, because a heap has one fixed size.
+ */
 class NotedSource final : public SegmentSource {
  public:
   NotedSource(SegmentSource& inner, ToolNotes& notes) : inner_(inner), notes_(notes) {}
@@ -20,19 +24,19 @@ class NotedSource final : public SegmentSource {
   ToolNotes& notes_;
 };
 
-/** @brief An allocator in front of another one, for programs that look for errors in their use of
- *         memory: it tells tools, and fills what it hands out. */
+/** @brief Forwards to another allocator, reports allocations to tools, and fills new allocations
+ *         with a pattern. It helps to find errors in a program's use of memory. */
 class DebuggedMemory final : public ForwardingAllocator {
  public:
-  /** What poisoned memory holds: as float or double, a NaN. */
+  /** The byte that poisoned memory is filled with. A float or double of these bytes is a NaN. */
   static constexpr unsigned char kPoison = 0xff;
 
   /**
-   * @param caching  knows the sizes of blocks
-   * @param inner    serves every call: `caching`, or what forwards to it
-   * @param notes    nullptr: no tool is told
-   * @param poisons  fills each allocation, in the order of the stream that uses it first; not in a
-   *                 capture, and not in a host callback
+   * @param caching  gives the sizes of blocks
+   * @param inner    serves every call: `caching`, or an allocator that forwards to it
+   * @param notes    nullptr: tools get no reports
+   * @param poisons  whether each allocation is filled, in the order of its first user stream. A
+   *                 captured stream and a host callback fill nothing.
    */
   DebuggedMemory(CachingAllocator& caching, Allocator& inner, ToolNotes* notes, bool poisons)
       : ForwardingAllocator(inner), caching_(caching), notes_(notes), poisons_(poisons) {}

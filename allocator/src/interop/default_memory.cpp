@@ -21,7 +21,8 @@ struct Defaults {
 
 std::atomic<Defaults*> of_process{nullptr};
 
-// A forked child gets its own, since its parent's lock may be held by a thread that is not here.
+// A forked child gets its own, because a thread that does not exist here may hold the parent's
+// lock.
 Defaults& defaults() {
   Defaults* known = of_process.load(std::memory_order_acquire);
   while (known == nullptr || known->forks_before != forks()) {
@@ -90,7 +91,7 @@ DeviceMemory& default_memory(int device_id) {
   Defaults& all = defaults();
   const std::lock_guard lock{all.mutex};
   std::unique_ptr<DeviceMemory>& memory = all.memories[device_id];
-  if (memory == nullptr) memory = std::move(made);  // or another thread was faster
+  if (memory == nullptr) memory = std::move(made);  // otherwise another thread was faster
   all.any = true;
   return *memory;
 }

@@ -83,9 +83,9 @@ struct DeviceMemory::State {
   std::optional<PlainStreams> plain;
   std::optional<DebuggedMemory> debugged;
   Allocator* serves = nullptr;
-  std::mutex history_mutex;  // of what follows; no observer takes it
+  std::mutex history_mutex;  // protects the members below; no observer locks it
   std::unique_ptr<interop::History> history;
-  AllocationObserver* observer = nullptr;  // of the program's
+  AllocationObserver* observer = nullptr;  // the program's
   const int device_id;
   const std::uint32_t forks_before = forks();
 };
@@ -110,7 +110,7 @@ DeviceMemory::DeviceMemory(Device& device, int device_id, const Options& options
     : state_(std::make_unique<State>(nullptr, device, device_id, options, settings_for(options))) {}
 
 DeviceMemory::~DeviceMemory() {
-  // In a forked child, locks may be held by threads that are not there.
+  // In a forked child, threads that do not exist there may hold locks.
   if (state_->is_in_child()) static_cast<void>(state_.release());
 }
 
@@ -212,7 +212,7 @@ void DeviceMemory::record_history(const History& history) {
     const interop::History::Reporting reporting;
     state_->caching.observe_all(*made);
   }
-  state_->history = std::move(made);  // the one before is told nothing any more
+  state_->history = std::move(made);  // the former one gets no more events
 }
 
 void DeviceMemory::annotate(std::string name) {
@@ -233,7 +233,7 @@ trace::TorchSnapshot DeviceMemory::snapshot() {
                                     },
                                 .growable_ranges = state_->caching.policy().growable_ranges};
   if (state_->history != nullptr) return state_->history->snapshot(device, options);
-  AllocationTrace present;  // what there is, without the events that led to it
+  AllocationTrace present;  // the present segments and blocks, without the events before
   state_->caching.report_all(present);
   trace::TorchSnapshot snapshot = torch_snapshot(present, device, options);
   snapshot.traces.back().clear();

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-std::atomic<std::uint32_t> count{0};  // needs no constructor: it is there before main
+std::atomic<std::uint32_t> count{0};  // initialized before any constructor runs
 
 }  // namespace
 

@@ -5,9 +5,10 @@
 namespace millrace {
 
 /**
- * @brief How many forks lie between the first process and this one, of those since the first call.
+ * @brief Returns how many forks, since the first call, lie between the first process and this one.
  *
- * An object of CUDA belongs to the process in which this number was the same.
+ * CUDA objects do not survive a fork: an object that was made while this number was different
+ * belongs to another process.
  */
 [[nodiscard]] std::uint32_t forks() noexcept;
 

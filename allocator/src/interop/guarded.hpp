@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/** @brief Keeps a failure for millrace_last_error() of the calling thread. @return `status` */
+/** @brief Stores a failure for the calling thread's millrace_last_error(). @return `status` */
 millrace_status fail(millrace_status status, const char* text) noexcept;
 
 [[nodiscard]] millrace_status status_of(ErrorCode code) noexcept;
@@ -19,7 +19,8 @@ class FileError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/** @brief The one door of the C interface: runs `call`, and says what it threw. */
+/** @brief Runs `call` and turns an exception into a status. Every function of the C interface uses
+ *         it, so that none of them throws. */
 template <typename Call>
 millrace_status guarded(const Call& call) noexcept {
   try {
@@ -27,7 +28,7 @@ millrace_status guarded(const Call& call) noexcept {
     return MILLRACE_OK;
   } catch (const DeviceError& error) {
     return fail(status_of(error.code()), error.what());
-  } catch (const std::bad_alloc& error) {  // of the GPU, with a picture, or of the host
+  } catch (const std::bad_alloc& error) {  // OutOfMemory of the GPU, or no host memory
     return fail(MILLRACE_OUT_OF_MEMORY, error.what());
   } catch (const FileError& error) {
     return fail(MILLRACE_FILE, error.what());

@@ -33,8 +33,8 @@ History::Reporting::Reporting() noexcept { reports_here = true; }
 History::Reporting::~Reporting() { reports_here = false; }
 bool History::is_reporting() noexcept { return reports_here; }
 
-// Names of functions are found once threads can allocate again: that reads files, and takes the
-// loader's lock, under which a library that is being loaded may allocate.
+// Function names are resolved after threads can allocate again. To resolve them reads files and
+// takes the loader's lock, under which a library that is being loaded may allocate.
 trace::TorchSnapshot History::snapshot(std::uint32_t device, SnapshotOptions options) {
   options.stack = [](const TracedBlock& block, trace::StackTable&) { return block.stack; };
   trace::TorchSnapshot snapshot;

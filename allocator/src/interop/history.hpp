@@ -14,16 +14,19 @@
 
 namespace millrace::interop {
 
-/** @brief What happened to an allocator's memory, for snapshots. The program's own observer is told
- *         as well. */
+/** @brief Records the events of an allocator for snapshots, and forwards them to the program's own
+ *         observer. */
 class History final : public AllocationObserver {
  public:
-  /** @param stack_frames  of each allocation's stack; 0: no stacks */
+  /**
+   * @param allocations   most events that are kept
+   * @param stack_frames  most frames of each allocation's stack; 0: no stacks
+   */
   History(std::size_t allocations, std::size_t stack_frames);
 
   /**
-   * @brief While it lives, the calling thread reports to a history what was allocated before: that
-   *        has no stack, and the program's observer is not told of it.
+   * @brief While it exists, the calling thread replays existing allocations into a history. They
+   *        get no stack, and the program's observer does not get them.
    */
   class Reporting {
    public:
@@ -33,10 +36,10 @@ class History final : public AllocationObserver {
     Reporting& operator=(const Reporting&) = delete;
   };
 
-  /** @brief Tells `observer` too from now on; nullptr: nobody. */
+  /** @brief Forwards events to `observer` from now on; nullptr: to none. */
   void pass_on_to(AllocationObserver* observer) noexcept { next_ = observer; }
   void annotate(std::string name) { trace_.begin_window(std::move(name)); }
-  /** @param options  all but stacks and labels */
+  /** @param options  everything except stacks and labels, which this object adds */
   [[nodiscard]] trace::TorchSnapshot snapshot(std::uint32_t device, SnapshotOptions options);
 
   void allocated(const AllocationEvent& event) override;

@@ -29,7 +29,7 @@ void PlainStreams::deallocate(void* address, Point marker) {
 
 void PlainStreams::deallocate(void* address, StreamRef stream) {
   const auto owner = caching_.owner(address);
-  if (!owner && !caching_.is_live(address)) return inner().deallocate(address);  // refuses it
+  if (!owner && !caching_.is_live(address)) return inner().deallocate(address);  // which throws
   if (!owner || stream.id().valid() || detects_) {
     inner().deallocate(address, stream);
     return note_freed(owner);
@@ -56,8 +56,9 @@ void PlainStreams::transfer(void* address, StreamRef new_owner) {
   notes_.allocated(after->id(), 0);
 }
 
-// The stream that has this handle now. Nothing if the driver knows none, and it was the owner's, or
-// if there is no driver any more: then no work is left to wait for.
+// Returns the stream that has this handle now. Returns nothing if the handle was the owner's and
+// the driver does not know it any more, or if the driver was shut down: no work is left to wait
+// for.
 std::optional<StreamRef> PlainStreams::named(StreamRef stream, StreamRef owner) {
   try {
     return device().resolve(stream);
@@ -76,7 +77,7 @@ void PlainStreams::note_freed(const std::optional<StreamRef>& owner) {
 void PlainStreams::mark(StreamRef stream) noexcept {
   try {
     device().mark(stream);
-  } catch (const std::exception&) {  // only a hint: what it would cover is covered later
+  } catch (const std::exception&) {  // a marker is only a hint: a later one covers the same uses
   }
 }
 

@@ -9,25 +9,25 @@
 namespace millrace {
 
 /**
- * @brief An allocator for programs that report nothing: it records markers on streams that are not
- *        attached, in calls that were given them.
+ * @brief Records markers on streams that are not attached, for programs that record none.
  *
- * A marker is what lets a poll find that a stream is through with what it freed. It is recorded
- *   - when the calling thread comes back to a stream from another one: a phase ends;
- *   - when a free that names the stream leaves it without a live allocation: it may be the last
- *     call that names it;
- *   - when another stream wanted memory that is not covered (OrderedDevice::cover).
- * Memory of streams that were destroyed before is complete once the device has been synchronized.
+ * A poll needs a marker to find that a stream has completed its work on a freed block. The marker
+ * is recorded in a call that names the stream:
+ *   - when the calling thread returns to a stream from another one, because a phase may have ended
+ *   - when a free leaves the stream without a live allocation, because it may be the last call that
+ *     names the stream
+ *   - when another stream needed memory that no marker covers (OrderedDevice::cover)
+ * Memory of a stream that was destroyed before that is complete after the device was synchronized.
  *
- * A free by a handle that was the owner's and is not any more never trusts the handle: the block
- * then waits for the owner, and for the stream that has the handle now.
+ * If a free names a handle that was the owner's and now belongs to another stream, the block waits
+ * for both streams.
  */
 class PlainStreams final : public ForwardingAllocator {
  public:
   /**
-   * @param caching  whose live allocations have owners
-   * @param inner    serves every call: `caching`, or what forwards to it
-   * @param detects  `inner` wants to see handles before they are looked up (CaptureDetector)
+   * @param caching  gives the owners of live allocations
+   * @param inner    serves every call: `caching`, or an allocator that forwards to it
+   * @param detects  whether `inner` needs raw handles, before they are resolved (CaptureDetector)
    */
   PlainStreams(CachingAllocator& caching, Allocator& inner, bool detects);
 

@@ -29,8 +29,8 @@ enum class Completes : std::uint8_t {
   at_once,
   when_waited_for,
   at_random,
-  by_stream,  ///< of some streams, drawn at random, at once; of the others when waited for
-  later,      ///< a number of records and queries later
+  by_stream,  ///< streams drawn at random complete at once, the others when they are waited for
+  later,      ///< an event completes a fixed number of records and queries later
 };
 
 /** A device without work: a query is answered as `completes` says, and waits do nothing. */
@@ -49,7 +49,7 @@ class QueriedDevice final : public ForwardingDevice {
  private:
   struct Recorded {
     StreamHandle stream;
-    std::uint64_t at = 0;  ///< the number of records and queries until then
+    std::uint64_t at = 0;  ///< number of records and queries before the event
   };
 
   void do_record(EventHandle event, StreamHandle stream) override {
@@ -78,12 +78,13 @@ class QueriedDevice final : public ForwardingDevice {
 
   const std::size_t page_;
   const Completes completes_;
-  const unsigned often_;  // of four answers, how many are yes
+  const unsigned often_;  // number of positive answers in four
   const std::uint64_t lag_;
   std::minstd_rand random_;
   std::uint64_t now_ = 0;
-  std::unordered_map<void*, Recorded> events_, last_;  // last_: by stream
-  std::unordered_map<void*, bool> fast_;               // by stream
+  std::unordered_map<void*, Recorded> events_;  // by event
+  std::unordered_map<void*, Recorded> last_;    // by stream
+  std::unordered_map<void*, bool> fast_;        // by stream
 };
 
 /** A log's requests, made once more. */
@@ -140,7 +141,7 @@ class RepeatedRun {
   void free(void* address, const LogEvent& event) {
     OrderedDevice& order = memory_.device();
     if (!log_.streams[event.stream].for_all) return program_.free(address, stream(event.stream));
-    order.synchronize();  // as cudaFree does
+    order.synchronize();  // cudaFree does this, too
     program_.free_completed(address, [&](StreamRef freed) { order.synchronize(freed); });
   }
 

@@ -8,13 +8,13 @@
 namespace millrace {
 
 /**
- * @brief Every segment and block, and the statistics: docs/c-interface.md.
+ * @brief Returns every segment and block, and the statistics (docs/c-interface.md).
  *
- * The segments have the names of PyTorch's snapshots, so that its readers find their way.
+ * Segments have the keys of PyTorch's snapshots, which many readers know.
  */
 [[nodiscard]] nlohmann::json snapshot(DeviceMemory& memory);
 
-/** @brief DeviceMemory::snapshot as a file, which PyTorch's viewer opens. */
+/** @brief Returns DeviceMemory::snapshot in the file format that PyTorch's viewer opens. */
 [[nodiscard]] std::string pickled_snapshot(DeviceMemory& memory);
 
 }  // namespace millrace

@@ -12,20 +12,20 @@
 namespace millrace {
 
 /**
- * @brief What calls on raw streams say of when to record a marker there.
+ * @brief Decides from the calls on raw streams when to record a marker.
  *
- * Only hints: a marker too many or too few changes how soon memory is reused, and never whether it
- * may be. Threads that race for a note may therefore lose a count.
+ * The decisions are hints. A missing or additional marker changes how soon memory is reused, and
+ * never whether the reuse is correct. So threads that race for a note may lose a count.
  */
 class StreamNotes {
  public:
-  /** @brief One of `stream`'s allocations was made. */
+  /** @brief Counts an allocation that `stream` owns. */
   void allocated(StreamId stream, std::size_t bytes) {
     Note& note = of(stream);
     note.live.fetch_add(1, std::memory_order_relaxed);
     note.bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
-  /** @brief One of them ended, or is another stream's now. */
+  /** @brief Counts that an allocation of `stream` was freed or transferred. */
   void freed(StreamId stream) { of(stream).live.fetch_sub(1, std::memory_order_relaxed); }
 
   [[nodiscard]] bool has_live(StreamId stream) {
@@ -33,9 +33,9 @@ class StreamNotes {
   }
 
   /**
-   * @brief The calling thread makes a call on `stream`.
-   * @return whether it comes back from another stream, and memory was allocated here since the
-   *         last time
+   * @brief Notes that the calling thread makes a call on `stream`.
+   * @return whether the thread's last call was on another stream, and `kWorthIt` bytes or more were
+   *         allocated on `stream` since the last such return
    */
   bool turns_to(StreamId stream) {
     struct Last {
@@ -53,7 +53,7 @@ class StreamNotes {
   }
 
  private:
-  /// Bytes for which a marker is worth its half microsecond.
+  /// Bytes that justify the cost of a marker, half a microsecond.
   static constexpr std::size_t kWorthIt = std::size_t{1} << 20;
 
   struct alignas(64) Note {

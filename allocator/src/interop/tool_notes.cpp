@@ -76,7 +76,7 @@ void ToolNotes::heap_removed(void* base) {
   const std::lock_guard lock{state_->mutex};
   const auto heap = state_->heaps.find(base);
   if (heap == state_->heaps.end()) return;
-  nvtxMemHeapUnregister(state_->domain, heap->second.handle);  // and the regions in it
+  nvtxMemHeapUnregister(state_->domain, heap->second.handle);  // its regions as well
   char* const end = static_cast<char*>(base) + heap->second.bytes;
   state_->of_graphs.erase(state_->of_graphs.lower_bound(static_cast<char*>(base)),
                           state_->of_graphs.lower_bound(end));
@@ -111,7 +111,7 @@ void ToolNotes::State::remove_region(void* address) noexcept {
 
 void ToolNotes::handed_out(void* address, std::size_t bytes) {
   {
-    // Of a graph that is gone.
+    // The graph that had this region was destroyed.
     const std::lock_guard lock{state_->mutex};
     auto old = first_overlap(state_->of_graphs, static_cast<char*>(address));
     while (old != state_->of_graphs.end() && old->first < static_cast<char*>(address) + bytes) {
@@ -123,7 +123,8 @@ void ToolNotes::handed_out(void* address, std::size_t bytes) {
 }
 
 void ToolNotes::handed_to_graph(void* address, std::size_t bytes) {
-  // What earlier requests of the graphs had is a region already; the gaps become regions.
+  // Bytes of the graphs' earlier requests are regions already. The gaps between them become
+  // regions.
   std::vector<std::pair<char*, std::size_t>> gaps;
   {
     const std::lock_guard lock{state_->mutex};

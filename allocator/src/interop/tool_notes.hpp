@@ -6,11 +6,11 @@
 namespace millrace {
 
 /**
- * @brief What tools are told of memory, by NVTX's memory API: segments are heaps, and allocations
- *        are the regions in them that a program may use.
+ * @brief Reports memory to tools by NVTX's memory API. A segment is a heap. An allocation is a
+ *        region of it that the program may use.
  *
- * Does nothing unless a tool listens (compute-sanitizer, or the checker of the virtual CUDA
- * runtime), and in a build without NVTX's headers. Thread-safe.
+ * Does nothing if no tool is attached (compute-sanitizer, the checker of the virtual CUDA runtime),
+ * and in a build without NVTX's headers. Thread-safe.
  */
 class ToolNotes {
  public:
@@ -21,15 +21,15 @@ class ToolNotes {
 
   void heap_added(void* base, std::size_t bytes);
   void heap_removed(void* base);
-  /** @brief The program may use the bytes from now on. */
+  /** @brief Reports that the program may use the bytes from now on. */
   void handed_out(void* address, std::size_t bytes);
-  /** @brief A graph may use the bytes at each launch: they stay a region after their free, until
-   * the memory serves a request of others. */
+  /** @brief Reports bytes that a graph may use at each launch. They stay a region after their free,
+   * until the memory serves a request from outside the graph. */
   void handed_to_graph(void* address, std::size_t bytes);
-  /** @brief A graph may use a region at each launch, also after its free. */
+  /** @brief Notes that a graph may use a region at each launch, also after its free. */
   void kept_by_graph(void* address, std::size_t bytes);
   [[nodiscard]] bool is_kept_by_graph(void* address);
-  /** @brief Later work must not use them. */
+  /** @brief Reports that later work must not use the region at `address`. */
   void taken_back(void* address) noexcept;
 
  private:

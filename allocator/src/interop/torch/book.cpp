@@ -75,7 +75,7 @@ void Book::move_segment(void* to, void* from, std::size_t bytes, TorchPoolId poo
   add(bytes_at(to), bytes, true, false, pool);
 }
 
-// A range's pages become one segment with those beside them: PyTorch shows a range as one, too.
+// Adjacent pages of a range become one segment, because PyTorch shows a range as one.
 void Book::add(std::byte* begin, std::size_t bytes, bool mapped, bool small, TorchPoolId pool) {
   const Cause& cause = *cause_here;
   const auto joins = [&](const Segment& other) {
@@ -160,7 +160,7 @@ std::size_t& Book::live_in(TorchPoolId pool) {
 
 void Book::add_block(void* address, Live live) {
   const std::lock_guard lock{mutex_};
-  std::size_t& live_there = live_in(live.pool);  // first: it may throw
+  std::size_t& live_there = live_in(live.pool);  // before any change, because it may throw
   const LiveBlocks::Block& block = blocks_.add(address, std::move(live));
   count_block(*block.live, 1);
   ++live_there;

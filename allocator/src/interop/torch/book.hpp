@@ -15,11 +15,12 @@
 namespace millrace::torch {
 
 /**
- * @brief The segments and live blocks of one GPU, with what PyTorch counts of them.
+ * @brief The segments and live blocks of one GPU, and PyTorch's counters of them.
  *
- * It is told of a segment when the source has got it and before the source gives it up, of a block
- * after it was allocated and before it is freed. So at each moment every block lies in a segment,
- * and no two blocks overlap, whatever threads do. Sizes are in bytes. Thread-safe.
+ * A segment is added after the source acquired it and removed before the source releases it. A
+ * block is added after its allocation and removed before its free. So at each moment every block
+ * lies in a segment and no two blocks overlap, in whatever order threads run. Sizes are in bytes.
+ * Thread-safe.
  */
 class Book {
  public:
@@ -30,18 +31,17 @@ class Book {
   explicit Book(std::size_t max_split);
 
   /**
-   * @brief The part of a request that a segment's entry shows.
+   * @brief The part of a request that the trace entry of a segment shows.
    *
-   * A segment is added deep inside the allocator, whose interfaces (SegmentSource) do not know of
-   * PyTorch. The request is made by the same thread, so it is passed on in a variable of the
-   * thread.
+   * A segment is added deep inside the allocator, whose interface (SegmentSource) has no place for
+   * PyTorch's data. The same thread makes the request, so a thread-local variable passes it on.
    */
   struct Cause {
     CUstream_st* stream = nullptr;
     bool small = false;
     std::shared_ptr<void> context;
   };
-  /** @brief While it lives, the calling thread's segments are caused by this request. */
+  /** @brief While it exists, segments that the calling thread adds belong to this request. */
   class CauseScope {
    public:
     explicit CauseScope(Cause cause);
@@ -57,34 +57,34 @@ class Book {
   [[nodiscard]] static bool cause_is_small() noexcept;
 
   // Segments.
-  void set_limit(std::size_t bytes);  ///< of all reserved bytes; 0: none
+  void set_limit(std::size_t bytes);  ///< most reserved bytes; 0: no limit
   [[nodiscard]] std::size_t limit() const;
-  /** @brief Counts bytes that are about to be reserved. @return false: the limit forbids it */
+  /** @brief Counts bytes before they are reserved. @return false if the limit forbids it */
   [[nodiscard]] bool claim(std::size_t bytes);
   void unclaim(std::size_t bytes);  ///< the device refused them
-  /** @brief Claimed bytes are there. @param mapped  as pages of a range */
+  /** @brief Adds claimed bytes that were reserved. @param mapped  whether as pages of a range */
   void add_segment(void* base, std::size_t bytes, bool mapped, bool small, TorchPoolId pool);
-  /** @brief Bytes of a segment without live blocks, or of its free part, are given up. */
+  /** @brief Removes a segment without live blocks, or a free part of one. */
   void remove_segment(void* base, std::size_t bytes);
-  /** @brief A mapped segment's bytes without live blocks have other addresses, within the limit as
-   *         before. */
+  /** @brief Changes the address of mapped bytes without live blocks. The reserved bytes stay the
+   *         same. */
   void move_segment(void* to, void* from, std::size_t bytes, TorchPoolId pool);
 
   // Blocks.
   void add_block(void* address, Live live);
-  /** @return the block, which is no longer counted; nothing if none is live there */
+  /** @return the block, which no longer counts; nothing if no block is live there */
   std::optional<Live> remove_block(const void* address, std::shared_ptr<void> context);
   [[nodiscard]] std::optional<Live> find(const void* address) const;
   [[nodiscard]] bool holds(const void* address) const;  ///< whether a block is live there
   [[nodiscard]] std::size_t live_blocks(TorchPoolId pool) const;
-  /** @brief Whether the live blocks of `pool` are exactly these. */
+  /** @brief Returns whether the live blocks of `pool` are exactly these. */
   [[nodiscard]] bool live_blocks_are(TorchPoolId pool,
                                      const std::unordered_set<void*>& expected) const;
-  /** @brief The segment that `address` lies in; {nullptr, 0} if it lies in none. */
+  /** @brief Returns the segment that contains `address`; {nullptr, 0} if none does. */
   [[nodiscard]] std::pair<void*, std::size_t> segment_of(const void* address) const;
 
   // Events that change no memory.
-  /** @return false: no block is live there */
+  /** @return false if no block is live there */
   bool annotate(const void* address, std::shared_ptr<void> context);
   void count_out_of_memory(std::size_t bytes, std::size_t device_free, const Live& request);
   void count_sync();
@@ -94,9 +94,9 @@ class Book {
   void reset_sums();
 
   void set_history(const TorchHistory& history, bool clears);
-  void track(Tracker tracker);  ///< called for each entry, under this object's lock
+  void track(Tracker tracker);  ///< calls `tracker` for each entry, under this object's lock
   [[nodiscard]] std::vector<TorchTraceEntry> trace() const;
-  /** @param pool  {0, 0}: of all pools */
+  /** @param pool  {0, 0}: all pools */
   [[nodiscard]] std::vector<TorchSegment> segments(TorchPoolId pool) const;
 
  private:
@@ -107,16 +107,16 @@ class Book {
     CUstream_st* stream = nullptr;
     std::shared_ptr<void> context;
     std::size_t live = 0, live_bytes = 0;
-    // Free pieces: what lies between two live blocks, or between one and an end. Kept up to date
-    // from the neighbors of the block that changes, so that an allocation or a free looks at no
-    // other block.
+    // Number of free pieces. A piece lies between two live blocks, or between one and an end of the
+    // segment. It is updated from the neighbors of the block that changes, so an allocation or a
+    // free visits no other block.
     std::size_t gaps = 1;
   };
   using Segments = std::map<std::byte*, Segment>;
 
-  /// What segments contribute to the counts. A change subtracts the segments that it replaces, adds
-  /// the new ones, and is then counted once. So bytes that only move from one segment to another,
-  /// as where two become one, count neither as allocated nor as freed, and raise no peak.
+  /// The contribution of segments to the counters. A change subtracts the segments that it
+  /// replaces, adds the new ones, and is counted once. So bytes that only move between segments,
+  /// for example when two become one, count neither as allocated nor as freed, and raise no peak.
   struct Share {
     std::int64_t segments = 0, bytes = 0, gaps = 0, unused = 0;
 
@@ -124,7 +124,7 @@ class Book {
   };
   void count(const Segment& kind, const Share& change);
   void count_block(const Live& live, std::int64_t sign);
-  // With the book locked.
+  // The caller holds the lock.
   void add(std::byte* begin, std::size_t bytes, bool mapped, bool small, TorchPoolId pool);
   void remove(std::byte* begin, std::size_t bytes);
   [[nodiscard]] Segments::iterator segment_at(const std::byte* address);
@@ -142,14 +142,14 @@ class Book {
 
   mutable std::mutex mutex_;
   Segments segments_;
-  // Where a large and a small block were counted last: the next block is usually there, too, which
-  // saves the search. Not valid after a segment was added or removed, which reset both to the end.
+  // The segments in which a large and a small block were counted last. The next block is usually in
+  // the same one, which saves the search. Both are end() after a segment was added or removed.
   std::array<Segments::iterator, 2> lately_;
   LiveBlocks blocks_;
-  std::size_t live_outside_ = 0;  // of pools
+  std::size_t live_outside_ = 0;  // live blocks that belong to no pool
   std::map<TorchPoolId, std::size_t> live_by_pool_;
   TorchStatistics counted_;
-  std::size_t claimed_ = 0;  // reserved, and about to be
+  std::size_t claimed_ = 0;  // bytes that are reserved or about to be
   std::size_t limit_ = 0;
   const std::size_t max_split_;
   TorchHistory history_;

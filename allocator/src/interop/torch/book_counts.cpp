@@ -1,4 +1,4 @@
-// What PyTorch counts of segments and blocks.
+// PyTorch's counters of segments and blocks.
 
 #include <algorithm>
 
@@ -45,7 +45,7 @@ void Book::count_block(const Live& live, std::int64_t sign) {
   if (live.bytes >= max_split_) counted_.oversize_allocations.add(sign);
 }
 
-// The free pieces of a segment that are beside these addresses in it.
+// Returns the number of free pieces that are adjacent to these addresses.
 std::size_t Book::gaps_beside(Segments::const_iterator segment, const std::byte* begin,
                               const std::byte* end) const {
   const bool before = begin != segment->first && !blocks_.any_ends(begin);
@@ -53,7 +53,7 @@ std::size_t Book::gaps_beside(Segments::const_iterator segment, const std::byte*
   return std::size_t{before} + std::size_t{after};
 }
 
-// The segment of a block; usually that of the last block of its kind.
+// Finds the segment of a block. It is usually the segment of the last block of the same kind.
 Book::Segments::iterator Book::segment_of_block(const LiveBlocks::Block& block) {
   Segments::iterator& last = lately_[block.live->small ? 1 : 0];
   const bool inside = last != segments_.end() && last->first <= block.begin &&
@@ -62,7 +62,7 @@ Book::Segments::iterator Book::segment_of_block(const LiveBlocks::Block& block) 
   return last;
 }
 
-// A block that becomes free makes one piece of itself and the pieces beside it.
+// A block that becomes free forms one piece together with the adjacent free pieces.
 void Book::count_in_segment(const LiveBlocks::Block& block, bool becomes_live) {
   const auto segment = segment_of_block(block);
   if (segment == segments_.end()) return;
@@ -83,7 +83,7 @@ void Book::count_in_segment(const LiveBlocks::Block& block, bool becomes_live) {
   count(in, change);
 }
 
-// `right` becomes a part of `left`, which ends at the boundary.
+// Adds `right` to `left`, which ends at the boundary.
 void Book::join(Segment& left, const Segment& right, const std::byte* boundary) const {
   const bool both_free = !blocks_.any_ends(boundary) && !blocks_.any_begins(boundary);
   left.bytes += right.bytes;
@@ -92,7 +92,7 @@ void Book::join(Segment& left, const Segment& right, const std::byte* boundary) 
   left.gaps += right.gaps - std::size_t{both_free};
 }
 
-// Counts a segment's blocks anew.
+// Counts the blocks of a segment from the start.
 void Book::count_blocks(Segment& segment, const std::byte* begin) const {
   segment.live = segment.live_bytes = segment.gaps = 0;
   if (segment.bytes == 0) return;
@@ -107,14 +107,14 @@ void Book::count_blocks(Segment& segment, const std::byte* begin) const {
   segment.gaps += at < end ? 1 : 0;
 }
 
-// What is left of a segment that had `gaps` pieces with its other part.
+// Subtracts `other` from a segment. Together they had `gaps` free pieces.
 void Book::take_away(Segment& segment, const Segment& other, std::size_t gaps) {
   segment.live -= other.live;
   segment.live_bytes -= other.live_bytes;
   segment.gaps = gaps - other.gaps;
 }
 
-// A freed block waits for nothing: what is active is what is allocated.
+// Freed blocks wait for nothing here, so the active bytes are the allocated bytes.
 TorchStatistics Book::statistics() const {
   const std::lock_guard lock{mutex_};
   TorchStatistics all = counted_;

@@ -30,7 +30,7 @@ void* BookedSource::acquire(std::size_t bytes) {
 }
 
 void BookedSource::release(void* base, std::size_t bytes) {
-  book_.remove_segment(base, bytes);  // first: another thread may get the address at once
+  book_.remove_segment(base, bytes);  // before the release: another thread may get the address
   inner_.release(base, bytes);
 }
 
@@ -46,7 +46,7 @@ void BookedSource::map(void* address, std::size_t bytes) {
 }
 
 void BookedSource::unmap(void* address, std::size_t bytes) {
-  inner_.unmap(address, bytes);  // first: until then no other pool may claim as much
+  inner_.unmap(address, bytes);  // first, because the bytes count against the limit until then
   book_.remove_segment(address, bytes);
 }
 

@@ -5,7 +5,7 @@
 
 namespace millrace::torch {
 
-/** @brief Segments of another source, which are entered into a book and kept below its limit. */
+/** @brief Enters the segments of another source into a book, and keeps them below its limit. */
 class BookedSource final : public SegmentSource {
  public:
   /**

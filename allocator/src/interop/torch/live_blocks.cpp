@@ -5,7 +5,7 @@
 namespace millrace::torch {
 
 void LiveBlocks::make_block() {
-  // Each of them can be put there without another allocation.
+  // Room for all of them, so that returning a block to `spare_` allocates nothing.
   if (spare_.capacity() == blocks_.size()) spare_.reserve(2 * blocks_.size() + 64);
   Live& live = lives_.emplace_back();
   spare_.push_back(&blocks_.emplace_back(nullptr, nullptr, &live));

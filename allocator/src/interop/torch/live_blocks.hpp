@@ -10,11 +10,12 @@
 
 namespace millrace::torch {
 
-/** @brief What a free has to know of a block. */
+/** @brief The data of a live block that its free needs. */
 struct Live {
   std::size_t bytes = 0, requested = 0;
   CUstream_st* stream = nullptr;
-  bool stream_stays = false;  ///< the stream's handle may be named at any time
+  bool stream_stays =
+      false;  ///< whether the stream's handle stays valid, so that a call may use it
   bool small = false;
   TorchPoolId pool;
   std::shared_ptr<void> owner;  ///< keeps the pool
@@ -22,10 +23,11 @@ struct Live {
 };
 
 /**
- * @brief The live blocks of one GPU, by where they begin and by where they end.
+ * @brief The live blocks of one GPU, by their first address and by their end.
  *
- * Blocks are not empty and do not overlap, so whether memory beside a block is free needs no order:
- * it is if no block ends there, or begins there. Not thread-safe.
+ * Blocks are not empty and do not overlap. So the memory before a block is free if no block ends at
+ * its first address, and the memory after it is free if no block begins at its end; no sorted
+ * container is necessary. Not thread-safe.
  */
 class LiveBlocks {
  public:
@@ -57,11 +59,11 @@ class LiveBlocks {
 
   PageMap<Block, &Block::begin> begins_;
   PageMap<Block, &Block::end> ends_;
-  // All that were ever made. Blocks are looked at by their neighbors, too, and so kept apart from
-  // what is known of them: 10,000 blocks then fit into a core's cache.
+  // All blocks that were ever made. A block is also read on behalf of its neighbors, so blocks are
+  // stored apart from their other data: 10,000 blocks then fit into a core's cache.
   std::deque<Block> blocks_;
   std::deque<Live> lives_;
-  std::vector<Block*> spare_;  // of them those that are not in use
+  std::vector<Block*> spare_;  // those of `blocks_` that are not in use
 };
 
 }  // namespace millrace::torch

@@ -8,10 +8,10 @@
 
 namespace millrace::torch {
 
-/** @brief A pool of PyTorch's: an allocator with segments of its own. */
+/** @brief One of PyTorch's memory pools: an allocator with its own segments. */
 class Pool {
  public:
-  /** @param outer  where segments come from; nullptr: the device */
+  /** @param outer  the source of segments; nullptr: the device */
   Pool(TorchPoolId id, OrderedDevice& order, Book& book, const Policy& policy,
        std::shared_ptr<SegmentSource> outer)
       : outer_(outer != nullptr ? std::move(outer)
@@ -23,7 +23,7 @@ class Pool {
 
   [[nodiscard]] Allocator& allocator() noexcept { return plain_; }
   [[nodiscard]] CachingAllocator& caching() noexcept { return caching_; }
-  /** @brief Finds that a capture has ended. @return whether one goes on */
+  /** @brief Detects that a capture has ended. @return whether a capture is still in progress */
   bool poll_capture() { return detector_.poll(); }
 
  private:

@@ -70,7 +70,7 @@ void Pools::end_route(TorchPoolId id) {
   if (pool != nullptr) pool->poll_capture();
 }
 
-// A filter may call the driver: not under the lock.
+// Filters run without the lock, because they may call the driver.
 Pools::Routed Pools::find(CUstream_st* stream) {
   if (!any_routes_.load(std::memory_order_acquire)) return {};
   std::vector<Route> routes;
@@ -118,7 +118,8 @@ std::shared_ptr<Pool> Pools::find(TorchPoolId id) const {
 }
 
 void Pools::end_unused() {
-  std::vector<std::shared_ptr<Pool>> ended;  // destroyed after the lock: they wait for the GPU
+  std::vector<std::shared_ptr<Pool>>
+      ended;  // destroyed without the lock, since that waits for the GPU
   const std::lock_guard lock{mutex_};
   std::erase_if(pools_, [&](auto& pool) {
     if (pool.second.uses != 0 || book_.live_blocks(pool.first) != 0) return false;

@@ -11,12 +11,13 @@
 
 namespace millrace::torch {
 
-/** @brief The pools of one GPU, who uses them, and which requests they serve. Thread-safe. */
+/** @brief The memory pools of one GPU, their use counts, and the requests that they serve.
+ *         Thread-safe. */
 class Pools {
  public:
   using Filter = std::function<bool(CUstream_st*)>;
 
-  /** @param give_back  gives free memory of the whole GPU back before a pool's request fails */
+  /** @param give_back  releases free memory of all pools before a pool's request fails */
   Pools(OrderedDevice& order, Book& book, Policy policy, std::function<std::size_t()> give_back);
 
   void use(TorchPoolId id, std::shared_ptr<SegmentSource> source);
@@ -31,14 +32,14 @@ class Pools {
     TorchPoolId id;
     std::shared_ptr<Pool> pool;
   };
-  /** @brief The pool that serves requests of the stream now; no pool: none does. */
+  /** @brief Returns the pool that serves requests of the stream now; `pool` is null if none does.
+   */
   [[nodiscard]] Routed find(CUstream_st* stream);
 
-  /** @brief The allocators that there are. */
+  /** @brief Returns the pools that have an allocator. */
   [[nodiscard]] std::vector<std::shared_ptr<Pool>> all() const;
   [[nodiscard]] std::shared_ptr<Pool> find(TorchPoolId id) const;
-  /** @brief Ends the pools that nobody uses and whose blocks are all free: their memory goes back.
-   */
+  /** @brief Destroys the pools that have no user and no live block, and releases their memory. */
   void end_unused();
 
  private:
@@ -46,7 +47,7 @@ class Pools {
     int uses = 0;
     bool no_split = false;
     std::shared_ptr<SegmentSource> source;
-    std::shared_ptr<Pool> pool;  // made by the first request
+    std::shared_ptr<Pool> pool;  // created by the first request
   };
   struct Route {
     TorchPoolId id;

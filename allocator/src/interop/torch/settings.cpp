@@ -13,7 +13,7 @@ namespace {
 
 using std::string_view;
 
-/// The longest configuration that is read. An environment variable may have megabytes.
+/// Longest configuration that is accepted. An environment variable may have megabytes.
 constexpr std::size_t kLongest = 1 << 16;
 
 string_view trimmed(string_view text) {
@@ -35,7 +35,7 @@ std::size_t whole_number(string_view key, string_view value, std::size_t most) {
   return *number;
 }
 
-/// Below 1 TiB.
+/// Parses a size in MiB, from 1 MiB to 1 TiB, into bytes.
 std::size_t mebibytes(string_view key, string_view value) {
   const std::size_t mib = whole_number(key, value, std::size_t{1} << 20);
   if (mib == 0) refuse(key, value, "wanted at least 1");
@@ -62,7 +62,8 @@ std::size_t divisions(string_view key, string_view value) {
   return number;
 }
 
-// [256:1,512:2,>:8]: sizes in MiB, each up to the next one. Sizes below the first are as the first.
+// Parses [256:1,512:2,>:8]. Sizes are in MiB, and each entry applies up to the next one. The first
+// entry also applies to smaller sizes.
 void read_divisions(string_view key, string_view list, Policy& policy) {
   auto& all = policy.power2_divisions;
   string_view rest = list.substr(1, list.size() - 2);
@@ -99,7 +100,7 @@ using Apply = void (*)(string_view key, string_view value, TorchSettings& settin
 
 struct Key {
   string_view name;
-  Apply apply;  // nullptr: the pinned memory's, which stays PyTorch's own
+  Apply apply;  // nullptr: a setting of pinned memory, which PyTorch itself still allocates
 };
 
 void has_no_effect(string_view key, string_view, TorchSettings& settings) {
@@ -161,7 +162,7 @@ constexpr std::array kKeys{
     Key{"pinned_free_catch_all", nullptr},
 };
 
-// Up to the next comma that is in no brackets.
+// Returns the text up to the next comma outside brackets.
 string_view next_item(string_view& rest) {
   int depth = 0;
   std::size_t at = 0;

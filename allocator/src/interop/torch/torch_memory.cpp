@@ -47,7 +47,7 @@ struct TorchMemory::State {
     fraction = part;
   }
 
-  // Of everybody and of all pools. A capture may forbid it: then what there is stays.
+  // Releases the free memory of all pools. A capture may forbid it; the memory then stays.
   std::size_t give_back() {
     std::size_t bytes = trimmed(memory);
     for (const auto& pool : pools.all()) bytes += trimmed(pool->allocator());
@@ -82,11 +82,11 @@ struct TorchMemory::State {
   torch::Book book;
   DeviceSource plain_source;
   torch::BookedSource source;
-  std::unique_ptr<DeviceMemory> owned;  // nothing where it is the process's default
+  std::unique_ptr<DeviceMemory> owned;  // null if the memory is the process's default
   DeviceMemory& memory;
   torch::Pools pools;
   std::atomic<double> fraction{1};
-  std::atomic<std::int64_t> retries_before{0};  // the last reset of sums
+  std::atomic<std::int64_t> retries_before{0};  // retries before the last reset of sums
   const std::uint32_t forks_before = forks();
 };
 
@@ -97,7 +97,7 @@ TorchMemory::TorchMemory(Device& device, int device_id, const TorchSettings& set
 
 TorchMemory::~TorchMemory() {
   torch::registry().remove(*this);
-  // In a forked child, locks may be held by threads that are not there.
+  // In a forked child, threads that do not exist there may hold locks.
   if (forks() != state_->forks_before) static_cast<void>(state_.release());
 }
 
@@ -105,7 +105,7 @@ TorchMemory& TorchMemory::of(int device_id) {
   torch::Registry& registry = torch::registry();
   if (TorchMemory* const known = registry.find(device_id)) return *known;
   const TorchSettings settings = TorchSettings::from_environment();
-  // The device outlives the memory, and both the process's end.
+  // The device must outlive the memory, and neither is destroyed when the process ends.
   auto device = CudaDevice::create(device_id);
   auto made = std::make_unique<TorchMemory>(*device, device_id, settings);
   if (TorchMemory* const faster = registry.keep(device_id, *made)) return *faster;
@@ -162,7 +162,7 @@ void TorchMemory::deallocate(void* address, std::shared_ptr<void> context) {
   if (!live->stream_stays) return from.deallocate(address);
   try {
     from.deallocate(address, StreamRef{plain_stream(live->stream)});
-  } catch (const DeviceError&) {  // the driver refuses the stream, as in a host callback
+  } catch (const DeviceError&) {  // the driver refuses the stream, for example in a host callback
     from.deallocate(address);
   }
 }

@@ -64,7 +64,8 @@ bool registry_is_of_parent() noexcept {
   return known != nullptr && known->forks_before != forks();
 }
 
-// A forked child gets its own, since its parent's lock may be held by a thread that is not here.
+// A forked child gets its own, because a thread that does not exist here may hold the parent's
+// lock.
 Registry& registry() {
   OfProcess* known = registry_of_process.load(std::memory_order_acquire);
   while (known == nullptr || known->forks_before != forks()) {

@@ -16,9 +16,9 @@ class Registry {
   void remove(TorchMemory& memory);
   [[nodiscard]] std::vector<TorchMemory*> all();
   [[nodiscard]] TorchMemory* find(const std::function<bool(const TorchMemory&)>& is_it);
-  /** @brief That of the GPU's default memory, or else the one that was kept for the GPU. */
+  /** @brief Returns the object of the GPU's default memory; otherwise the one kept for the GPU. */
   [[nodiscard]] TorchMemory* find(int device_id);
-  /** @brief Keeps `memory` for its GPU, unless one was kept before. @return that one */
+  /** @brief Keeps `memory` for its GPU unless one was kept before. @return the kept one */
   TorchMemory* keep(int device_id, TorchMemory& memory);
 
  private:
@@ -29,7 +29,7 @@ class Registry {
 
 [[nodiscard]] Registry& registry();
 
-/** @brief Whether this is a forked child of a process that has used the registry. */
+/** @brief Returns whether this process was forked from one that has used the registry. */
 [[nodiscard]] bool registry_is_of_parent() noexcept;
 
 }  // namespace millrace::torch
