@@ -13,18 +13,18 @@
 namespace millrace {
 
 /**
- * @brief For each address the blocks that had its memory, oldest first, less those that were let
- *        go.
+ * @brief For each address, the blocks that used its memory, oldest first. Blocks that do not matter
+ *        any more are removed (`keep` of `take`).
  */
 class AddressHistory {
  public:
   using Item = std::uint32_t;
 
   AddressHistory() = default;
-  /** @param moves  of the trace's pages, in order */
+  /** @param moves  moved pages of the trace, in order */
   explicit AddressHistory(std::span<const TracedMove> moves) : moves_(moves) {}
 
-  /** @brief Follows the pages that were moved before `position`; it never decreases. */
+  /** @brief Applies the moves before `position`, which must not decrease between calls. */
   void move_until(TracePosition position) {
     for (; !moves_.empty() && moves_.front().position < position; moves_ = moves_.subspan(1)) {
       move(moves_.front());
@@ -32,9 +32,10 @@ class AddressHistory {
   }
 
   /**
-   * @brief `item` takes [begin, begin + bytes).
-   * @param keep  `bool(Item)`: whether an earlier item still matters; asked again at each take
-   * @return the earlier items that had part of it, ascending, each once
+   * @brief Gives [begin, begin + bytes) to `item`.
+   * @param keep  `bool(Item)`: returns whether an earlier item still matters; evaluated at each
+   * take
+   * @return the earlier items that used a part of these addresses, ascending, each once
    */
   template <typename Keep>
   std::vector<Item> take(std::uintptr_t begin, std::size_t bytes, Item item, Keep keep) {
@@ -105,7 +106,7 @@ class AddressHistory {
     range->second.end = at;
   }
 
-  /** Joins the ranges that only `item` had, so that their number follows that of the blocks. */
+  /** Joins adjacent ranges that only `item` used, so that ranges are not more than blocks. */
   void join(std::uintptr_t begin, std::uintptr_t end, Item item) {
     const auto only = [&](const Range& range) {
       return range.items.size() == 1 && range.items.front() == item;
@@ -124,7 +125,7 @@ class AddressHistory {
   }
 
   std::map<std::uintptr_t, Range> ranges_;
-  std::span<const TracedMove> moves_;  // that are still to be followed
+  std::span<const TracedMove> moves_;  // not applied yet
 };
 
 }  // namespace millrace

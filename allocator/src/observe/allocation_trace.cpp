@@ -59,8 +59,8 @@ void AllocationTrace::segment_released(void* base, std::size_t bytes) {
   release(base, bytes);
 }
 
-// Ranges give back what they like of what they got: a segment is then cut into what goes and what
-// stays.
+// A range may release any part of its memory. The segment is then split into the released part and
+// the remaining parts.
 void AllocationTrace::release(void* base, std::size_t bytes) {
   next_position();
   const auto begin = reinterpret_cast<std::uintptr_t>(base);
@@ -122,7 +122,7 @@ void AllocationTrace::discard_before(TracePosition position) {
     const auto block = std::ranges::lower_bound(blocks_, use.id, {}, &TracedBlock::id);
     return block == blocks_.end() || block->id != use.id;
   });
-  TracePosition oldest_free = position;  // when streams became ordered after it still matters
+  TracePosition oldest_free = position;  // orderings after this position still matter
   for (const TracedBlock& block : blocks_) oldest_free = std::min(oldest_free, block.freed);
   ordering_.discard_before(oldest_free);
   const auto first_kept = std::ranges::upper_bound(marks_, position, {}, &Mark::position);
@@ -141,7 +141,7 @@ void AllocationTrace::read(const std::function<void()>& read) const {
 
 std::int64_t AllocationTrace::time_us(TracePosition position) const noexcept {
   if (!options_.clock || times_.empty()) return static_cast<std::int64_t>(position);
-  const TracePosition oldest = position_ + 1 - times_.size();  // the position with a time
+  const TracePosition oldest = position_ + 1 - times_.size();  // first position that has a time
   return position < oldest ? times_.front() : times_[std::min(position, position_) - oldest];
 }
 
@@ -162,10 +162,10 @@ void AllocationTrace::keep_bounded() {
   const std::size_t most = options_.keep + options_.keep / 4;
   if (options_.keep == 0 || blocks_.size() < std::max(most, discard_at_)) return;
   discard_before(blocks_[blocks_.size() - options_.keep].allocated - 1);
-  discard_at_ = blocks_.size() + blocks_.size() / 4;  // each block is looked at a few times
+  discard_at_ = blocks_.size() + blocks_.size() / 4;  // so each block is visited a few times only
 }
 
-// Points on the owner's stream do not count in a snapshot: what is freed there can be had there.
+// In a snapshot, points on the owner's stream do not count: its freed blocks are free for it.
 TracePosition AllocationTrace::forgettable_from(const TracedBlock& block) const {
   TracePosition from = block.freed;
   for (const Point point : block.free_points) {

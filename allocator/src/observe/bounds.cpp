@@ -27,7 +27,7 @@ std::vector<Node> by_falling_size(const ConflictGraph& graph) {
   return order;
 }
 
-// Steps of the three packings together.
+// Budget of the three packings together.
 constexpr std::uint64_t kSteps = 500'000'000;
 
 std::optional<ConflictPacking> pack_by_size(const ConflictGraph& graph, Steps steps) {
@@ -41,7 +41,7 @@ std::optional<ConflictPacking> pack_by_size(const ConflictGraph& graph, Steps st
   return packing;
 }
 
-/** The nodes, each for as long as `released` says. They get their part of `steps`. */
+/** Packs the nodes, each until `released` of it. Uses a part of `steps`. */
 template <typename Released>
 Packing pack_lives(const ConflictGraph& graph, std::span<const Node> nodes, std::uint64_t steps,
                    Released released) {
@@ -53,7 +53,7 @@ Packing pack_lives(const ConflictGraph& graph, std::span<const Node> nodes, std:
                     {.steps = static_cast<std::uint64_t>(static_cast<double>(steps) * part)});
 }
 
-/** Every lane in a range of its own, the ranges one after the other. */
+/** Packs each lane into its own range, and places the ranges one after the other. */
 ConflictPacking pack_apart(const ConflictGraph& graph, std::uint64_t steps) {
   ConflictPacking packing{.offsets = std::vector<std::size_t>(graph.size()), .bytes = 0};
   for (Lane lane = 0; lane < graph.lane_count(); ++lane) {
@@ -68,7 +68,7 @@ ConflictPacking pack_apart(const ConflictGraph& graph, std::uint64_t steps) {
   return packing;
 }
 
-/** As if every block lasted for all streams until it can be had by all of them. */
+/** Packs as if no stream could reuse a block before all streams can. */
 ConflictPacking pack_as_one(const ConflictGraph& graph, std::uint64_t steps) {
   std::vector<Node> nodes(graph.size());
   std::iota(nodes.begin(), nodes.end(), Node{0});

@@ -51,7 +51,8 @@ void ByteFlow::serve(Node node) {
   }
 }
 
-/** The sum of the nodes from which on other lanes can have the block, none before this offer. */
+/** Returns the sum, over all other lanes, of the first node that may take the block, but at least
+ * this offer's. */
 std::uint64_t ByteFlow::rank_of(const Offer& offer, const Lane& lane) const {
   const std::uint64_t all = graph_.released_from(offer.block);
   std::uint64_t rank = all * graph_.lane_count();
@@ -61,7 +62,7 @@ std::uint64_t ByteFlow::rank_of(const Offer& offer, const Lane& lane) const {
   return rank;
 }
 
-/** Nodes are served in order, so that what is open stays open. */
+/** Nodes are served in order, so an open offer stays open. */
 void ByteFlow::open_offers(Lane& lane, Node node) {
   for (; lane.opened < lane.offers.size() && lane.offers[lane.opened].from <= node; ++lane.opened) {
     const Offer& offer = lane.offers[lane.opened];
@@ -77,7 +78,8 @@ void ByteFlow::take_offers(Lane& lane, Node node, std::size_t& missing) {
     ++steps_;
     const Node block = lane.open.front().block;
     const std::size_t bytes = std::min(missing, spare_[block]);
-    if (bytes > 0) handovers_[block].push_back({node, bytes});  // the first of this block to it
+    if (bytes > 0)
+      handovers_[block].push_back({node, bytes});  // the block's first one to this node
     spare_[block] -= bytes;
     missing -= bytes;
     if (spare_[block] > 0) continue;

@@ -10,14 +10,14 @@
 namespace millrace {
 
 /**
- * A maximum flow of bytes from each block to later ones that may have them.
+ * A maximum flow of bytes from each block to later blocks that may reuse them.
  *
- * A block offers its bytes to each lane from a certain node on, so what a node can be offered is a
- * prefix of its lane's offers and a prefix of those made to everyone. Nodes are served in order:
- * from direct offers, then by making others swap. Of the direct offers a node takes the one that
- * other lanes can have last: with two lanes this leaves nothing to swap, and with more of them
- * little. What cannot be served has to be new memory; then all that the search has reached is
- * settled for good, and is never searched again.
+ * A block offers its bytes to each lane from a certain node on. So the offers to a node are a
+ * prefix of its lane's offers and a prefix of the offers to every lane. Nodes are served in order:
+ * first from direct offers, then by letting other nodes swap theirs. Of the direct offers, a node
+ * takes the one that becomes available to other lanes last. With two lanes no swaps remain then,
+ * and with more lanes few do. Bytes that cannot be served must be new memory. Everything that the
+ * search has reached is then settled, and later searches skip it.
  */
 class ByteFlow {
  public:
@@ -26,23 +26,24 @@ class ByteFlow {
   /** Enough for 10^6 blocks of some streams; a fraction of a second to a few seconds. */
   static constexpr std::uint64_t kMostSteps = 500'000'000;
 
-  /** @param most_steps  beyond these no further node is served: the cut is then that of the nodes
-   * that were */
+  /** @param most_steps  after this many steps no further node is served; the cut is then that of
+   * the served nodes */
   explicit ByteFlow(const ConflictGraph& graph, std::uint64_t most_steps = kMostSteps);
 
-  /** Offers and handovers looked at. */
+  /** Number of offers and handovers visited. */
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
 
-  /** Nodes that were reached by an unserved one, while none that may follow them was. */
+  /** Returns the nodes that an unserved node reached, and whose possible successors none reached.
+   */
   [[nodiscard]] std::vector<Node> minimum_cut() const;
 
  private:
   struct Offer {
-    Node from;   ///< taken by this node at the earliest
-    Node block;  ///< whose bytes they are
+    Node from;   ///< first node that may take the offer
+    Node block;  ///< the block that offers its bytes
   };
   struct Chosen {
-    std::uint64_t rank;  ///< the higher, the later other lanes can have the block
+    std::uint64_t rank;  ///< higher if the block becomes available to other lanes later
     Node block;
 
     friend auto operator<=>(const Chosen&, const Chosen&) = default;
@@ -52,12 +53,12 @@ class ByteFlow {
     std::size_t bytes;
   };
   struct Lane {
-    std::vector<Offer> offers;  // by `from`
-    std::size_t reached = 0;    // offers that this search has seen, settled ones included
+    std::vector<Offer> offers;  // ordered by `from`
+    std::size_t reached = 0;    // offers that this search has visited, including settled ones
     std::size_t settled = 0;
     std::size_t opened = 0;    // offers that are or were in `open`
-    std::vector<Chosen> open;  // a heap; some may have no bytes to spare any more
-    std::uint32_t round = 0;   // the search that `reached` is of
+    std::vector<Chosen> open;  // a heap; some entries may have no bytes left
+    std::uint32_t round = 0;   // the search in which `reached` was set
 
     [[nodiscard]] std::size_t open_to(Node taker) const;
   };
@@ -78,10 +79,10 @@ class ByteFlow {
   [[nodiscard]] Lane& everyone() { return lanes_.back(); }
 
   const ConflictGraph& graph_;
-  std::vector<Lane> lanes_;  // those of the graph, and one for offers to everyone
+  std::vector<Lane> lanes_;  // the lanes of the graph, and one for offers to every lane
   std::vector<std::size_t> spare_;
   std::vector<std::vector<Handover>> handovers_;  // by block
-  std::vector<Node> last_reached_;                // by lane: settled up to this node
+  std::vector<Node> last_reached_;                // by lane: last settled node
   std::vector<bool> settled_;                     // blocks that a settled taker could have had
 
   std::uint64_t steps_ = 0;

@@ -74,7 +74,7 @@ struct ConflictGraph::Selection {
     });
   }
 
-  /** Whether a block freed before the window still conflicts with a block in it. Most streams
+  /** Returns whether a block freed before the window conflicts with a block in it. Most streams
    * were never seen ordered after it: one of them answers this. */
   [[nodiscard]] bool reaches_window(const Candidate& candidate, const AllocationTrace& trace,
                                     ReuseRule rule) const {

@@ -9,10 +9,10 @@
 namespace millrace {
 
 /**
- * @brief The lanes that may have a block before its free is complete.
+ * @brief Finds the lanes that may reuse a block before its free is complete.
  *
- * A free is complete when its last point is. So only the stream of that point can, and streams that
- * were seen ordered after it: the others are not looked at.
+ * A free is complete when its last point is complete. So only the stream of that point may reuse
+ * the block earlier, and streams that were ordered after it. Other lanes are not visited.
  */
 class EarlyLanes {
  public:

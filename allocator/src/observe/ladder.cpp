@@ -15,7 +15,7 @@ namespace {
 
 using Node = ConflictGraph::Node;
 
-/** Sums blocks by tag, owner and the stream they wait for; the largest sum first. */
+/** Sums blocks by tag, owner and the stream that they wait for, the largest sum first. */
 class Shares {
  public:
   explicit Shares(const AllocationTrace& trace) : trace_(trace) {}
@@ -156,8 +156,8 @@ Ladder attribute(const AllocationTrace& trace, const LadderOptions& options) {
   assert(options.reuse_proves_order || find_illegal_reuse(trace, options.rule).empty());
   const LivePeaks live = find_live_peaks(graph, options.window);
   std::vector<Node> conflicting = heaviest_conflicting_set(graph);
-  // What is live conflicts as well; it is heavier only where the search for the heaviest set was
-  // cut short.
+  // The live blocks are a set of conflicting blocks, too. They are heavier than the set that the
+  // search found only if the search was stopped early.
   if (total_bytes(conflicting, graph) < live.rounded) {
     conflicting = nodes_live_at(live.rounded_at, graph);
   }

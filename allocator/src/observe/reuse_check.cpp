@@ -10,7 +10,7 @@ namespace {
 
 using Node = ConflictGraph::Node;
 
-/** Whether all that could have the memory of `later` could have that of `earlier` as well. */
+/** Returns whether every block that may reuse the memory of `later` may also reuse `earlier`'s. */
 bool outlasts(const ConflictGraph& graph, Node later, Node earlier) {
   if (graph.released_from(later) < graph.released_from(earlier)) return false;
   return std::ranges::all_of(graph.released_early(later), [&](const auto& release) {

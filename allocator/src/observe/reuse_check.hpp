@@ -6,17 +6,17 @@
 
 namespace millrace {
 
-/** @brief Whether a block was given memory that its user might not legally have had. */
+/** @brief Whether a block got memory that its user was not allowed to use yet. */
 struct ReuseCheck {
   bool illegal = false;
-  std::uint64_t steps = 0;  ///< earlier blocks that were looked at
+  std::uint64_t steps = 0;  ///< number of earlier blocks visited
 };
 
 /**
- * @brief Looks for the first illegal reuse.
+ * @brief Searches for the first illegal reuse.
  *
- * A block that its legal successor outlasts is forgotten: whatever conflicts with it conflicts with
- * the successor as well. So few blocks are kept for each address.
+ * A block is forgotten if its legal successor outlasts it: every block in conflict with it is also
+ * in conflict with the successor. So few blocks are kept for each address.
  */
 [[nodiscard]] ReuseCheck check_reuse(const ConflictGraph& graph);
 

@@ -23,8 +23,8 @@ std::size_t union_of(std::vector<Extent> extents) {
   return bytes;
 }
 
-/** Sorts the nodes by the segment that held them: index in the trace's segments, or their number if
- * none did. */
+/** Groups the nodes by their segment: its index in the trace's segments, or the number of segments
+ * for a node in none. */
 std::vector<std::vector<Extent>> extents_by_segment(const AllocationTrace& trace,
                                                     const ConflictGraph& graph) {
   const auto segments = trace.segments();
@@ -35,7 +35,7 @@ std::vector<std::vector<Extent>> extents_by_segment(const AllocationTrace& trace
   for (ConflictGraph::Node node = 0; node < graph.size(); ++node) {
     const TracedBlock& block = graph.block(node);
     for (; next < segments.size() && segments[next].acquired < block.allocated; ++next) {
-      const TracedSegment& segment = segments[next];  // in the place of any that were there before
+      const TracedSegment& segment = segments[next];  // replaces earlier ones at these addresses
       auto first = held.lower_bound(segment.base);
       while (first != held.begin() && end_of(std::prev(first)->second) > segment.base) --first;
       held.erase(first, held.lower_bound(segment.base + segment.bytes));
@@ -45,7 +45,7 @@ std::vector<std::vector<Extent>> extents_by_segment(const AllocationTrace& trace
     std::uintptr_t at = block.address;
     auto holder = held.upper_bound(at);
     if (holder != held.begin()) --holder;
-    for (; at < end && holder != held.end(); ++holder) {  // several, where a range grew
+    for (; at < end && holder != held.end(); ++holder) {  // several if a range grew
       const TracedSegment& segment = segments[holder->second];
       if (segment.base > at || end_of(holder->second) <= at) break;
       if (segment.released <= block.allocated) break;

@@ -7,11 +7,12 @@
 
 namespace millrace {
 
-/** How much of the segments of a trace was held, and how much of that ever given out. Bytes. */
+/** How many bytes of a trace's segments were reserved, and how many of these were ever allocated.
+ */
 struct SegmentUse {
   std::size_t reserved_peak = 0;
-  /** Peak, over time, of the addresses given out at any time of the window in what was held then:
-   * the layout that there was. */
+  /** Peak, over time, of the reserved addresses that were allocated at any time in the window. It
+   * is the size of the layout that the program had. */
   std::size_t layout_peak = 0;
 };
 

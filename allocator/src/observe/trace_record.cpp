@@ -21,7 +21,7 @@ class TraceRecorder {
   }
 
   void run() {
-    // Before the segments: the stream of a segment is found by the blocks in it.
+    // Blocks come before segments, because the stream of a segment follows from its blocks.
     for (const TracedBlock& block : trace_.blocks()) static_cast<void>(number(block.owner));
     for (const Step& step : steps()) {
       now_ = static_cast<std::int64_t>(step.position);
@@ -30,13 +30,13 @@ class TraceRecorder {
   }
 
  private:
-  // At one position, what was known before the allocator acted comes first.
+  // At one position, facts that were known before the allocator acted come first.
   enum class Kind : std::uint8_t { completed, waited, released, reserved, used, freed, allocated };
   struct Step {
     TracePosition position = 0;
     Kind what = Kind::allocated;
-    std::size_t index = 0;  // of the block, the segment or the use
-    StreamId stream;        // that waits
+    std::size_t index = 0;  // the block, the segment or the use
+    StreamId stream;        // the waiting stream
     Point point;
   };
 
@@ -106,7 +106,8 @@ class TraceRecorder {
     }
   }
 
-  /** The stream in whose order the block was freed: the owner, unless only another used it. */
+  /** The stream in whose order the block was freed: the owner, unless only another stream used it.
+   */
   static StreamId freed_on(const TracedBlock& block) {
     const auto of_owner = std::ranges::find(block.free_points, block.owner, &Point::stream);
     const bool elsewhere = of_owner == block.free_points.end() && !block.free_points.empty();

@@ -22,18 +22,18 @@ using trace::TorchSegment;
 
 constexpr std::size_t kMostSmall = std::size_t{2} << 20;  // PyTorch's segments of small blocks
 
-/** What the blocks of a trace say of its segments. */
+/** Facts about the segments of a trace that follow from its blocks. */
 class SegmentFacts {
  public:
-  /** @param touching  segments that touch each other are of one range */
+  /** @param touching  whether adjacent segments belong to one range */
   SegmentFacts(std::span<const TracedSegment> segments, bool touching)
       : segments_(segments), touching_(touching), facts_(segments.size()) {}
 
-  /** That of its first block. Not valid if it never had one. */
+  /** The stream of the segment's first block; invalid if it never had a block. */
   [[nodiscard]] StreamId stream(std::size_t segment) const { return facts_[segment].stream; }
-  /** Whether it is a part of a growable range. */
+  /** Whether the segment is a part of a growable range. */
   [[nodiscard]] bool in_range(std::size_t segment) const { return facts_[segment].in_range; }
-  /** Whether it and the segment before it are of the same range. */
+  /** Whether the segment and the one before it belong to the same range. */
   [[nodiscard]] bool continues(std::size_t segment) const { return facts_[segment].continues; }
   [[nodiscard]] bool any_range() const {
     return std::ranges::any_of(facts_, [](const Fact& fact) { return fact.in_range; });
@@ -80,7 +80,7 @@ class SegmentFacts {
   std::map<std::uintptr_t, std::size_t> present_;  // by address
 };
 
-/** Goes through a trace in order, and knows which freed blocks are not complete yet. */
+/** Goes through a trace in order and keeps the freed blocks that are not complete yet. */
 class Snapshotter {
  public:
   Snapshotter(const AllocationTrace& trace, std::uint32_t device, const SnapshotOptions& options)
@@ -107,7 +107,7 @@ class Snapshotter {
   struct Step {
     TracePosition position = 0;
     Kind what = Kind::allocated;
-    std::size_t index = 0;  // of the block or the segment
+    std::size_t index = 0;  // the block or the segment
   };
 
   [[nodiscard]] std::vector<Step> steps() const {
@@ -123,8 +123,8 @@ class Snapshotter {
       const TracePosition completed = trace_steps::completed_from(trace_, block, counts);
       trace_steps::add(steps, completed, Kind::completed, i);
     }
-    // At one position, what is known to be complete comes first, as where the allocator looks
-    // before it serves; but no block completes before it is freed.
+    // At one position, completions come first, because the allocator polls before it serves. But no
+    // block completes before it is freed.
     trace_steps::sort(steps);
     return steps;
   }
@@ -252,7 +252,7 @@ class Snapshotter {
   }
 
   void write_segments() {
-    std::map<std::uintptr_t, std::size_t> pieces;  // what is held, by address
+    std::map<std::uintptr_t, std::size_t> pieces;  // reserved memory, by address
     for (std::size_t i = 0; i < trace_.segments().size(); ++i) {
       const TracedSegment& segment = trace_.segments()[i];
       if (segment.released == kNever) pieces[segment.base] = i;

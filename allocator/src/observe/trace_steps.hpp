@@ -7,18 +7,19 @@
 #include "millrace/observe/allocation_trace.hpp"
 
 /// @file
-/// What goes through a trace in order has in common. A step has its `position`, `what` it is and
-/// the `index` of its segment or block; of two steps of one position, the lesser `what` is first.
+/// Shared by the code that goes through a trace in order. A step has a `position`, a kind (`what`)
+/// and the `index` of its segment or block. Of two steps at one position, the lesser `what` is
+/// first.
 
 namespace millrace::trace_steps {
 
-/** @brief Adds a step, unless it never comes. */
+/** @brief Adds a step, unless its position is `kNever`. */
 template <typename Step, typename What>
 void add(std::vector<Step>& steps, TracePosition position, What what, std::size_t index) {
   if (position != kNever) steps.push_back({.position = position, .what = what, .index = index});
 }
 
-/** @brief Adds where each segment comes and goes. */
+/** @brief Adds the acquisition and the release of each segment. */
 template <typename Step, typename What>
 void add_segments(std::vector<Step>& steps, const AllocationTrace& trace, What acquired,
                   What released) {
@@ -35,8 +36,8 @@ void sort(std::vector<Step>& steps) {
   });
 }
 
-/** @brief From where on the uses of a freed block that `counts` accepts are known to be complete.
- */
+/** @brief Returns the first position at which the uses of a freed block are known to be complete,
+ *         of those uses that `counts` accepts. */
 template <typename Counts>
 TracePosition completed_from(const AllocationTrace& trace, const TracedBlock& block,
                              Counts&& counts) {

@@ -15,7 +15,7 @@ using trace::LoggedBlock;
 
 namespace {
 
-/** By block of a trace of Millrace's: whether another stream than its own has used it. */
+/** For each block of one of Millrace's traces: whether a stream other than its own has used it. */
 std::vector<bool> used_elsewhere(const AllocationLog& log) {
   std::vector<bool> elsewhere(log.blocks.size());
   for (const trace::LoggedOrder& step : log.order) {
@@ -44,7 +44,7 @@ class WaitingBlocks {
       blocks_[block.device].erase(found);
   }
 
-  /** Takes out those that share memory with a range. */
+  /** Removes the blocks that overlap a range. */
   template <typename Found>
   void take(std::uint32_t device, std::uint64_t begin, std::uint64_t end, const Found& found) {
     ByAddress& blocks = blocks_[device];
@@ -104,7 +104,7 @@ BlockTimes::BlockTimes(const AllocationLog& log)
       case EventKind::segment_free: {
         std::uint64_t& held = reserved[event.device];
         held -= std::min(held, event.bytes);
-        // Also a reset of the device, which completes no block.
+        // This may also be a reset of the device, which completes no block.
         if (of_all_work && held == 0) waiting.take(event.device, 0, UINT64_MAX, complete);
         break;
       }

@@ -7,14 +7,14 @@
 
 namespace millrace {
 
-/** @brief What a log has of one device. */
+/** @brief The part of a log that belongs to one device. */
 struct DeviceLog {
   std::uint32_t device = 0;
   std::vector<std::uint32_t> events;        ///< indices into the log's events
   std::vector<std::uint32_t> start_blocks;  ///< indices of its blocks that are live at the start
 };
 
-/** @brief The devices that have blocks, segments or events, in ascending order. */
+/** @brief Returns the devices that have blocks, segments or events, in ascending order. */
 [[nodiscard]] std::vector<DeviceLog> devices_of(const trace::AllocationLog& log);
 
 }  // namespace millrace

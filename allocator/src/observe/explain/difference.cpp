@@ -77,7 +77,7 @@ std::vector<std::string> stream_names(const Explanation& explanation, bool numbe
   std::map<std::uint32_t, std::size_t> count;  // by device
   for (const trace::LoggedStream& stream : explanation.streams) {
     if (!stream.name.empty()) {
-      // "stream 3", "default stream" and "cudaMalloc" are what a recording calls them.
+      // A recording uses the names "stream 3", "default stream" and "cudaMalloc".
       const bool says_so =
           stream.for_all || stream.name.starts_with("stream ") || stream.name.ends_with(" stream");
       names.push_back(says_so ? stream.name : "stream " + stream.name);

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/** @brief The streams of a log, and those that only its segments name. */
+/** @brief The streams of a log, including those that only its segments name. */
 class ExplainedStreams {
  public:
   explicit ExplainedStreams(const trace::AllocationLog& log) : streams_(log.streams) {

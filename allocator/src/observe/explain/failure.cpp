@@ -16,7 +16,7 @@ constexpr std::uint64_t kSegmentUnit = 2U << 20;
 
 using Which = std::function<bool(const Stretch&)>;
 
-/** The largest free range of addresses in the segments that `which` selects. */
+/** Returns the largest free range of addresses in the segments that `which` selects. */
 std::optional<FreeRange> largest_free(const MomentView& view, const Which& which) {
   std::uint64_t best_begin = 0, best_end = 0, begin = 0, end = 0;
   const Stretch* best = nullptr;
@@ -55,7 +55,7 @@ std::optional<FreeRange> largest_waiting(const MomentView& view,
                    BlockTimes::known(environment.times.freed(best->block))};
 }
 
-/** The largest request that new memory from the device can serve; 0: none. */
+/** Returns the largest request that new memory from the device can serve; 0: none. */
 std::uint64_t by_new_memory(std::uint64_t device_free, const trace::TorchSettings& settings) {
   const std::uint64_t pages = device_free / kSegmentUnit * kSegmentUnit;
   if (settings.expandable_segments || pages >= kMediumRequest) return pages;
@@ -116,12 +116,12 @@ class Failure {
   }
 
  private:
-  /** What this allocator had from the device, at least. */
+  /** Least bytes that this allocator had from the device. */
   [[nodiscard]] std::uint64_t held() const {
     return failed_.memory.reserved.value_or(failed_.memory.bytes(MemoryPart::live));
   }
 
-  /** No allocator could have served it from `all` bytes of the device. */
+  /** Whether no allocator could have served the request from `all` bytes of the device. */
   [[nodiscard]] FailureReason beyond(std::uint64_t all) const {
     if (failed_.bytes > all) return FailureReason::beyond_device;
     const std::uint64_t live = std::min(all, failed_.memory.bytes(MemoryPart::live));
@@ -138,7 +138,7 @@ class Failure {
     if (serves(failed_.other)) return FailureReason::stream;
     if (serves(failed_.pool)) return FailureReason::pool;
     if (!failed_.device_free) return FailureReason::unknown;
-    // Others may have had what the device has beside this allocator.
+    // Other users of the device may have had the rest of its memory.
     const std::uint64_t device_free = failed_.device_is_whole ? 0 : *failed_.device_free;
     const std::uint64_t own = memory.bytes(MemoryPart::hard) + memory.bytes(MemoryPart::soft);
     if (failed_.bytes <= own + device_free) return FailureReason::hard;
@@ -146,7 +146,7 @@ class Failure {
                                  memory.bytes(MemoryPart::waiting) +
                                  memory.bytes(MemoryPart::driver);
     if (failed_.bytes <= own + others + device_free) return FailureReason::scattered;
-    // What of the device others had decides whether a fragmented device or they are the reason.
+    // The memory of other users decides whether they or a fragmented device are the reason.
     return failed_.device_is_whole ? FailureReason::unknown : FailureReason::outside;
   }
 

@@ -103,7 +103,7 @@ void MemoryMap::remove_segments(std::uint64_t from, std::uint64_t to) {
   segments_.erase(first, last);
 }
 
-// All that is reserved: a reset of the device.
+// Removes all reserved memory, as a reset of the device does.
 void MemoryMap::remove_unplaced(std::uint64_t bytes) {
   if (bytes >= reserved_) {
     segments_.clear();
@@ -137,7 +137,7 @@ void MemoryMap::hold(std::uint32_t index, bool waits) {
   const trace::LoggedBlock& block = log_.blocks[index];
   const std::uint64_t place = place_of(index);
   Segment* const segment = segment_of(block.address);
-  if (segment != nullptr && !segment->pool_known) {  // the request for which it was acquired
+  if (segment != nullptr && !segment->pool_known) {  // the segment was acquired for this request
     segment->pool = block.pool;
     segment->pool_known = true;
   }
@@ -156,7 +156,7 @@ MemoryMap::Blocks::iterator MemoryMap::drop(Blocks::iterator held) {
   return blocks_.erase(held);
 }
 
-// A block gets memory of another one, which waited or whose free was not seen.
+// A block gets memory of other blocks, which were still waiting or whose free the log lacks.
 void MemoryMap::drop_within(std::uint64_t begin, std::uint64_t end) {
   auto at = blocks_.lower_bound(begin);
   if (log_.has_addresses() && at != blocks_.begin()) {

@@ -13,9 +13,9 @@ namespace millrace {
 /**
  * @brief The segments of a device and the blocks in use in them, at a moment that moves forward.
  *
- * Free blocks are not kept: they are what lies between blocks in use. Every address is in at most
- * one segment, and every block in use has its addresses for itself, whatever the log says. Memory
- * whose addresses the log does not have is in no segment: it is `unplaced`.
+ * Free blocks are not stored: they are the gaps between blocks in use. Every address is in at most
+ * one segment, and blocks in use do not overlap, even if the log contradicts itself. Memory is
+ * `unplaced`, in no segment, if the log does not have its addresses.
  */
 class MemoryMap {
  public:
@@ -36,8 +36,8 @@ class MemoryMap {
   using Blocks = std::map<std::uint64_t, Held>;
 
   /**
-   * @brief Begins with the state before the first event.
-   * @param ends  by block of the log: where each block ends in its segment; filled for every block
+   * @brief Starts with the state before the first event.
+   * @param ends  by block of the log: the end of the block in its segment; filled for every block
    *              that was ever in use
    */
   MemoryMap(const trace::AllocationLog& log, const DeviceLog& device, const BlockTimes& times,
@@ -48,13 +48,13 @@ class MemoryMap {
   [[nodiscard]] const Segments& segments() const noexcept { return segments_; }
   [[nodiscard]] const Blocks& blocks() const noexcept { return blocks_; }
   [[nodiscard]] std::uint64_t reserved() const noexcept { return reserved_; }
-  /** @brief Of `reserved`: bytes at addresses that the log does not have. */
+  /** @brief The part of `reserved` whose addresses the log does not have, in bytes. */
   [[nodiscard]] std::uint64_t unplaced() const noexcept { return unplaced_; }
   [[nodiscard]] std::uint64_t live() const noexcept { return live_; }  ///< requested bytes
-  /** @brief Whether a block can be in the memory that is `unplaced`: it is in no segment, and it
-   *         does not have memory of its own. */
+  /** @brief Returns whether a block can be in the `unplaced` memory: it is in no segment and has no
+   *         memory of its own. */
   [[nodiscard]] bool may_be_unplaced(std::uint64_t address, const Held& held) const;
-  /** @brief Whether streams got memory of other streams' segments so far. */
+  /** @brief Returns whether streams have used memory of other streams' segments so far. */
   [[nodiscard]] bool shares_streams() const noexcept {
     constexpr std::uint64_t kRare = 100;  // in a log that contradicts itself
     return shared_ * kRare > placed_;
@@ -64,7 +64,7 @@ class MemoryMap {
     return log_.blocks[block].bytes;
   }
 
-  /** @brief Size of the pages of an expandable segment, of which whole ones can be given back. */
+  /** @brief Returns the page size of an expandable segment, which releases whole pages. */
   [[nodiscard]] std::uint64_t page_bytes(const Segment& segment) const;
 
  private:
@@ -77,7 +77,7 @@ class MemoryMap {
   Blocks::iterator drop(Blocks::iterator held);
   void drop_within(std::uint64_t begin, std::uint64_t end);
   [[nodiscard]] Blocks::iterator find(std::uint32_t block);
-  /** The address of a block; without addresses, a number of its own. */
+  /** The address of a block; in a log without addresses, its index. */
   [[nodiscard]] std::uint64_t place_of(std::uint32_t block) const {
     return log_.has_addresses() ? log_.blocks[block].address : block;
   }
@@ -92,7 +92,8 @@ class MemoryMap {
   std::uint64_t reserved_ = 0;
   std::uint64_t unplaced_ = 0;
   std::uint64_t live_ = 0;
-  std::uint64_t placed_ = 0, shared_ = 0;  // allocated blocks in segments, and of other streams
+  std::uint64_t placed_ = 0;  // allocated blocks in segments
+  std::uint64_t shared_ = 0;  // those of them in another stream's segment
 };
 
 }  // namespace millrace

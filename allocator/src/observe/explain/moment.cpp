@@ -11,7 +11,7 @@ namespace {
 
 using trace::LoggedBlock;
 
-/** Sums up shares of one kind, stream, pool and site. */
+/** Adds up shares of the same kind, stream, pool and site. */
 class ShareSum {
  public:
   struct Key {
@@ -31,7 +31,7 @@ class ShareSum {
     Sum& sum = known->second;
     sum.bytes += bytes;
     sum.blocks += blocks;
-    // Before the log begins is earlier than all events, and not within the log is later.
+    // A time before the log is earlier than all events, and a time after the log is later.
     const std::int64_t at = since == BlockTimes::kNever ? -1 : std::int64_t{since};
     sum.first = fresh ? at : std::min(sum.first, at);
     sum.last = std::max(sum.last, at);
@@ -63,8 +63,8 @@ class ShareSum {
     std::uint32_t until = 0;
   };
 
-  /** Whether something has to happen before the asker can use it. Other streams and pools keep
-   * theirs. */
+  /** Whether the asker must wait before it can use the memory. Memory of other streams and pools
+   * stays theirs. */
   static bool ends(MemoryPart part) {
     return part != MemoryPart::stream && part != MemoryPart::pool && part != MemoryPart::soft &&
            part != MemoryPart::driver;
@@ -78,7 +78,7 @@ class ShareSum {
   std::map<Key, Sum> shares_;
 };
 
-/** How many of a block's first `bytes` are between two offsets. */
+/** Returns how many of a block's first `bytes` are between two offsets. */
 std::uint64_t overlap(std::uint64_t bytes, std::uint64_t from, std::uint64_t to) {
   return std::min(bytes, to) - std::min(bytes, from);
 }
@@ -139,7 +139,7 @@ class MomentDivider {
              kept ? environment_.times.completed(stretch.block) : 0);
   }
 
-  /** The first bytes of a block whose segment is not in the log. */
+  /** Counts the first bytes of a block whose segment is not in the log. */
   void add_unplaced(const MemoryMap::Held& held, std::uint64_t bytes) {
     const LoggedBlock& block = environment_.log.blocks[held.block];
     const BlockTimes& times = environment_.times;
@@ -153,7 +153,7 @@ class MomentDivider {
     placed_live_ += bytes;
   }
 
-  /** What no block has of the driver's pool. */
+  /** Counts the bytes of the driver's pool that no block has. */
   void add_driver(std::uint64_t bytes) {
     sum_.add({MemoryPart::driver, MemoryShare::kNoStream, trace::TorchPool{0, 0},
               environment_.sites.of_kind(SiteKind::driver), false},
@@ -226,8 +226,8 @@ MemoryMoment MomentView::explain(MemoryAsker asker, const Moments& of_log) {
   return moment;
 }
 
-// The driver's pool has the blocks that are in no segment, live ones first. What is beyond its
-// bytes is in a pool that was not recorded.
+// The driver's pool has the blocks that are in no segment, live ones first. Blocks beyond its bytes
+// are in a pool that was not recorded.
 void MomentView::add_unplaced(MomentDivider& divider) const {
   std::uint64_t room = map_.unplaced();
   for (const bool waits : {false, true}) {

@@ -13,13 +13,13 @@
 
 namespace millrace {
 
-/** @brief What the explanation of every moment of a log shares. */
+/** @brief Data that the explanations of all moments of a log share. */
 struct ExplainEnvironment {
   const trace::AllocationLog& log;
   const BlockTimes& times;
   ExplainedStreams& streams;
   Sites& sites;
-  std::vector<std::uint64_t>& ends;  ///< by block: where it ends in its segment
+  std::vector<std::uint64_t>& ends;  ///< by block: its end in its segment
 };
 
 /** @brief The memory of a device at one moment. */
@@ -31,13 +31,15 @@ class MomentView {
   MomentView(const MomentView&) = delete;
   MomentView& operator=(const MomentView&) = delete;
 
-  /** @brief Where all of it is, for an asker. */
+  /** @brief Returns the use of all memory as `asker`, a stream and pool that requests memory, sees
+   * it.
+   */
   [[nodiscard]] MemoryMoment explain(MemoryAsker asker, const Moments& of_log);
 
   [[nodiscard]] const std::vector<Stretch>& stretches() const noexcept { return stretches_; }
   [[nodiscard]] std::uint64_t live() const noexcept { return map_.live(); }
   [[nodiscard]] std::uint64_t reserved() const noexcept { return map_.reserved(); }
-  /** @brief The last free within a range of addresses. */
+  /** @brief Returns the last free within a range of addresses. */
   [[nodiscard]] std::optional<std::size_t> freed(std::uint64_t begin, std::uint64_t end) const;
 
  private:
@@ -52,8 +54,10 @@ class MomentView {
   std::vector<FreePiece> pieces_;
 };
 
-/** @brief Why the request of an out_of_memory event failed. @param event  number among the device's
- *         events */
+/**
+ * @brief Explains why the request of an out_of_memory event failed.
+ * @param event  number among the device's events
+ */
 [[nodiscard]] FailedRequest explain_failure(const ExplainEnvironment& environment,
                                             const DeviceLog& device, std::size_t event,
                                             const Moments& of_log);

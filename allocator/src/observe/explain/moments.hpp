@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/** @brief The moments of a device that an explanation is about. */
+/** @brief The moments of a device that are explained: its peak and its failures. */
 struct Moments {
   std::optional<std::size_t> peak;  ///< number among the device's events; std::nullopt: the start
   MemoryAsker asker;

@@ -11,7 +11,7 @@ namespace {
 using trace::EventKind;
 using trace::LogEvent;
 
-/** Cuts one segment into stretches, page by page. A segment that is not expandable is one page. */
+/** Divides a segment into stretches, page by page. A segment that is not expandable is one page. */
 class Cutter {
  public:
   Cutter(const MemoryMap& map, const BlockTimes& times, std::vector<Stretch>& out)
@@ -55,7 +55,7 @@ class Cutter {
     if (at_ == page_end(page_of(at_ - 1))) close_page();
   }
 
-  // A gap is the rest of a page, whole pages, and the beginning of another page.
+  // A gap consists of the rest of a page, whole pages, and the start of another page.
   void add_free(std::uint64_t end) {
     if (end <= at_) return;
     const std::uint64_t page = page_of(at_);
@@ -82,7 +82,8 @@ class Cutter {
     if (at_ == page_end(page_of(at_ - 1))) close_page();
   }
 
-  // The block that is freed last keeps its page; of several that are never freed, the largest.
+  // The block that is freed last keeps its page from being released. If several are never freed,
+  // the largest counts.
   void keep(std::uint32_t block) {
     const auto rank = [&](std::uint32_t b) {
       return std::pair{times_.completed(b), map_.bytes_of(b)};
@@ -105,7 +106,7 @@ class Cutter {
   const MemoryMap::Segment* segment_ = nullptr;
   std::uint64_t base_ = 0, at_ = 0, page_ = 1;
   std::uint32_t keeper_ = Stretch::kNoBlock;
-  std::vector<std::size_t> in_page_;  // free stretches of the current page
+  std::vector<std::size_t> in_page_;  // free stretches in the current page
 };
 
 /** Free bytes whose last user is not known yet, by address. */
@@ -121,7 +122,7 @@ class Unclaimed {
 
   [[nodiscard]] bool empty() const { return pieces_.empty(); }
 
-  /** Those in a range were used last by this block. */
+  /** Notes that this block was the last user of the free bytes in a range. */
   void claim(std::uint64_t from, std::uint64_t to, std::uint32_t user,
              std::optional<std::uint32_t> freed) {
     auto piece = pieces_.lower_bound(from);
@@ -175,7 +176,7 @@ std::vector<FreePiece> last_users(const trace::AllocationLog& log, const DeviceL
         event.kind == EventKind::free_completed || event.kind == EventKind::free_requested;
     if (is_free) {
       const std::uint32_t completed = times.completed(event.block);
-      // Or else it was free at another event of its own, or when a part of it was used again.
+      // Otherwise it became free at a separate event, or when a part of it was used again.
       const bool by_reuse = event.kind == EventKind::free_requested &&
                             completed != BlockTimes::kNever &&
                             log.events[completed].block != event.block;

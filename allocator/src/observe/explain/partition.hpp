@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/** @brief A stretch of a segment, all of one kind. */
+/** @brief Adjacent addresses of a segment that have the same use. */
 struct Stretch {
   static constexpr std::uint32_t kNoBlock = UINT32_MAX;
 
@@ -17,15 +17,15 @@ struct Stretch {
   const MemoryMap::Segment* segment = nullptr;
   bool is_free = false;
   bool waits = false;              ///< a block that is freed but not complete
-  bool whole = false;              ///< free, and nothing is in use in its segment or page
-  std::uint32_t block = kNoBlock;  ///< the block; if free and not `whole`, the one that ends last
+  bool whole = false;              ///< free, and its segment or page has no block in use
+  std::uint32_t block = kNoBlock;  ///< the block; if free and not `whole`, the one freed last
 
   [[nodiscard]] std::uint64_t bytes() const noexcept { return end - begin; }
 };
 
 /**
- * @brief All segments of a map, cut into stretches, in order of address. They fill each segment
- *        from end to end.
+ * @brief Returns all segments of a map, divided into stretches, in address order. The stretches
+ * fill each segment.
  */
 [[nodiscard]] std::vector<Stretch> stretches_of(const MemoryMap& map, const BlockTimes& times);
 
@@ -38,9 +38,9 @@ struct FreePiece {
 };
 
 /**
- * @brief Who used each byte of the free stretches last, before a moment.
+ * @brief Finds the block that used each byte of the free stretches last before a moment.
  * @param until  number of the moment's last event among the device's, plus 1
- * @param ends   by block: where it ends in its segment
+ * @param ends   by block: its end in its segment
  */
 [[nodiscard]] std::vector<FreePiece> last_users(const trace::AllocationLog& log,
                                                 const DeviceLog& device, const BlockTimes& times,

@@ -17,7 +17,7 @@ using trace::EventKind;
 using trace::LogEvent;
 using trace::LoggedBlock;
 
-/** What is the same in every changed log. */
+/** Data that all changed logs share. */
 AllocationLog beginning(const AllocationLog& log) {
   AllocationLog result;
   result.source = log.source;
@@ -37,14 +37,14 @@ void add_free(AllocationLog& result, const LogEvent& event) {
   result.events.back().kind = EventKind::free_completed;
 }
 
-/** Streams that blocks of a device belong to, except `main`. */
+/** Returns the streams that own blocks of a device, except `main`. */
 bool has_side_streams(const AllocationLog& log, std::uint32_t device, std::uint32_t main) {
   return std::ranges::any_of(log.blocks, [&](const LoggedBlock& block) {
     return block.device == device && block.stream != main && !log.streams[block.stream].for_all;
   });
 }
 
-/** Whether freed blocks of a device wait for uses that were recorded. */
+/** Returns whether freed blocks of a device wait for recorded uses. */
 bool has_late_frees(const AllocationLog& log, std::uint32_t device) {
   if (!has_completions(log)) return false;
   const BlockTimes times{log};
@@ -63,7 +63,7 @@ bool has_late_frees(const AllocationLog& log, std::uint32_t device) {
   return false;
 }
 
-/** Numbers of the events of a changed log, for the steps of its order that come before them. */
+/** Numbers the events of a changed log, for the steps of its order that come before them. */
 void keep_order(AllocationLog& result, const AllocationLog& log, std::uint32_t device,
                 const std::vector<std::uint32_t>& renamed,
                 const std::vector<std::uint64_t>& events_before, bool with_uses) {
@@ -133,7 +133,7 @@ AllocationLog changed(const AllocationLog& log, std::uint32_t device, ProgramCha
   }
   AllocationLog result = beginning(log);
   std::vector<std::uint32_t> renamed(log.blocks.size(), LogEvent::kNoBlock);
-  // A trace of Millrace's has the order of streams, in which frees are usable without uses, too.
+  // Millrace's traces have the order of streams, so frees without recorded uses matter as well.
   const bool without_uses = change == ProgramChange::no_recorded_uses;
   const bool at_once =
       change == ProgramChange::one_stream || (without_uses && !knows_order(log.format));
@@ -152,7 +152,7 @@ AllocationLog changed(const AllocationLog& log, std::uint32_t device, ProgramCha
     events_before.push_back(result.events.size());
     if (event.device != device) continue;
     if (event.kind == EventKind::out_of_memory) {
-      // A side stream of a ring asks for no memory.
+      // With a ring of buffers, a side stream requests no memory.
       if (change == ProgramChange::ring && event.stream != main) continue;
       result.events.push_back(event);
       if (change == ProgramChange::one_stream) result.events.back().stream = main;
@@ -171,7 +171,7 @@ AllocationLog changed(const AllocationLog& log, std::uint32_t device, ProgramCha
     }
   }
   events_before.push_back(result.events.size());
-  // With the uses of main's blocks on side streams, and from where on main was ordered after them.
+  // Includes the uses of main's blocks on side streams, and when main was ordered after them.
   if (!at_once) keep_order(result, log, device, renamed, events_before, !without_uses);
   return result;
 }
@@ -192,7 +192,7 @@ std::uint64_t ring_bytes(const AllocationLog& log, std::uint32_t device, std::ui
   for (const LoggedBlock& block : log.blocks) {
     if (block.live_at_start && counts(block)) add(block);
   }
-  // A buffer serves again as soon as its own stream may use it.
+  // A buffer is used again as soon as its own stream may use it.
   const BlockTimes times{log};
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;  // event and block
   for (std::uint32_t i = 0; i < log.blocks.size(); ++i) {

@@ -40,7 +40,7 @@ std::string range_in_words(std::uint64_t least, std::uint64_t most) {
   return fmt::format("{} to {}", first, second);
 }
 
-/** The name without the parts that all functions of a file have in common. */
+/** Returns the name without the parts that all functions of a file share. */
 std::string function_name(std::string name) {
   static constexpr std::string_view kNoName = "(anonymous namespace)::";
   for (std::size_t at = name.find(kNoName); at != std::string::npos; at = name.find(kNoName, at))

@@ -11,12 +11,12 @@
 
 namespace millrace {
 
-/** @brief The sites of a log, each once, with their names. */
+/** @brief The sites of a log, each once, with their names. A site is the code that allocates. */
 class Sites {
  public:
   explicit Sites(const trace::AllocationLog& log) : log_(log) {}
 
-  /** @brief Who allocated a block of the log. */
+  /** @brief Returns the site that allocated a block of the log. */
   [[nodiscard]] std::uint32_t of_block(std::uint32_t block);
   [[nodiscard]] std::uint32_t of_kind(SiteKind kind);
 
@@ -34,8 +34,8 @@ class Sites {
 };
 
 /**
- * @brief The line of a stack that its reader looks for: the innermost frame of the program's own
- *        code, or else the innermost frame.
+ * @brief Returns the frame of a stack that helps its reader most: the innermost frame of the
+ *        program's own code, otherwise the innermost frame.
  *
  * Frames of PyTorch, of other installed packages, of Python itself and of C++ are not the program's
  * own.

@@ -10,9 +10,9 @@
 namespace millrace::packing {
 
 /**
- * Places nodes one after the other, each at the lowest offset that no placed node in conflict with
- * it has. Where few placed nodes conflict they are found by time, otherwise all placed nodes are
- * looked at in order of offset.
+ * Places nodes one after the other, each at the lowest offset at which it overlaps no placed node
+ * that it conflicts with. If few placed nodes conflict, they are found by time. Otherwise all
+ * placed nodes are visited in order of offset.
  */
 class ConflictFit {
  public:
@@ -45,14 +45,14 @@ class ConflictFit {
   std::size_t placed_count_ = 0;
   std::vector<Run> runs_;  // by offset
 
-  // One tree for each of the lanes with most nodes, for how long nodes last there; the first tree
-  // is for how long they last at all.
+  // One tree for each of the lanes with most nodes, which has how long nodes last for that lane.
+  // The first tree has how long nodes last for any lane.
   std::vector<Lane> lane_of_tree_;
   std::vector<std::size_t> tree_of_;  // by lane
   std::vector<LastingTree> trees_;
 
-  // Of the node that is being placed: from when on other lanes could have it.
-  std::vector<Node> early_;  // by lane; kNotEarly: as all
+  // The first node of each lane that may reuse the node that is being placed.
+  std::vector<Node> early_;  // by lane; kNotEarly: no earlier than other lanes
   Node release_ = 0;
   std::vector<Extent> few_;
   std::size_t most_few_ = 0;

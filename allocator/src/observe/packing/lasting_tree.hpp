@@ -9,8 +9,8 @@
 
 namespace millrace::packing {
 
-/** Finds the placed nodes that lie before a node and last beyond it: a heap-shaped tree of maxima.
- */
+/** Finds the placed nodes that begin before a node and last beyond it. It is a heap-shaped tree of
+ * maxima. */
 class LastingTree {
  public:
   using Node = ConflictGraph::Node;
@@ -23,10 +23,10 @@ class LastingTree {
     for (std::size_t at = leaves_ + node; at > 0; at /= 2) until_[at] = std::max(until_[at], until);
   }
 
-  /** Of a placed node; 0 for others. */
+  /** Returns how long a placed node lasts; 0 for other nodes. */
   [[nodiscard]] Node until(Node node) const { return until_[leaves_ + node]; }
 
-  /** @param visit  returns whether to go on @return whether all of them returned true */
+  /** @param visit  returns whether to continue @return whether every call returned true */
   template <typename Visit>
   bool visit_lasting(Node beyond, Visit visit) const {
     return visit_below(1, leaves_, beyond, beyond, visit);

@@ -11,10 +11,10 @@
 
 namespace millrace::packing {
 
-/** The lives of intervals. */
+/** Returns the lives of intervals: their times as ranks. */
 [[nodiscard]] std::vector<Life> ranked(std::span<const Interval> intervals);
 
-/** Places lives one after the other, each as low as the ones placed before allow. */
+/** Places lives one after the other, each as low as the lives placed before allow. */
 class LowestFit {
  public:
   explicit LowestFit(std::span<const Life> lives)
@@ -35,12 +35,12 @@ class LowestFit {
 };
 
 struct LowestPacking {
-  Packing packing;     ///< packing of the blocks placed so far
+  Packing packing;     ///< of the blocks placed so far
   std::size_t placed;  ///< number of items, from the first in the order
 };
 
-/** Places intervals in the order given, each as low as the ones placed before allow, until all are
- * placed or the steps are spent. */
+/** Places intervals in the given order, each as low as the intervals placed before allow, until all
+ * are placed or the steps are spent. */
 [[nodiscard]] LowestPacking pack_lowest(std::span<const Interval> intervals,
                                         std::span<const std::size_t> order, Steps& steps);
 

@@ -8,8 +8,8 @@
 namespace millrace::packing {
 
 /**
- * Places intervals in order of time, each into the smallest hole that fits, the lowest of several:
- * what an allocator without knowledge of the future can do. O(n log n), whatever the intervals.
+ * Places intervals in order of time, each into the smallest hole that fits, the lowest if there are
+ * several. An allocator without knowledge of the future can do this. Takes O(n log n).
  * @param items  those to place; the others keep offset 0
  */
 [[nodiscard]] Packing pack_online(std::span<const Interval> intervals,

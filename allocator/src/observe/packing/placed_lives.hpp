@@ -13,7 +13,7 @@
 
 namespace millrace::packing {
 
-/** A life, with its times replaced by their ranks. */
+/** The time from the allocation to the free of an interval, as ranks among all times. */
 struct Life {
   std::uint32_t lower;
   std::uint32_t upper;
@@ -119,7 +119,7 @@ class ByTime {
     return static_cast<std::size_t>(std::ranges::lower_bound(lowers_, time) - lowers_.begin());
   }
 
-  // Of the `width` leaves below a node, those before `end` that live after `time`.
+  // Visits the leaves below a node that come before `end` and live after `time`.
   template <typename Visit>
   void visit_below(std::size_t node, std::size_t width, std::size_t end, std::uint32_t time,
                    Visit& visit) const {

@@ -10,17 +10,18 @@
 
 namespace millrace::packing {
 
-/** Where the search put blocks, by interval; complete after Outcome::found. */
+/** The offsets that the search gave to intervals; complete after Outcome::found. */
 struct SearchResult {
   Outcome outcome = Outcome::gave_up;
   std::vector<std::uint64_t> offsets;
 };
 
 /**
- * Looks for a packing no higher than `height`, after taking out what cannot decide the question:
- * - a block for which the others, however they lie, leave a gap is placed last;
- * - stretches of time that no block connects are packed apart;
- * - blocks that live as long as all others together lie at the bottom.
+ * Searches for a packing no higher than `height`, after removing parts that do not affect the
+ * answer:
+ * - A block is placed last if the others leave a gap for it in every arrangement.
+ * - Stretches of time that no block connects are packed separately.
+ * - Blocks that live as long as all others together lie at the bottom.
  */
 [[nodiscard]] SearchResult search_packing(std::span<const Interval> intervals, std::uint64_t height,
                                           Steps& steps);

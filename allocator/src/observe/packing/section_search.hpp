@@ -16,14 +16,14 @@ enum class Outcome : std::uint8_t {
 };
 
 /**
- * Looks for offsets at which all blocks end at or below a height.
+ * Searches for offsets at which all blocks end at or below a height.
  *
- * Every section has a floor, below which no block can be placed any more. In a section where the
- * blocks that could lie on the floor see the same floor for all of their life, exactly one of these
- * things holds: one of the blocks lies on the floor, or none does and the floor can be raised to
- * the next offset that is possible. The search tries them in turn. A section whose floor and
- * remaining bytes exceed the height ends a branch. Stretches of time that no remaining block
- * connects are solved apart. States that failed are remembered.
+ * Every section has a floor, and no further block is placed below it. Consider a section in which
+ * the blocks that could lie on the floor have the same floor during all of their life. Then either
+ * one of the blocks lies on the floor, or none does and the floor can be raised to the next
+ * possible offset. The search tries these choices in turn. A branch ends if the floor and the
+ * remaining bytes of a section exceed the height. Stretches of time that no remaining block
+ * connects are solved separately. Failed states are remembered.
  *
  * The search restarts with other orders of blocks and other choices of section, with a growing
  * limit, since a bad first choice costs more than many restarts. This follows the ideas of
@@ -48,14 +48,14 @@ class SectionSearch {
     Index index;
     std::uint64_t old;
   };
-  /** A stretch of time being solved: by its parts, or by a choice in one of its sections. */
+  /** A stretch of time that is being solved, by its parts or by a choice in one of its sections. */
   struct Frame {
     Index first, end;
-    Index section;        // where the choice is; kNone: parts
-    std::size_t begin;    // of its own in options_ or parts_
-    std::size_t next;     // the one to be tried next
-    std::size_t mark;     // of undo_, before the choice
-    std::uint64_t state;  // hash; of parts: their end in parts_
+    Index section;        // the section of the choice; kNone: solved by parts
+    std::size_t begin;    // index of its first entry in options_ or parts_
+    std::size_t next;     // the entry to try next
+    std::size_t mark;     // size of undo_ before the choice
+    std::uint64_t state;  // hash; for parts: index of their end in parts_
     bool may_raise;
   };
   struct Part {
@@ -76,7 +76,7 @@ class SectionSearch {
   [[nodiscard]] Outcome attempt(std::uint64_t most_choices, Steps& steps);
   [[nodiscard]] Status enter(Index first, Index end);
   [[nodiscard]] Status open_choice(Index first, Index end);
-  /** Goes on with the newest frame; `status` is how its last try ended, or open if it had none. */
+  /** Continues the newest frame. `status` is the result of its last try, or open if it had none. */
   [[nodiscard]] Status resume_parts(Status status);
   [[nodiscard]] Status resume_choice(Status status);
   [[nodiscard]] bool try_next(Frame& frame);
@@ -107,15 +107,15 @@ class SectionSearch {
 
   const Sections& problem_;
   std::uint64_t height_;
-  bool looks_everywhere_;  // the problem is small
+  bool looks_everywhere_;  // the problem is small enough to compare all sections
 
   std::vector<std::uint64_t> offset_;     // by block: its own if placed, otherwise the least
   std::vector<bool> placed_;              // by block
   std::vector<std::uint64_t> floor_;      // by section
   std::vector<std::uint64_t> remaining_;  // by section: bytes not yet placed
   std::vector<Index> unplaced_;           // by section: number of blocks not yet placed
-  std::vector<Index> crossing_;      // by section: such blocks that live in the one before as well
-  std::vector<std::uint64_t> hash_;  // by section: of the unplaced blocks that begin there
+  std::vector<Index> crossing_;           // by section: those that also live in the section before
+  std::vector<std::uint64_t> hash_;  // by section: hash of the unplaced blocks that begin there
 
   /// @name By section: a block that its floor depends on, as a doubly linked list for each block
   /// @{
@@ -126,8 +126,8 @@ class SectionSearch {
 
   std::vector<Undo> undo_;
   std::vector<Frame> frames_;
-  std::vector<Index> options_;  // of frames, blocks
-  std::vector<Part> parts_;     // of frames
+  std::vector<Index> options_;  // blocks to try, of all frames
+  std::vector<Part> parts_;     // of all frames
   std::vector<Index> to_hold_;
   std::vector<Index> dirty_;
   std::vector<bool> is_dirty_;

@@ -10,7 +10,7 @@
 
 namespace millrace::packing {
 
-/** Lists of numbers, one after the other in one array. */
+/** Lists of numbers, stored one after the other in one array. */
 class Lists {
  public:
   [[nodiscard]] std::span<const std::uint32_t> operator[](std::size_t i) const {
@@ -28,8 +28,8 @@ class Lists {
 };
 
 /**
- * Blocks, with time cut into sections: the moments at which the set of live blocks is not part of
- * the set at another moment. Two blocks live at the same time exactly if they share a section.
+ * Blocks, and time as sections. A section is a moment whose set of live blocks is not a subset of
+ * the set at another moment. Two blocks live at the same time if and only if they share a section.
  */
 struct Sections {
   struct Block {
@@ -45,10 +45,10 @@ struct Sections {
   [[nodiscard]] std::size_t count() const noexcept { return members.size(); }
 };
 
-/** For each interval, which must not be empty, the sections in which it lives; no lists. */
+/** Returns the sections in which each interval lives. Intervals must not be empty. */
 [[nodiscard]] std::vector<Sections::Block> cut_into_sections(std::span<const Interval> intervals);
 
-/** With the lists, if they hold no more than `most` numbers. */
+/** Adds the lists; returns nothing if they have more than `most` numbers. */
 [[nodiscard]] std::optional<Sections> list_sections(std::vector<Sections::Block> blocks,
                                                     std::size_t most);
 

@@ -5,7 +5,8 @@
 
 namespace millrace::packing {
 
-/** A budget of work, counted in visits of a block or a section: the same on every machine. */
+/** A budget of work, counted in visits of blocks or sections, so it is the same on every machine.
+ */
 class Steps {
  public:
   explicit Steps(std::uint64_t limit) : left_(limit) {}
@@ -14,7 +15,7 @@ class Steps {
   [[nodiscard]] std::uint64_t left() const noexcept { return left_; }
   [[nodiscard]] bool spent() const noexcept { return left_ == 0; }
 
-  /** A part of what is left, to be settled with `take(part - rest.left())`. */
+  /** Returns a part of the remaining budget, to be settled with `take(part - rest.left())`. */
   [[nodiscard]] Steps part(std::uint64_t divisor) const { return Steps{left_ / divisor}; }
 
  private:
