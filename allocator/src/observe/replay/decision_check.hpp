@@ -9,10 +9,10 @@
 
 namespace millrace {
 
-/** @brief Compares what an allocator decides with what the log says that PyTorch decided. */
+/** @brief Compares the decisions of an allocator with those of PyTorch's that the log has. */
 class DecisionCheck {
  public:
-  /** @brief The log has a new segment, which the request that comes next needs. */
+  /** @brief Notes a new segment of the log. The next request needs it. */
   void expect_segment(std::size_t bytes) { expected_.push_back(bytes); }
   /**
    * @brief Counts one request.

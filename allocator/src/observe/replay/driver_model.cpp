@@ -22,15 +22,15 @@ using trace::OrderKind;
 
 constexpr std::size_t kMallocPage = std::size_t{2} << 20;
 
-/** Of a device that can be modeled: at least a page, and no more than a process has addresses for,
- * which no GPU has. */
+/** Limits the size of the modeled device: at least a page, at most the addresses of a process,
+ * which is more than any GPU has. */
 std::size_t modeled_bytes(const AllocationLog& log, std::uint32_t device, std::size_t asked) {
   constexpr std::size_t kMost = std::size_t{1} << 40;
   if (asked == 0 && device < log.device_memory.size()) asked = log.device_memory[device];
   return asked == 0 ? kMost : std::clamp(asked, kMallocPage, kMost);
 }
 
-/** A log's requests, made once more on a modeled GPU without data. */
+/** Repeats a log's requests on a modeled GPU without data. */
 class ModelledRun {
  public:
   ModelledRun(const trace::AllocationLog& log, std::uint32_t device, std::size_t device_bytes,
@@ -54,7 +54,7 @@ class ModelledRun {
 
  private:
   struct Block {
-    void* address = nullptr;  // nullptr: it is in a page with others
+    void* address = nullptr;  // nullptr: it shares a page with other blocks
     bool of_pool = false;
     std::optional<SmallBlocks::Block> small;
   };
@@ -85,11 +85,11 @@ class ModelledRun {
   Block allocate(const LogEvent& event) {
     const std::uint32_t owner = log_.blocks[event.block].stream;
     void* const address = device_.allocate_async(event.bytes, stream(owner));
-    if (owner != event.stream) wait(event.stream, owner);  // its first user
+    if (owner != event.stream) wait(event.stream, owner);  // the first user waits for the owner
     return {.address = address, .of_pool = true, .small = {}};
   }
 
-  // cudaMalloc takes whole pages, which small blocks share.
+  // cudaMalloc takes whole pages. Small blocks share a page.
   Block allocate_for_all(std::size_t bytes) {
     if (bytes >= kMallocPage) return {device_.allocate(bytes), false, {}};
     const auto small = small_.take(bytes);

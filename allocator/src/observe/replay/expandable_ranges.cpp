@@ -47,7 +47,7 @@ class Ranges {
     std::uint64_t bytes = 0;
   };
 
-  /** Whether the last range that begins before each stretch at the start is the stretch's own. */
+  /** Whether each stretch at the start belongs to the last range that begins before it. */
   [[nodiscard]] bool in_own_ranges() const {
     std::map<std::uint64_t, Key> begins;
     for (const auto& [key, mapped] : mapped_) begins[ranges_[mapped.range].base] = key;
@@ -59,8 +59,7 @@ class Ranges {
     return true;
   }
 
-  /** For each event the block of the next request of the device: it is what memory is mapped for.
-   */
+  /** For each event, the block of the device's next request. Memory is mapped for that request. */
   void find_requests() {
     request_after_.resize(log_.events.size(), trace::LogEvent::kNoBlock);
     std::uint32_t block = trace::LogEvent::kNoBlock;
@@ -72,8 +71,8 @@ class Ranges {
     }
   }
 
-  /** Of memory of the stream that ends or begins where the event's does. A request that failed has
-   * memory, and is no request in the log. */
+  /** Finds memory of the same stream that is adjacent to the event's memory. Memory that was mapped
+   * for a failed request has no request in the log. */
   [[nodiscard]] std::optional<Key> key_beside(const trace::LogEvent& event) const {
     const std::uint64_t stream = log_.streams[event.stream].handle;
     const auto after = by_address_.lower_bound(event.address);
@@ -133,7 +132,7 @@ class Ranges {
     Key key;
   };
 
-  // Forgets what was mapped between two addresses.
+  // Removes the memory between two addresses.
   void cut(std::uint64_t from, std::uint64_t to) {
     for (const std::uint64_t at : {from, to}) {
       const auto after = by_address_.lower_bound(at);

@@ -26,12 +26,12 @@ struct ExpandableRange {
 /**
  * @brief The ranges of a device in a PyTorch snapshot with expandable segments.
  *
- * A snapshot has the memory that was mapped, not the ranges. PyTorch maps the lowest addresses
- * first, so a range begins where the lowest of its memory does. Its addresses are given back when
- * its last memory is, and another pool may get the same ones. Whose a range is shows the request
- * that its memory was mapped for.
+ * A snapshot has the mapped memory, not the ranges. PyTorch maps the lowest addresses first, so a
+ * range begins at the lowest address of its memory. PyTorch releases the addresses together with
+ * the last memory in them, and another pool may get the same addresses. The request that memory was
+ * mapped for shows which pool a range belongs to.
  *
- * @return nothing if what was mapped is not in pages of PyTorch's sizes
+ * @return nothing if the mapped memory does not consist of pages of PyTorch's sizes
  */
 [[nodiscard]] std::optional<std::vector<ExpandableRange>> expandable_ranges(
     const trace::AllocationLog& log, std::uint32_t device, const Policy& policy);

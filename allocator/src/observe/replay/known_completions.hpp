@@ -11,8 +11,8 @@
 namespace millrace {
 
 /**
- * @brief When the work of a recorded program was known to be complete: by its synchronizations and
- *        queries, and by completed frees.
+ * @brief When the work of a recorded program was known to be complete, from its synchronizations,
+ *        queries and completed frees.
  *
  * Positions number the steps and events of a log together, in their order, from 0.
  */
@@ -20,8 +20,8 @@ class KnownCompletions {
  public:
   KnownCompletions(const trace::AllocationLog& log, std::uint32_t device);
 
-  /** @brief The earliest time at which all work of `stream` that was enqueued before `position` was
-   *         known to be complete; nothing: never. */
+  /** @brief Returns the first time at which all work that was enqueued on `stream` before
+   * `position` was known to be complete; nothing if it never was. */
   [[nodiscard]] std::optional<std::int64_t> time_us(std::uint32_t stream,
                                                     std::size_t position) const;
 

@@ -8,18 +8,18 @@
 #include "millrace/observe/trace/allocation_log.hpp"
 
 /// @file
-/// What every repetition of a recorded program needs of its log.
+/// Helpers for code that repeats a recorded program from its log.
 
 namespace millrace {
 
-/** @brief What was made for the markers of a log, by stream and number. */
+/** @brief The marks that a repetition made for the markers of a log, by stream and number. */
 template <typename Mark>
 class LoggedMarkers {
  public:
   void put(std::uint32_t stream, std::uint64_t marker, Mark mark) {
     marks_.insert_or_assign({stream, marker}, std::move(mark));
   }
-  /** @brief The first of the stream's that comes at `marker` or later; nullptr: none does. */
+  /** @brief Returns the stream's first mark at `marker` or later; nullptr if there is none. */
   [[nodiscard]] const Mark* covering(std::uint32_t stream, std::uint64_t marker) const {
     const auto found = marks_.lower_bound({stream, marker});
     return found != marks_.end() && found->first.first == stream ? &found->second : nullptr;
@@ -29,8 +29,8 @@ class LoggedMarkers {
   std::map<std::pair<std::uint32_t, std::uint64_t>, Mark> marks_;
 };
 
-/** @brief Calls `order` for each step of a log's order, and `event` for each of its events, as they
- *         followed each other. Steps after the last event are left out. */
+/** @brief Calls `order` for each ordering step of a log and `event` for each of its events, in
+ * their recorded order. Steps after the last event are left out. */
 template <typename Order, typename Event>
 void repeat_program(const trace::AllocationLog& log, const Order& order, const Event& event) {
   std::size_t next = 0;

@@ -18,7 +18,7 @@ bool takes(EventKind kind) {
   return kind == EventKind::segment_alloc || kind == EventKind::segment_map;
 }
 
-/** The one that follows on the same device; nullptr: none. */
+/** Returns the next event of the same device; nullptr: none. */
 const LogEvent* next_of(const trace::AllocationLog& log, const LogEvent& event) {
   const LogEvent* const end = log.events.data() + log.events.size();
   const LogEvent* const next =
@@ -33,7 +33,7 @@ std::size_t reserved_at_start(const trace::AllocationLog& log, std::uint32_t dev
   return bytes;
 }
 
-/** What the device had free when PyTorch ran out. */
+/** Returns the device's free bytes when PyTorch ran out of memory. */
 std::size_t free_when_out(const trace::AllocationLog& log, const LogEvent& event) {
   const auto& events = log.snapshot->traces.at(event.device);
   return static_cast<std::size_t>(events.at(event.position).address);
@@ -50,7 +50,7 @@ bool program_emptied_cache(const trace::AllocationLog& log, const LogEvent& even
 
 namespace {
 
-/** A trace of Millrace's has the size of the device, which matters if a request failed on it. */
+/** Millrace's traces have the size of the device, which matters if a request failed. */
 RecordedDevice device_that_failed(const trace::AllocationLog& log, std::uint32_t device) {
   if (device >= log.device_memory.size() || log.device_memory[device] == 0) return {};
   const bool has_failed = std::ranges::any_of(log.events, [&](const LogEvent& event) {

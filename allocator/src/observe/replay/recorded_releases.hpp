@@ -5,11 +5,11 @@
 namespace millrace {
 
 /**
- * @brief Whether the program emptied PyTorch's cache with this event, the last of the segments that
- *        went back.
+ * @brief Returns whether the program itself emptied PyTorch's cache with this event, which is the
+ *        last of a series of released segments.
  *
- * PyTorch gives segments back by itself only for a request that it then takes a segment for, or
- * fails; where neither follows, the program asked for it.
+ * PyTorch releases segments on its own only for a request that then gets a new segment or fails. If
+ * neither follows, the program released them.
  * @param event  one of `log.events`
  */
 [[nodiscard]] bool program_emptied_cache(const trace::AllocationLog& log,

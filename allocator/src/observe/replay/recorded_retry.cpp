@@ -10,7 +10,7 @@ using trace::LogEvent;
 bool RecordedRetry::keeps(const LogEvent& completed) {
   if (end_ == nullptr || &completed >= end_) read_stretch(completed);
   if (!retried_) return false;
-  // A released segment needs its blocks free; they go with it.
+  // A segment is released only if its blocks are free, and they go with it.
   const auto after = released_.upper_bound(completed.address);
   return after == released_.begin() || std::prev(after)->second <= completed.address;
 }

@@ -10,11 +10,10 @@ namespace millrace {
 /**
  * @brief Recognizes blocks that PyTorch frees while it serves a request, when the device is full.
  *
- * PyTorch looks through its cache first. If nothing fits and the device is full, it waits for
- * pending frees, gives cached segments back and takes a new segment. A block that becomes free in
- * between does not serve this request, even if it fits; the next request finds it. In the log this
- * is a stretch of completed frees and released segments that ends with a new segment and the
- * request.
+ * PyTorch searches its cache first. If nothing fits and the device is full, it waits for pending
+ * frees, releases cached segments and acquires a new segment. A block that becomes free meanwhile
+ * does not serve this request, even if it fits. The next request finds it. In the log, this is a
+ * series of completed frees and released segments that ends with a new segment and the request.
  */
 class RecordedRetry {
  public:
@@ -22,7 +21,7 @@ class RecordedRetry {
       : log_(log), device_(device) {}
 
   /**
-   * @brief Whether a block that becomes free is kept from the request that comes next.
+   * @brief Returns whether a block that becomes free must not serve the next request.
    * @param completed  a free_completed of the device; in the order of the log
    */
   [[nodiscard]] bool keeps(const trace::LogEvent& completed);
@@ -32,9 +31,9 @@ class RecordedRetry {
 
   const trace::AllocationLog& log_;
   std::uint32_t device_;
-  const trace::LogEvent* end_ = nullptr;  // of the stretch that was read last
+  const trace::LogEvent* end_ = nullptr;  // end of the series that was read last
   bool retried_ = false;
-  std::map<std::uint64_t, std::uint64_t> released_;  // in it: begin and end
+  std::map<std::uint64_t, std::uint64_t> released_;  // segments released in it: begin and end
 };
 
 }  // namespace millrace

@@ -97,10 +97,11 @@ class Replayer {
   }
 
  private:
-  // Of each range: more than any GPU has memory.
+  // Addresses of each range: more than any GPU has memory.
   static constexpr std::size_t kAddresses = std::size_t{1} << 40;
 
-  // Without ranges to start with, blocks of expandable segments are replayed in ordinary ones.
+  // If the log has no usable ranges, blocks of expandable segments are replayed in ordinary
+  // segments.
   std::optional<std::vector<ExpandableRange>> recorded_ranges() {
     if (!compares_ || !policy_.expandable_segments) return std::nullopt;
     auto ranges = expandable_ranges(log_, number_, policy_);
@@ -108,7 +109,8 @@ class Replayer {
     return ranges;
   }
 
-  // The layout before the first event: as it was, or by asking for what was live.
+  // Makes the layout before the first event: the recorded one, or one from requests of the live
+  // blocks.
   void start() {
     if (number_ < log_.initial.size()) {
       for (const trace::TorchSegment& segment : log_.initial[number_].segments) {
@@ -254,11 +256,11 @@ class Replayer {
 
   static constexpr std::uint64_t kMostRequested = std::uint64_t{1} << 46;
 
-  // The program went on without the memory, so what the request gets is freed at once.
+  // The program continued without the memory, so the block of this request is freed at once.
   void retry(const LogEvent& event) {
     ++report_.retried.tried;
     report_.retried.last_served = false;
-    if (event.bytes == 0 || event.bytes > kMostRequested) return;  // no program's
+    if (event.bytes == 0 || event.bytes > kMostRequested) return;  // no program requests this
     const StreamRef stream = lanes_.of(trace::LoggedBlock{}, event.stream);
     try {
       allocator_.deallocate(allocator_.allocate(event.bytes, stream), stream);
@@ -283,8 +285,8 @@ class Replayer {
     return {};
   }
 
-  // A free whose completion came later had uses on other streams: one stand-in for each such free,
-  // done when the log says so.
+  // A free that completed later had uses on other streams. One substitute represents them, and
+  // completes when the log says so.
   void free(const LogEvent& event) {
     const auto it = live_.find(event.block);
     if (it == live_.end()) return;
@@ -302,7 +304,7 @@ class Replayer {
     }
   }
 
-  // In the order of a stream; where the free names none, all work of the block is complete.
+  // The free is in the order of a stream. If it names none, all work on the block is complete.
   void free_in_order(const LogEvent& event, void* address) {
     const StreamRef stream = lanes_.of_stream(event.stream);
     allocator_.deallocate(address, stream);
@@ -352,7 +354,7 @@ class Replayer {
     report_.load = bounds_.load;
     report_.packed = bounds_.packed;
     if (options_.ladder) {
-      // A file that contradicts itself gives memory out that is in use.
+      // A log that contradicts itself allocates memory that is in use.
       const bool is_illegal =
           options_.start == ReplayStart::recorded && !find_illegal_reuse(trace_).empty();
       if (is_illegal) {
@@ -369,7 +371,7 @@ class Replayer {
     allocator_.observe(nullptr);
   }
 
-  // With the stacks and labels that the log has.
+  // Adds the stacks and labels of the log.
   [[nodiscard]] trace::TorchSnapshot snapshot() const {
     std::optional<trace::StackCopy> stacks;
     const auto of = [&](const TracedBlock& block) -> const trace::LoggedBlock* {
@@ -398,7 +400,7 @@ class Replayer {
     return snapshot;
   }
 
-  /// The annotations of the recorded program up to a time, on the replay's clock.
+  /// Adds the annotations of the recorded program up to a time, on the replay's clock.
   void note_marks(std::int64_t time_us) {
     if (!options_.snapshot || !log_.snapshot) return;
     const std::vector<trace::TorchMark>& marks = log_.snapshot->marks;
@@ -424,7 +426,7 @@ class Replayer {
   const trace::AllocationLog& log_;
   const std::uint32_t number_;
   const bool as_torch_;  ///< PyTorch's settings and pools
-  const bool compares_;  ///< and its layout at the start
+  const bool compares_;  ///< also its layout at the start
   Policy policy_;
 
   const RequestBounds bounds_;
@@ -440,10 +442,11 @@ class Replayer {
   std::unordered_map<trace::StackTable::Id, Tag> sites_;
   std::unordered_map<trace::LabelTable::Id, Tag> labels_;
   std::unordered_set<std::uint32_t> completes_;  // blocks whose completion the log has
-  std::vector<std::uint32_t> postponed_;         // completed, from the next request on
+  std::vector<std::uint32_t> postponed_;         // blocks that become free after the next request
   std::vector<trace::TorchMark> marks_;          // for the snapshot, on the replay's clock
-  std::size_t next_mark_ = 0;                    // of the log's snapshot
-  std::unordered_map<std::size_t, std::uint64_t> new_ranges_;  // where, by the event that needs it
+  std::size_t next_mark_ = 0;                    // index into the marks of the log's snapshot
+  std::unordered_map<std::size_t, std::uint64_t>
+      new_ranges_;                      // address, by the event that needs it
   std::vector<AddressRange> unmapped_;  // to be unmapped before the next other event
   CachingAllocator allocator_;
   AllocationTrace trace_;
@@ -451,7 +454,7 @@ class Replayer {
   TakenSegments observer_;
   const ReplayOptions options_;
 
-  TracePosition first_position_ = 0;  // of the trace, after the start
+  TracePosition first_position_ = 0;  // first position of the trace after the start
   std::unordered_map<std::uint32_t, void*> live_;
   DecisionCheck decisions_;
   RefusedRequests refused_;

@@ -41,7 +41,7 @@ StreamRef ReplayLanes::of_stream(std::uint32_t index) {
   return *of_stream_[index];
 }
 
-// The driver gives handles again, and some streams have none.
+// The driver reuses handles, and some streams have none.
 std::uint64_t ReplayLanes::free_handle() {
   if (next_handle_ == 0) {
     for (const trace::LoggedStream& stream : log_.streams)

@@ -23,7 +23,7 @@ void ReplayOrder::complete(std::uint32_t block) {
   awaited_.erase(it);
 }
 
-// No step is of a stream that is not one of the driver's: nothing can be recorded there.
+// No step belongs to a stream that the driver does not know, because nothing can be recorded there.
 void ReplayOrder::apply(const LoggedOrder& step) {
   if (step.kind == OrderKind::passed_device) return ordered_.synchronize();
   if (log_.streams[step.stream].for_all) return;
@@ -43,7 +43,7 @@ void ReplayOrder::apply(const LoggedOrder& step) {
     case OrderKind::passed_stream:
       return ordered_.synchronize(stream);
     case OrderKind::closed:
-      ordered_.mark(stream);  // as a destroyed stream's last
+      ordered_.mark(stream);  // the last marker of a stream that is destroyed
       return;
     case OrderKind::passed_device:
     case OrderKind::used:

@@ -16,8 +16,7 @@
 namespace millrace {
 
 /**
- * @brief Repeats what a log says of the order of its streams: marks, waits, and what the program
- *        knew to be complete.
+ * @brief Repeats the ordering steps of a log: marks, waits, and completions that the program knew.
  */
 class ReplayOrder {
  public:
@@ -28,8 +27,8 @@ class ReplayOrder {
   /**
    * @brief Repeats the steps before an event.
    * @param event  index into `log.events`, ascending from call to call
-   * @param use    called as use(block, stream) where a stream uses a block
-   * @param hand   called as hand(block, stream) where a stream gets a block
+   * @param use    called as use(block, stream) when a stream uses a block
+   * @param hand   called as hand(block, stream) when a stream becomes the owner of a block
    */
   template <typename Use, typename Hand>
   void before(std::size_t event, Use use, Hand hand) {
@@ -50,8 +49,8 @@ class ReplayOrder {
     }
   }
 
-  /** @brief A free whose completion the log has: markers of the free's stream, and of each that
-   * uses the block, stand for it. */
+  /** @brief Begins a free whose completion the log has. Markers on the freeing stream, and on each
+   * stream that uses the block, represent it until `complete`. */
   void await(std::uint32_t block, StreamRef stream);
   void complete(std::uint32_t block);
 

@@ -12,11 +12,11 @@ namespace millrace {
 /** @brief How a log is replayed. */
 struct ReplayManner {
   bool as_torch = false;    ///< with PyTorch's settings and pools
-  bool compares = false;    ///< and with its layout at the start, so that decisions are compared
+  bool compares = false;    ///< also with its layout at the start; decisions are then compared
   bool expandable = false;  ///< with expandable segments
 };
 
-/** @brief What of a device's blocks is replayed otherwise than it was. */
+/** @brief Returns warnings about blocks of a device that are not replayed as they were recorded. */
 [[nodiscard]] std::vector<std::string> warnings_of_blocks(const trace::AllocationLog& log,
                                                           std::uint32_t device,
                                                           ReplayManner manner);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMarkers = std::uint64_t{1} << 62;  // beyond those of the log
 
-// In place of a stream: who may use a buffer.
+// Values of `may_use` that name no single stream.
 constexpr std::uint32_t kEveryStream = UINT32_MAX, kNoStream = UINT32_MAX - 1;
 
 std::uint64_t with_headroom(std::uint64_t bytes) { return bytes + bytes * 3 / 10; }
@@ -70,13 +70,13 @@ void StrategyLog::cover(const LoggedOrder& mark) {
     blocks.marked.emplace(mark.marker, block);
 }
 
-// What was allocated before the marker that main now waits for.
+// Takes the blocks that were allocated before the marker that main now waits for.
 void StrategyLog::hand_over(const LoggedOrder& wait) {
   auto& marked = to_hand_over_[wait.other].marked;
   const auto end = marked.upper_bound(wait.marker);
   for (auto it = marked.begin(); it != end; ++it) {
     const std::uint32_t block = it->second;
-    if (may_hand_over_.erase(block) == 0) continue;  // it is freed
+    if (may_hand_over_.erase(block) == 0) continue;  // the block was freed
     LoggedOrder step = wait;
     step.kind = OrderKind::transferred;
     step.stream = group_.to;
@@ -145,7 +145,7 @@ void StrategyLog::wait(const LogEvent& before, std::uint32_t other, LastUse work
   ++cost_.waits;
   const auto known = known_.time_us(other, work.position);
   if (!known) cost_.most_delay_us.reset();
-  // Waits that overlap delay no more than one wait for as long as all of them. They begin in order.
+  // Overlapping waits delay the program as much as their union does. Waits begin in order.
   const std::int64_t from = std::max(before.time_us, waited_until_);
   if (!known || *known <= from) return;
   if (cost_.most_delay_us) *cost_.most_delay_us += *known - from;
@@ -172,8 +172,8 @@ bool StrategyLog::remove_free(Buffers& buffers, std::size_t index) const {
   return buffers.free[may_use(buffer)].erase({buffer.bytes, index}) != 0;
 }
 
-// The smallest that is large enough; of a ring otherwise the largest, which then grows. The oldest
-// of equal ones.
+// Returns the smallest buffer that is large enough, the oldest of equal ones. In a ring without
+// such a buffer, returns the largest, which then grows.
 std::optional<std::size_t> StrategyLog::free_buffer(const Buffers& buffers,
                                                     const LoggedBlock& wanted) const {
   std::optional<std::pair<std::uint64_t, std::size_t>> best;
@@ -245,7 +245,7 @@ void StrategyLog::keep_buffer(const LogEvent& event) {
   add_free(buffers, index);
 }
 
-// Of a free that is complete: its buffer is for every stream, if no other block is in it by now.
+// After a free is complete, every stream may use its buffer, unless it holds another block by now.
 void StrategyLog::complete(std::uint32_t block) {
   const auto known = in_buffer_.find(block);
   if (known == in_buffer_.end()) return;

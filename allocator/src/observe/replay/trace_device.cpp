@@ -51,7 +51,7 @@ std::optional<std::uint64_t> TraceDevice::place(std::size_t bytes) {
     expected_.erase(wanted);
     return address;
   }
-  const std::uint64_t stretch = (bytes / kGranularity + 2) * kGranularity;  // never neighbors
+  const std::uint64_t stretch = (bytes / kGranularity + 2) * kGranularity;  // never adjacent
   if (stretch > kAddressSpace) return std::nullopt;
   while (next_address_ <= kAddressSpace - stretch) {
     const std::uint64_t address = std::exchange(next_address_, next_address_ + stretch);
@@ -97,7 +97,8 @@ void TraceDevice::do_release_range(void* base, std::size_t bytes) {
   if (it != taken_.end() && it->second == bytes) taken_.erase(it);
 }
 
-// Recorded ranges may overlap, as a log does not tell their ends: their memory may not.
+// Recorded ranges may overlap, because a log does not have their ends. Their memory must not
+// overlap.
 void TraceDevice::do_map(void* address, std::size_t bytes) {
   const auto from = reinterpret_cast<std::uint64_t>(address);
   const bool recorded = from < kOwnAddresses;

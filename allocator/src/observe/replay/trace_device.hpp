@@ -15,9 +15,9 @@
 namespace millrace {
 
 /**
- * @brief A device without memory or work, whose streams are done when a log says so.
+ * @brief A device without memory or work. Its streams complete when a log says so.
  *
- * Addresses are those expected next, or lie in a range of their own far above them.
+ * Allocations get the addresses that are expected next, or addresses far above all recorded ones.
  */
 class TraceDevice final : public Device {
  public:
@@ -27,24 +27,24 @@ class TraceDevice final : public Device {
   std::string name() const override { return "trace"; }
   bool modelled() const override { return true; }
   bool has_driver_pool() const override { return false; }
-  // Not the legacy stream, whose handle is 0.
+  // Must not equal the legacy stream's handle, 0.
   StreamHandle per_thread_stream() override { return {reinterpret_cast<void*>(2)}; }  // NOLINT
   std::size_t page_bytes() const override { return kPage; }
   bool can_alias() const override { return true; }
 
-  /** @brief The next allocation of this size gets this address. */
+  /** @brief Gives this address to the next allocation of this size. */
   void expect(std::uint64_t address, std::size_t bytes);
-  /** @brief The next range of addresses begins here, wherever others end, unless one does. */
+  /** @brief Lets the next range begin here, even inside another one, unless a range begins here. */
   void expect_range(std::uint64_t base) { expected_range_ = base; }
-  /** @brief Takes a range that the allocator was given otherwise. */
+  /** @brief Adds a range that the allocator got in another way. */
   void adopt_range(std::uint64_t base) { ranges_.insert(base); }
-  /** @brief Takes memory in it. */
+  /** @brief Adds mapped memory in a range. */
   void adopt_pages(std::uint64_t address, std::size_t bytes);
   /** @brief Forgets expected addresses that were not used. @return their number */
   std::size_t unexpect();
   /** @brief Declares all work on `stream`, past and future, complete. */
   void finish(StreamHandle stream);
-  /** @brief Takes memory that the allocator was given otherwise. */
+  /** @brief Adds memory that the allocator got in another way. */
   void adopt(std::uint64_t address, std::size_t bytes);
 
  private:
@@ -97,8 +97,8 @@ class TraceDevice final : public Device {
   std::uint64_t next_handle_ = 16;
   std::deque<std::pair<std::uint64_t, std::size_t>> expected_;
   std::optional<std::uint64_t> expected_range_;
-  std::set<std::uint64_t> ranges_;                // where recorded ones begin
-  std::map<std::uint64_t, std::uint64_t> pages_;  // mapped memory in them: from, to
+  std::set<std::uint64_t> ranges_;                // first addresses of recorded ranges
+  std::map<std::uint64_t, std::uint64_t> pages_;  // mapped memory in them: begin, end
   std::map<std::uint64_t, std::size_t> taken_;
   std::unordered_map<void*, EventState> events_;
   std::unordered_set<void*> finished_, blocking_;

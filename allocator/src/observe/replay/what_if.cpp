@@ -22,7 +22,8 @@ using trace::EventKind;
 using trace::LogEvent;
 using trace::StackTable;
 
-// By bytes. Each is tried with several strategies, and each of those is replayed on each allocator.
+// The largest by bytes. Each is tried with several strategies, and each strategy is replayed on
+// each allocator.
 constexpr std::size_t kMostStreams = 6;
 constexpr std::size_t kMostSitesOfStream = 6;
 constexpr std::size_t kMostSites = 12;  // of all streams
@@ -41,7 +42,7 @@ ReplayOptions options_of(const AllocationLog& log, std::uint32_t device, const P
           .ladder = explains};
 }
 
-/** Of a replay with sites and a ladder; by bytes. */
+/** Returns the largest sites of a replay that has sites and a ladder. */
 std::vector<WhatIfStranded> stranded_in(const ReplayReport& report, const Policy& policy) {
   std::map<StreamId, std::string> names;
   for (const ShareStatistics& share : report.statistics.streams) names[share.stream] = share.name;
@@ -52,7 +53,7 @@ std::vector<WhatIfStranded> stranded_in(const ReplayReport& report, const Policy
   for (const LadderShare& share : report.ladder.heaviest) {
     if (share.waits_for.valid()) add(share, names[share.waits_for]);
   }
-  if (policy.sharing == Sharing::own_stream) {  // what is free is free for its stream only
+  if (policy.sharing == Sharing::own_stream) {  // a free block serves its own stream only
     for (const LadderShare& share : report.ladder.idle) add(share, "");
   }
   std::ranges::stable_sort(stranded, std::greater{}, &WhatIfStranded::bytes);
@@ -151,7 +152,7 @@ class Analysis {
     return streams;
   }
 
-  /** None if the stream has one site: that is the stream as a whole. */
+  /** Returns none if the stream has one site, which is the same as the whole stream. */
   [[nodiscard]] static std::vector<StackTable::Id> largest_sites(const SideStream& side) {
     if (side.bytes_of_sites.size() < 2) return {};
     std::vector<std::pair<std::uint64_t, StackTable::Id>> largest;
@@ -163,8 +164,8 @@ class Analysis {
     return sites;
   }
 
-  // Some programs make a stream for each call, and some have hundreds of sites: only the largest of
-  // both are tried.
+  // Some programs create a stream for each call, and some have hundreds of sites. So only the
+  // largest of both are tried.
   [[nodiscard]] std::vector<WhatIfGroup> groups() const {
     const auto main = main_stream(log_, device_);
     if (!main) return {};
@@ -211,7 +212,7 @@ class Analysis {
     if (saves(move.reserved)) result_.moves.push_back(std::move(move));
   }
 
-  /** A wait takes a record of an event and a wait for it; a transfer is no call of the driver's. */
+  /** A wait costs a record of an event and a wait for it. A transfer makes no driver call. */
   [[nodiscard]] std::optional<double> host_us(const WhatIfMove& move) const {
     if (!move.cost.waits_are_known) return std::nullopt;
     const Nanoseconds each = profile_.host(Call::record) + profile_.host(Call::wait);

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLines = 6;  // of each list
+constexpr std::size_t kLines = 6;  // most lines of each list
 
 std::string in_mib(std::size_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20));
@@ -82,14 +82,14 @@ constexpr Subject kSubjects[] = {
     {"millrace", [](const WhatIfReserved& of) { return of.millrace.value_or(0); },
      [](const WhatIfReserved& of) { return of.millrace_waits; }}};
 
-/** Waits of the allocator beyond those that it makes for the requests as they were. */
+/** Returns the allocator's waits beyond those that it makes for the unchanged requests. */
 std::size_t added_waits(const WhatIfMove& move, const WhatIfReserved& now, const Subject& subject) {
   const std::size_t then = subject.waits(move.reserved), before = subject.waits(now);
   return then > before ? then - before : 0;
 }
 
 /**
- * "3 waits of the allocator with torch and 11 with millrace"; "" if none is added.
+ * Returns "3 waits of the allocator with torch and 11 with millrace"; "" if none is added.
  * @param only  the allocator that the text is about; nullptr: all of them
  */
 std::string waits_of_allocator(const WhatIfMove& move, const WhatIfReserved& now,
@@ -115,7 +115,7 @@ std::string waits_of_program(const WhatIfMove& move) {
   return waits + "which delay it by " + delay(*cost.most_delay_us) + " in all, at most";
 }
 
-/** @param only  as of `waits_of_allocator` */
+/** @param only  like that of `waits_of_allocator` */
 std::string price(const WhatIfMove& move, const WhatIfReserved& now, const Subject* only) {
   if (!move.cost.waits_are_known) {
     return fmt::format(
@@ -135,7 +135,7 @@ std::string describe(const WhatIfMove& move, const WhatIfReserved& now) {
                      line(move.reserved), price(move, now, nullptr));
 }
 
-/** Least for the move that saves most; of those that save as much, for the cheapest. */
+/** Returns a sort key: moves that save most come first, and of these the cheapest. */
 auto rank(const WhatIfMove& move, const WhatIfReserved& now, const Subject& subject) {
   const std::size_t added = added_waits(move, now, subject);
   const bool known = move.cost.most_delay_us.has_value() && added == 0;
@@ -143,7 +143,7 @@ auto rank(const WhatIfMove& move, const WhatIfReserved& now, const Subject& subj
                     known ? *move.cost.most_delay_us : std::int64_t{0}, move.cost.waits + added};
 }
 
-/** For each allocator the best move. */
+/** Returns the best move for each allocator. */
 std::string advice(const WhatIf& what_if) {
   std::string text;
   for (const Subject& subject : kSubjects) {

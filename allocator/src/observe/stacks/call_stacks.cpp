@@ -14,10 +14,11 @@ namespace {
 
 constexpr std::size_t kMostStacks = 65'536;
 
-// Of a request, in a program that is linked with Millrace's code.
+// Frames of a request itself, in a program that is linked with Millrace's code.
 constexpr std::size_t kMostOwnFrames = 16;
 
-/** The addresses of the library that this code is in; none if it is part of the program. */
+/** Returns the addresses of the library that contains this code; none if the program contains it.
+ */
 struct OwnRange {
   OwnRange() noexcept {
     dl_iterate_phdr(
@@ -48,7 +49,7 @@ struct OwnRange {
   std::uintptr_t begin = 0, end = 0;
 };
 
-/** Where the program will return to, the innermost first. */
+/** Returns the return addresses of the calling thread, the innermost first. */
 struct ReturnAddresses {
   const OwnRange& own;
   std::size_t most;
@@ -87,7 +88,8 @@ bool asks_for_memory(std::string_view function) {
       words, [&](const char* word) { return function.find(word) != std::string_view::npos; });
 }
 
-/** In a program that is linked with Millrace's code: what of a stack is the request itself. */
+/** Returns how many frames of a stack belong to the request itself, in a program that is linked
+ * with Millrace's code. */
 std::size_t own_frames(std::span<const trace::StackFrame> frames) {
   std::size_t own = 0;
   for (std::size_t i = 0; i < frames.size() && is_of_millrace(frames[i].function); ++i) {
@@ -101,7 +103,7 @@ std::size_t own_frames(std::span<const trace::StackFrame> frames) {
 struct CallStacks::Names {
   const trace::StackFrame& frame_of(std::uintptr_t pc) {
     const auto [known, fresh] = frames.try_emplace(pc);
-    if (fresh) known->second = symbols.frame_of(pc - 1);  // within the call
+    if (fresh) known->second = symbols.frame_of(pc - 1);  // an address within the call
     return known->second;
   }
 

@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;  // of a table that is read
+constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;  // largest table that is read
 
 std::string demangled(const char* name) {
   int status = 0;
@@ -30,7 +30,7 @@ std::string place(std::uintptr_t offset) {
   return text;
 }
 
-/** Parts of a file, of which nothing is trusted. */
+/** Reads parts of a file. Checks every offset, since the file may be damaged. */
 class ElfFile {
  public:
   explicit ElfFile(const std::string& path) : file_(path, std::ios::binary) {}
@@ -84,7 +84,7 @@ trace::StackFrame Symbols::frame_of(std::uintptr_t pc) {
     frame.function = demangled(info.dli_sname);
     return frame;
   }
-  // The main program's name is how it was called; the process may have changed its folder since.
+  // The main program's name is its command, and the process may have changed its folder since.
   const bool is_program = frame.file.find('/') == std::string::npos;
   const auto [known, fresh] = tables_.try_emplace(frame.file);
   if (fresh) known->second = read(is_program ? "/proc/self/exe" : frame.file);

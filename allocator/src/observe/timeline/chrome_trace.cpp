@@ -11,7 +11,8 @@
 namespace millrace::timeline {
 namespace {
 
-// Viewers sort by these, and take a thread whose number is its process's for the main thread.
+// Viewers sort by these numbers, and show a thread as the main thread if its number equals its
+// process's.
 constexpr unsigned kHostProcess = 1;
 constexpr unsigned kFirstDeviceProcess = 2;  // two for each device: streams, engines
 constexpr unsigned kFirstThread = 1000;
@@ -21,7 +22,7 @@ std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/** Microseconds, to the nanosecond: exact, and the same everywhere. */
+/** Formats microseconds with three decimals. It is exact, and the same on every machine. */
 std::string micros(Nanoseconds time) {
   return fmt::format("{}.{:03}", time.count() / 1000, time.count() % 1000);
 }
@@ -66,7 +67,7 @@ class Writer {
     text_.clear();
   }
 
-  /** What every event begins with. */
+  /** Writes the fields that every event begins with. */
   void begin_event(char phase, Track track) {
     if (text_.size() >= kWriteAt) flush();
     add("{}\n{{\"ph\":\"{}\",\"pid\":{},\"tid\":{}", first_ ? "" : ",", phase, track.process,
@@ -80,7 +81,7 @@ class Writer {
     return most;
   }
 
-  /** Numbers for `tracks` in the order that `key` gives, process by process. */
+  /** Numbers `tracks` in the order of `key`, process by process. */
   template <typename Tracks, typename Key>
   std::vector<Track> lay_out(const Tracks& tracks, unsigned process_in_device, Key key) {
     std::vector<std::size_t> order(tracks.size());
@@ -148,7 +149,7 @@ class Writer {
     for (std::size_t i = 0; i < threads_.size(); ++i) name_thread(threads_[i], events_.threads[i]);
   }
 
-  /** Arrows by one of their ends. A viewer ties an arrow's end to the slice written before it. */
+  /** Sorts arrows by one of their ends. A viewer attaches an arrow's end to the slice before it. */
   static std::vector<std::uint32_t> sorted(const std::vector<ArrowEvent>& arrows,
                                            std::uint32_t ArrowEvent::*end) {
     std::vector<std::uint32_t> order(arrows.size());
@@ -180,7 +181,7 @@ class Writer {
 
   using Arrows = std::vector<std::uint32_t>::const_iterator;
 
-  /** The time in which a stream did nothing because it waited. */
+  /** Writes the time in which a stream only waited. */
   void write_stand(const OperationEvent& operation, Arrows first, Arrows last) {
     if (operation.engine != kNoEngine || first == last) return;
     if (operation.stands_since >= operation.begin) return;

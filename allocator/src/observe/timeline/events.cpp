@@ -31,8 +31,8 @@ std::uint32_t Events::stream_of(const ExecutedOperation& operation) {
   return known->second;
 }
 
-// Operations come in the order in which they end: a lane is free if what it did last has ended by
-// the time that this one begins. Of those, the one that was busy until last.
+// Operations arrive in the order of their ends. A track is free if its last operation ended before
+// this one begins. Of the free tracks, the one that was busy last is used.
 std::uint32_t Events::engine_of(const ExecutedOperation& operation) {
   if (operation.engine == Engine::stream) return kNoEngine;
   auto& lanes = engine_tracks_[{operation.device, operation.engine}];

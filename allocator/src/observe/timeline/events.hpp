@@ -14,7 +14,7 @@
 
 namespace millrace::timeline {
 
-/** @brief Strings that are said often, each kept once. */
+/** @brief Strings that are used often, each stored once. */
 class Names {
  public:
   std::uint32_t add(std::string_view name);
@@ -32,7 +32,7 @@ struct StreamTrack {
   Nanoseconds last_end{0};
 };
 
-/** @brief Of an engine that does several things at once: one of as many tracks as it takes. */
+/** @brief A track of an engine. An engine that runs several operations at once has several. */
 struct EngineTrack {
   unsigned device = 0;
   Engine engine = Engine::compute;
@@ -43,29 +43,30 @@ struct EngineTrack {
 struct OperationEvent {
   std::uint64_t index = 0;
   std::uint32_t name = 0;
-  std::uint32_t stream = 0;  ///< of Events::streams
-  std::uint32_t engine = 0;  ///< of Events::engines; kNoEngine
+  std::uint32_t stream = 0;  ///< index into Events::streams
+  std::uint32_t engine = 0;  ///< index into Events::engines; kNoEngine
   Nanoseconds enqueued{0}, begin{0}, end{0}, alone{0};
-  Nanoseconds stands_since{0};  ///< of a wait: since when its stream has done nothing else
-  std::size_t bytes = 0;        ///< of all views
+  Nanoseconds stands_since{0};  ///< for a wait: when its stream had finished its earlier work
+  std::size_t bytes = 0;        ///< bytes of all views
   Cost cost;
 };
 
 inline constexpr std::uint32_t kNoEngine = ~std::uint32_t{0};
 
-/** @brief From the end of one operation to another that waited for it: positions in operations. */
+/** @brief An arrow from the end of an operation to another that waited for it: positions in
+ *         operations. */
 struct ArrowEvent {
   std::uint32_t from = 0, to = 0;
 };
 
 struct HostEvent {
-  std::uint32_t thread = 0;  ///< of Events::threads
+  std::uint32_t thread = 0;  ///< index into Events::threads
   Call call = Call::count_;
   Nanoseconds begin{0}, end{0};
 };
 
 struct Sample {
-  std::uint32_t memory = 0;  ///< of Events::memories
+  std::uint32_t memory = 0;  ///< index into Events::memories
   Nanoseconds when{0};
   std::size_t reserved = 0, active = 0, stranded = 0;
 };
@@ -82,7 +83,7 @@ class Events {
 
   void add(const ExecutedOperation& operation);
   void add(const HostEvent& call);
-  /** @brief Unless it is as the last one was. */
+  /** @brief Adds a sample, unless it equals the last one of its memory. */
   void add(const Sample& sample);
   std::uint32_t add_thread(std::string_view name);
   std::uint32_t add_memory(MemoryTrack memory);

@@ -18,7 +18,7 @@ using timeline::HostEvent;
 
 namespace {
 
-// Not std::thread::id: that of a thread that has ended may be given to another.
+// std::thread::id would not do: a new thread may get the id of one that has ended.
 std::uint64_t this_thread() {
   static std::atomic<std::uint64_t> threads{0};
   thread_local const std::uint64_t id = ++threads;
@@ -30,7 +30,7 @@ std::uint64_t this_thread() {
 struct Timeline::State {
   using Clock = std::chrono::steady_clock;
 
-  /** The calling thread and the time. */
+  /** Returns the calling thread and the time. */
   struct ThreadMoment {
     std::uint64_t thread = 0;
     Nanoseconds now{0};
@@ -45,7 +45,7 @@ struct Timeline::State {
 
   explicit State(const Options& options) : events(options.most_events) {}
 
-  /** Nothing for a thread that is no actor of the machine. */
+  /** Returns nothing for a thread that is not an actor of the machine. */
   std::optional<ThreadMoment> here() {
     if (machine == nullptr) {
       return ThreadMoment{this_thread(),
@@ -80,7 +80,7 @@ struct Timeline::State {
     }
   }
 
-  mutable std::mutex mutex;  // of everything below
+  mutable std::mutex mutex;  // protects everything below
   Events events;
   timeline::Notes notes;
   VirtualMachine* machine = nullptr;
@@ -185,7 +185,7 @@ void Timeline::stop() noexcept {
   try {
     const auto here = state.epoch || state.machine != nullptr ? state.here() : std::nullopt;
     state.sample(here ? here->now : state.events.latest());
-  } catch (const std::exception&) {  // the last samples are missing then
+  } catch (const std::exception&) {  // the timeline then lacks the last samples
   }
   for (const State::Watched& watched : std::exchange(state.watches, {})) {
     watched.allocator->close_scope(watched.scope);

@@ -15,7 +15,7 @@ namespace millrace::trace {
 
 namespace {
 
-/** zlib, which only readers of compressed traces need. */
+/** zlib, loaded at its first use, because only compressed traces need it. */
 struct Zlib {
   SharedLibrary library{"libz.so.1"};
   decltype(&::inflateInit2_) init = library.find<decltype(::inflateInit2_)>("inflateInit2_");

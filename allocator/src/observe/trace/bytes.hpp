@@ -11,7 +11,7 @@ namespace millrace::trace {
 [[nodiscard]] std::string read_bytes(const std::filesystem::path& file, const TraceLimits& limits);
 
 /**
- * @brief `bytes` themselves, or what they hold if they are gzip (any number of members in a row).
+ * @brief Returns the bytes, decompressed if they are gzip (any number of members in a row).
  * @throws ParseError if the gzip is cut short or damaged, or inflates beyond the limit
  */
 [[nodiscard]] std::string gunzip(std::string bytes, const std::string& source,

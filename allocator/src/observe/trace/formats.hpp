@@ -29,22 +29,21 @@ class Csv;
 [[nodiscard]] bool is_lifetimes(const Csv& csv);
 
 /**
- * @brief One row of the table of formats, in the order of TraceFormat. Messages and help list
- * formats from it, and files with a header of CSV are read by the first row whose `is_csv` says
- * yes.
+ * @brief One row of the table of formats, in the order of TraceFormat. Messages and help list the
+ * formats of this table. The first row whose `is_csv` returns true reads a file with a CSV header.
  */
 struct FormatRow {
   TraceFormat format;
   const char* name;                      ///< "RMM log", as reports show it
   std::string_view description;          ///< "an RMM log (CSV: ...)", as messages and help list it
-  bool knows_order = false;              ///< has records and waits, and who uses a block
+  bool knows_order = false;              ///< has records, waits, and the streams that use a block
   bool (*is_csv)(const Csv&) = nullptr;  ///< nullptr: the format is not CSV
   AllocationLog (*read_csv)(Csv&, const std::string& source, std::uint64_t most_memory) = nullptr;
 };
 
 [[nodiscard]] std::span<const FormatRow> format_rows() noexcept;
 
-/** @brief Refuses what is none of the formats, from the first bytes of a file as it lies there. */
+/** @brief Throws if a file has none of the formats, from its first bytes as stored. */
 void check_beginning(std::string_view bytes, const std::string& source);
 
 }  // namespace millrace::trace

@@ -10,28 +10,28 @@
 
 namespace millrace::trace {
 
-/** @brief Grows an AllocationLog, and knows which blocks are live. Refuses nothing itself. */
+/** @brief Builds an AllocationLog and keeps the live blocks. It checks nothing itself. */
 class LogBuilder {
  public:
   explicit LogBuilder(AllocationLog& log) : log_{log} {}
 
   [[nodiscard]] std::uint32_t stream(const LoggedStream& stream);
 
-  /** @brief Adds a block that is live from now on, and its event unless it was live at the start.
+  /** @brief Adds a block that is live from now on, and its event if it was not live at the start.
    */
   std::uint32_t allocate(const LoggedBlock& block, const LogEvent& event);
-  /** @brief Adds free_requested or free_completed. The block is live until it is `forget`ed. */
+  /** @brief Adds free_requested or free_completed. The block stays live until `forget`. */
   void free(std::uint32_t block, const LogEvent& event);
   void add(const LogEvent& event) { log_.events.push_back(event); }
 
-  /** @brief The live block that begins at an address. */
+  /** @brief Returns the live block that begins at an address. */
   [[nodiscard]] std::optional<std::uint32_t> find(std::uint32_t device,
                                                   std::uint64_t address) const;
-  /** @brief A live block that shares memory with a range; of several, any. */
+  /** @brief Returns a live block that overlaps a range; any one of several. */
   [[nodiscard]] std::optional<std::uint32_t> find_overlap(std::uint32_t device,
                                                           std::uint64_t address,
                                                           std::uint64_t bytes) const;
-  /** @brief The live blocks of a device, by address. */
+  /** @brief Returns the live blocks of a device, by address. */
   [[nodiscard]] std::vector<std::uint32_t> live_on(std::uint32_t device) const;
   void forget(std::uint32_t block);
 
