@@ -1,4 +1,4 @@
-// What every allocator does of a batch: as many single calls.
+// The default for batches: one call for each request or block.
 
 #include "millrace/memory/allocator.hpp"
 
@@ -37,7 +37,7 @@ void Allocator::allocate_batch(std::span<const std::size_t> sizes, std::span<voi
     for (void* const address : got) {
       try {
         deallocate(address);
-      } catch (const std::exception&) {  // the caller learns why the batch failed; others go back
+      } catch (const std::exception&) {  // the batch's own error is thrown; free the other blocks
       }
     }
     throw;

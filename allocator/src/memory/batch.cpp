@@ -1,4 +1,4 @@
-// Many blocks in one call: one poll, one turn of the front, one lock.
+// Batches: many requests or frees share one poll, one turn of a front, and one lock.
 
 #include <stdexcept>
 #include <utility>
@@ -12,7 +12,7 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
                                       std::span<void*> addresses, StreamRef stream, Tag tag) {
   State& state = *state_;
   if (state.stock.device.capturing() ||
-      state.graphs.any()) {  // a pool of a graph may have to serve
+      state.graphs.any()) {  // the pool of a graph may have to serve some requests
     return Allocator::allocate_batch(sizes, addresses, stream, tag);
   }
   stream = state.stock.device.resolve(stream);
@@ -33,7 +33,7 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
   }
 }
 
-// Requests for these sizes that are `like` this one otherwise.
+// Returns a request for each size that is not 0. Everything but the size is taken from `like`.
 std::vector<Request> CachingAllocator::State::requests(std::span<const std::size_t> sizes,
                                                        const PlainRequest& like) {
   std::vector<Request> all;
@@ -51,7 +51,8 @@ std::vector<Request> CachingAllocator::State::requests(std::span<const std::size
   return all;
 }
 
-// Adds to `blocks` one for each request, and what it has got so far if it throws.
+// Appends a block for each request to `blocks`. If it throws, `blocks` has those that were
+// allocated by then, so that the caller can undo them.
 void CachingAllocator::State::serve(const std::vector<Request>& requests,
                                     std::vector<Block*>& blocks) {
   if (requests.empty()) return;
@@ -74,7 +75,8 @@ void CachingAllocator::State::serve(const std::vector<Request>& requests,
   }
 }
 
-// Nothing has used the blocks since they were given out: what they waited for then is all.
+// Frees blocks that no work has used since they were allocated. So the points that they had before
+// the allocation are all that their next use must come after.
 void CachingAllocator::State::undo(std::span<Block* const> blocks) {
   const Lock lock = enter();
   for (Block* const block : blocks) {
@@ -99,7 +101,7 @@ void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const 
   state.batch_freeing.free_on(blocks, on, lock);
 }
 
-// What a front did not keep of a batch, claimed.
+// Frees the claimed blocks of a batch that their front did not keep.
 void CachingAllocator::State::free_rest(std::span<Block*> left, const StreamRef* stream) {
   if (left.empty()) return;
   Lock lock = live_again_on_error(left, [&] { return enter(); });

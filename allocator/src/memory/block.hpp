@@ -21,73 +21,74 @@ class WaitQueue;
 
 enum class BlockState : std::uint8_t {
   free,     // on a shelf
-  quick,    // free as well, in the quick bins of its stream's front
-  pending,  // freed, kept back until a poll sees its points complete (FreeWhen::polled)
-  claimed,  // being given out or given back by a call that has dropped the lock
-  filling,  // addresses of a range that such a call maps memory to
+  quick,    // freed, but kept for its own stream: in that stream's front, or in HeldFrees
+  pending,  // freed, but not usable until a poll finds its points complete (FreeWhen::polled)
+  claimed,  // on no list, so only the call that claimed it uses it; that call may drop the lock
+  filling,  // addresses of a growable range to which a call is mapping memory
   live,
-  stale,   // addresses of a range whose pages lie elsewhere now; still mapped, for enqueued work
-  absent,  // addresses of a range with no memory under them, between blocks that have some
+  stale,   // addresses of a range whose pages were moved; still mapped, for work enqueued before
+  absent,  // a hole: addresses of a range without memory, before a block that has some
 };
 
-/** @brief What a free block waits for, as far as the ledger was asked. */
+/** @brief What a free block waits for, as of the last check against the ledger. */
 enum class BlockWaits : std::uint8_t {
-  unlisted,    // its own lane may have it; nobody has asked for other streams yet
-  nothing,     // complete on the device: any stream may have it
-  for_others,  // its own lane may have it; other streams if they are ordered after it
-  for_all,     // its own lane would have to wait as well
+  unlisted,    // ready for its own lane; not checked for other streams yet
+  nothing,     // complete on the device: ready for any stream
+  for_others,  // ready for its own lane, and for streams that are ordered after its points
+  for_all,     // draining: its own lane would have to wait, too
 };
 
-/** @brief A block's place in a tree of blocks. */
+/** @brief The links of a block in a tree of blocks. */
 struct TreeHook {
   Block* left = nullptr;
   Block* right = nullptr;
 };
 
-/** @brief Of an allocation that more than its owner uses. */
+/** @brief The additional record of an allocation that other streams than its owner use. */
 struct Company {
-  StreamId user;  ///< who used it first
-  StreamUses uses;
+  StreamId user;    ///< the first user
+  StreamUses uses;  ///< streams with recorded uses
   FirstMarkers first_markers;
-  Company* next_spare = nullptr;  ///< while it belongs to no allocation
+  Company* next_spare = nullptr;  ///< link of a record that belongs to no allocation
 
-  /** @brief Of an allocation that only `owner` has used so far. */
+  /** @brief Starts the record of an allocation that only `owner` has used so far. */
   void begin(StreamId owner, const FirstMarkers& first) noexcept {
     user = owner;
     first_markers = first;
   }
 };
 
-/** @brief What is known of a block while it is free, pending or absent. */
+/** @brief Fields of a block that is free, pending or absent. */
 struct WhileFree {
   union {
-    TreeHook by_size{};  ///< on its lane's shelf; among holes
-    std::uint64_t turn;  ///< BlockState::pending: among frees
+    TreeHook by_size{};  ///< in the index of its lane's shelf, or of the holes
+    std::uint64_t turn;  ///< BlockState::pending: position in the order of frees
   };
-  WaitQueue* queue;         ///< where it waits for one of its points; nullptr: in none
-  TreeHook among_complete;  ///< of what any stream may have, which is in no queue
-  Run* run;                 ///< of several free neighbors, that begins with it
+  WaitQueue* queue;         ///< the queue in which it waits for one of its points, or nullptr
+  TreeHook among_complete;  ///< in the index of blocks that any stream may have
+  Run* run;                 ///< the run that begins with this block, or nullptr
 
-  // In a queue, or while unlisted, in place of that tree.
+  // Links of a list. A complete block is in no queue and not unlisted, so `among_complete` is free
+  // for the links of a queue or of the unlisted blocks.
   [[nodiscard]] Block*& queue_previous() noexcept { return among_complete.left; }
   [[nodiscard]] Block*& queue_next() noexcept { return among_complete.right; }
   [[nodiscard]] Block* queue_next() const noexcept { return among_complete.right; }
 };
 
-/** @brief What is known of a block while it is live. */
+/** @brief Fields of a live block. */
 struct WhileLive {
   std::uint64_t id;
   std::size_t requested;
   StreamRef owner;
-  Marker first_marker;  ///< the owner's next one when it was given out
-  Company* company;     ///< nullptr: the owner was the first user, and is the only one
+  Marker first_marker;  ///< the owner's next marker at the time of the allocation
+  Company* company;     ///< nullptr: the owner is the first and only user
 };
 
 /**
- * @brief A piece of a segment. Neighbors in the segment are linked in address order.
+ * @brief A piece of a segment. The blocks of a segment are linked in address order.
  *
- * Two cache lines, which it shares with no other block: that may be another thread's. What is known
- * of it only while it is free lies where a live one has what is known of the allocation.
+ * A block takes two cache lines and shares them with no other block, which another thread may use.
+ * The fields of a free block and those of a live block share their space.
  */
 struct alignas(64) Block {
   Block() noexcept : free{} {}
@@ -97,15 +98,18 @@ struct alignas(64) Block {
   Segment* segment = nullptr;
   Block* previous = nullptr;
   Block* next = nullptr;
-  Relaxed<StreamId> lane;   // where it is kept: the stream that uses it first; none: nobody's. A
-                            // call looks whose front to lock, when another may free the block
-  std::uint32_t spare = 0;  // bytes more than the request was rounded to; kMuch: or more
+  // The stream that the block is kept for: its first user (Sharing::own_stream: its owner), or no
+  // stream. A call reads it without a lock to find the front whose lock guards the block, while
+  // another thread may free that block.
+  Relaxed<StreamId> lane;
+  std::uint32_t spare = 0;  // block size minus rounded request; kMuch if it is at least kMuch
   Tag tag;
-  Relaxed<BlockState> state = BlockState::free;  // neighbors look, whoever has the block
-  BlockWaits waits : 4 = BlockWaits::nothing;    // while free
-  bool begins_run : 1 = false;                   // of free neighbors, or it is free alone
+  Relaxed<BlockState> state = BlockState::free;  // read by neighbors without the owner's lock
+  BlockWaits waits : 4 = BlockWaits::nothing;    // of a free block
+  bool begins_run : 1 = false;  // first block of a run, or a listed free block that is in no run
 
-  // Free: what must come before its next use. Live: what of that only its user is ordered after.
+  // Of a free block: the points that must come before its next use. Of a live block: the points of
+  // its earlier uses; only its first user is known to be ordered after them.
   PointSet points;
   union {
     WhileFree free;
@@ -114,14 +118,15 @@ struct alignas(64) Block {
   };
 
   static constexpr auto kMuch = std::numeric_limits<std::uint32_t>::max();
-  /** Whether it is some of what the allocator has: not a hole, nor what was one or will be. */
+  /** Returns whether the allocator's reserved bytes include the block: false for a hole, and for
+   * addresses that are being mapped or whose pages were moved. */
   [[nodiscard]] bool has_memory() const noexcept {
     return state != BlockState::absent && state != BlockState::stale &&
            state != BlockState::filling;
   }
-  /** What the request of a live or quick block with less than `kMuch` to spare asked for. */
+  /** Returns the rounded size of the request of a live or quick block. `spare` is below `kMuch`. */
   [[nodiscard]] std::size_t rounded() const noexcept { return bytes - spare; }
-  /** First markers of a live block. */
+  /** Returns the first markers of a live block. */
   [[nodiscard]] FirstMarkers first_markers() const noexcept {
     if (live.company != nullptr) return live.company->first_markers;
     const Point first{live.owner.id(), live.first_marker};
@@ -130,7 +135,7 @@ struct alignas(64) Block {
 };
 static_assert(sizeof(Block) == 128);
 
-/** @brief Does `work`. If it throws, the claimed blocks are live again. */
+/** @brief Calls `work`. If it throws, makes the claimed blocks live again and rethrows. */
 template <typename Work>
 auto live_again_on_error(std::span<Block* const> blocks, Work&& work) {
   try {
@@ -141,32 +146,38 @@ auto live_again_on_error(std::span<Block* const> blocks, Work&& work) {
   }
 }
 
+/** @brief Memory from the device, as one allocation or as a growable range, and its blocks. */
 struct Segment {
   std::byte* base = nullptr;
-  std::size_t bytes = 0;
-  bool small = false;
-  bool kept = false;          // reserved by the user: given back last
-  std::size_t addresses = 0;  // a growable range: how many it has; 0: it is as large as it is
-  std::size_t page = 0;       // of a growable range: bytes of each of its pages
-  std::size_t number = 0;     // from 1, as they came; 0: a segment that is known by its address
-  StreamId home;              // a growable range: whose requests grow it
+  std::size_t bytes = 0;      // of a range: up to the end of its last block, with holes
+  bool small = false;         // belongs to the pool of small requests
+  bool kept = false;          // the user reserved it: it is given back last
+  std::size_t addresses = 0;  // of a range: bytes of addresses; 0: not a growable range
+  std::size_t page = 0;       // of a range: bytes of one page
+  std::size_t number = 0;     // from 1, in order of acquisition; 0: ordered by address
+  StreamId home;              // of a range: the stream whose requests grow it
   Block* first = nullptr;
   Block* last = nullptr;
   std::size_t free_bytes = 0;  // in free blocks
-  std::uint64_t age = 0;       // when it was acquired, or last became wholly free
-  Segment *free_before = nullptr, *free_behind = nullptr;  // of those that are wholly free
-  bool may_have_free_page = true;  // a growable range: false if none was found, and none came since
+  std::uint64_t age = 0;       // clock value when one free block last filled it; 0: never
+  Segment *free_before = nullptr, *free_behind = nullptr;  // in the list of wholly free segments
+  // Of a range: false if a search found no free page, and no free block of a page came since.
+  bool may_have_free_page = true;
 
   [[nodiscard]] bool growable() const noexcept { return addresses != 0; }
   [[nodiscard]] bool wholly_free() const noexcept { return !growable() && free_bytes == bytes; }
 };
 
-/** @brief An order that is the same in each run, wherever the addresses of ranges are. */
+/**
+ * @brief Returns a key that sorts blocks by segment number, then by address.
+ *
+ * Numbered segments have the same order in each run of a program, at whatever addresses they are.
+ */
 [[nodiscard]] inline std::pair<std::size_t, std::byte*> place_of(const Block* block) noexcept {
   return {block->segment->number, block->address};
 }
 
-/** @brief Smallest first, then lowest address: PyTorch's order. */
+/** @brief Orders blocks by size, then by place: the order of PyTorch's best fit. */
 [[nodiscard]] inline bool fits_before(const Block* a, const Block* b) noexcept {
   return a->bytes != b->bytes ? a->bytes < b->bytes : place_of(a) < place_of(b);
 }

@@ -23,7 +23,7 @@ CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source,
     : state_(std::make_unique<State>(device, source, std::move(policy), limits)) {
   try {
     state_->stock.capacity = device.device().memory_info().total;
-  } catch (const DeviceError&) {  // segments are then as large as the policy likes them
+  } catch (const DeviceError&) {  // then only the policy limits the size of segments
   }
 }
 
@@ -33,7 +33,7 @@ CachingAllocator::~CachingAllocator() {
     Lock lock = state_->enter();
     state_->upkeep.empty();
     state_->closing.release_everything(lock);
-  } catch (const DeviceError&) {  // the device is lost: so is its memory
+  } catch (const DeviceError&) {  // the device is lost, and its memory with it
   }
 }
 
@@ -43,8 +43,7 @@ Lock CachingAllocator::State::enter() {
   return lock;
 }
 
-// Threads that meet here go past the lock
-// from now on, where they can.
+// If the lock is taken, calls overlap: from now on each front has its own lock (Turns).
 Lock CachingAllocator::State::enter_to_serve() {
   Lock lock{stock.mutex, std::try_to_lock};
   if (!lock.owns_lock()) {
@@ -54,9 +53,10 @@ Lock CachingAllocator::State::enter_to_serve() {
   return lock;
 }
 
-// What the owner's front did not serve. `next`: the owner's next marker. `ask_front`: it served
-// nothing at that moment. Each argument is a word, so that the fast path builds no request in
-// memory, and this path does not wait for one that was just written.
+// Serves a request that the owner's front did not serve. `next` is the owner's next marker. If
+// `ask_front`, the front could serve nothing at that moment and is asked again under the lock. Each
+// argument is one word: the fast path builds no request in memory, and this path does not have to
+// load one that was just stored.
 void* CachingAllocator::State::serve_elsewhere(std::size_t bytes, StreamRef owner,
                                                StreamRef first_user, Tag tag, Marker next,
                                                bool ask_front) {
@@ -69,7 +69,7 @@ void* CachingAllocator::State::serve_elsewhere(std::size_t bytes, StreamRef owne
   return serve(request, ask_front);
 }
 
-// Fails if no size that large can be rounded.
+// Rounds the request's size. Throws out_of_memory if the size is too large to be rounded.
 void CachingAllocator::State::round(Request& request) {
   constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
   if (request.requested > largest - stock.policy.segment_multiple) {
@@ -95,7 +95,9 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
   if (!waits) {
     if (Block* const block = held.take(request)) return block->address;
   }
-  if (stock.policy.collect_threshold > 0) held.let_go();  // before what a poll shows to be free
+  // Held blocks were freed before those that the poll completes. The ages of segments, which
+  // `collect_old_segments` compares, have to follow that order.
+  if (stock.policy.collect_threshold > 0) held.let_go();
   const bool plain = stock.has_fronts && request.user.id() == request.owner.id();
   if (plain && ask_front) {
     if (Block* const block = quick.take_alone(request)) return block->address;
@@ -112,7 +114,8 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
   return block->address;
 }
 
-// A claimed block that serves, from wherever there is one. `is_own`: from the lane of the request.
+// Returns a claimed block for the request from the first source that has one, or throws. Sets
+// `is_own` if the block is from the lane of the request.
 Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& is_own) {
   Block* own = own_lane.take(request);
   if (own == nullptr && upkeep.empty_near(request)) own = own_lane.take(request);
@@ -122,7 +125,7 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
   upkeep.empty_for(request);
   free_blocks.merge_former_lanes();
   if (Block* const block = search.find(request, lock, left_out)) return block;
-  if (!stock.lanes_mix) {  // PyTorch asks before it grows
+  if (!stock.lanes_mix) {  // PyTorch calls the callbacks before it grows
     if (Block* const block = ask_callbacks(request, lock)) return block;
     giving_back.collect_old_segments(request, lock);
   }
@@ -131,8 +134,9 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
   return reclaim(request, lock);
 }
 
-// `was_own`: in the lane of the request. The rest of such a block is that lane's too, and has no
-// neighbor that the whole could have been merged with.
+// Makes a claimed block live. If `was_own`, the block was free in the lane of the request. Its
+// remainder then stays in that lane, and has no neighbor to merge with: the whole block would have
+// been merged with it.
 void CachingAllocator::State::hand_out(const Request& request, Block* block, bool was_own) {
   const StreamId owner = request.owner.id(), user = request.user.id();
   if (free_blocks.worth_splitting(*block, request.bytes)) {
@@ -155,13 +159,13 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
   reports.allocated(*block, user);
 }
 
-// What no front kept. `stream`: nullptr for the owner.
+// Frees a block that no front kept. `stream`: nullptr stands for the owner.
 void CachingAllocator::State::deallocate(void* address, const StreamRef* stream, Kept kept) {
   if (kept == Kept::marked) return free_marked(address);
   if (graphs.any() && graphs.deallocate(address, stream)) return;
   Lock lock = enter_to_serve();
   if (stock.policy.collect_threshold > 0)
-    held.let_go();  // it asks which segment has been free for longest
+    held.let_go();  // `collect_old_segments` needs to know how long each segment was free
   Block* const block = allocations.claim("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
   if (held.hold(block, on)) return;
@@ -169,7 +173,7 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream,
   freeing.free_on(block, on, stream != nullptr, lock);
 }
 
-// A claimed block that has its points.
+// Frees a claimed block whose points are set already.
 void CachingAllocator::State::free_marked(void* address) {
   Block* const block = stock.heap.live().find(address);
   const Lock lock = live_again_on_error({&block, 1}, [&] { return enter(); });
@@ -204,8 +208,8 @@ void CachingAllocator::record_use(void* address, StreamRef stream) {
   const Lock lock = state_->enter_to_serve();
   Block* const block = state_->allocations.find("record_use", address);
   if (state_->graphs.any() && state_->stock.device.captured(stream.id())) {
-    state_->allocations.company_of(
-        *block);  // so that no front keeps it, and each free asks for its graphs
+    // No front keeps a block that has company, so its free asks the graphs.
+    state_->allocations.company_of(*block);
     if (state_->graphs.use(address, stream.id())) return;
   }
   if (state_->allocations.add_use(*block, stream)) {
@@ -227,14 +231,14 @@ void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {
   state_->callbacks.add(std::move(callback), turn);
 }
 
-// Calls `release(lock)` when all free memory is on the shelves.
+// Puts all free memory on the shelves, then calls `release(lock)`.
 template <typename Release>
 auto CachingAllocator::State::release_free(Release&& release) {
   graphs.tidy();
   Lock lock = enter();
   const GivingOrder::Turn turn = giving_back.turn(lock);
   upkeep.empty();
-  completions.sweep();  // what is known to be complete is free
+  completions.sweep();  // frees the blocks that are known to be complete
   free_blocks.list_all();
   return release(lock);
 }
@@ -253,7 +257,7 @@ std::size_t CachingAllocator::release_pages(std::span<const AddressRange> pages)
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   state_->graphs.tidy();
   Lock lock = state_->enter();
-  state_->upkeep.forget_demands();  // what streams needed so far says nothing of what comes
+  state_->upkeep.forget_demands();  // past needs say nothing about the time after a trim
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   return state_->giving_back.release_free_memory(keep_bytes, kAll, lock);
 }

@@ -41,11 +41,12 @@
 namespace millrace {
 
 /*
- * The map of CachingAllocator. Its state is composed of the parts below, each with one job and one
- * header in caching/; State itself has the order in which a call asks them. docs/ordering.md
+ * The map of CachingAllocator. Its state consists of the parts below, each with one job and one
+ * header in caching/. State itself defines the order in which a call uses them. docs/ordering.md
  * explains the one rule, and docs/allocator.md each decision.
  *
- * DATA decides nothing and locks nothing; parts share it in Stock.
+ * DATA. These classes decide nothing. All but GraphPools are in Stock, which the parts share, and
+ * take no lock.
  *   Heap        segments, the blocks that tile them, and the map from addresses to live blocks
  *   Shelves     free blocks by lane, by size, and by the marker that they wait for
  *   Runs        free neighbors that together could serve a larger request
@@ -53,43 +54,45 @@ namespace millrace {
  *   Meter       statistics. Fronts count in a Tally, which Turns adds before the meter is used
  *   GraphPools  pools of CUDA graphs. Their segments are live blocks of this allocator
  *
- * A BLOCK. A free block carries points: what must happen before its next use. Its lane is the
- * stream that used it first. Its states (BlockState) follow each other:
+ * A BLOCK. A free block has points: the work that must come before its next use. Its lane is the
+ * stream that used it first, for which the free block is kept. Its states (BlockState) follow each
+ * other:
  *
  *   claimed -> live -> quick (in a front)  -> live, or claimed -> free, when a front is emptied
  *                   -> free (on a shelf)   -> claimed
  *
  * A claimed block is on no list, so no other thread finds it.
  *
- * A REQUEST takes the first of these that serves:
- *   0. a block of its size class from its stream's front: QuickPath. Only the front's lock
+ * A REQUEST is served by the first of these sources that has memory for it:
+ *   0. a block of its size class from its stream's front (QuickPath). Takes only the front's lock
  *   1. the best fit that needs no wait: own lane (OwnLane), other lanes up to the carve limit,
  *      memory that no stream has used (Reuse); once more after one poll (Completions). Then free
  *      neighbors (Merging)
  *   2. a block that was last used long ago, for which the stream can wait: the earliest marker
  *      first, then the best fit (Waiting); then a run of such neighbors (Merging)
  *   3. if the stream has its share (should_grow): any other block for which it can wait
- *   4. what costs less than growth: markers on streams that have none, blocks of streams that have
- *      nothing live (BeforeGrowth)
- *   5. new memory: in the stream's growable range (Ranges), where pages that are free elsewhere are
- *      mapped first (MovedPages), or in a new segment (Growth)
- *   6. what waiting, merging, callbacks and giving back can free: reclaim (Search, Callbacks,
- *      GivingBack). Then the request fails, with the picture of memory (Survey)
+ *   4. measures that cost less than growth: markers on streams that have none, blocks of streams
+ *      that have nothing live (BeforeGrowth)
+ *   5. new memory: in the stream's growable range (Ranges), after free pages of other places were
+ *      mapped there (MovedPages), or in a new segment (Growth)
+ *   6. memory that waiting, merging, callbacks and giving back can free: reclaim (Search,
+ *      Callbacks, GivingBack). Then the request fails with a report of all memory (Survey)
  *
  * `find` (caching_allocator.cpp) is this order in code, `Search` has steps 1 to 3, and `reclaim`
- * (reclaim.cpp) step 6.
+ * (reclaim.cpp) is step 6.
  *
- * A FREE goes to the front (QuickPath, QuickUses), or computes its points (Freeing), merges the
- * block with neighbors and puts it on a shelf (FreeBlocks).
+ * A FREE puts the block into the front (QuickPath, QuickUses). Otherwise it computes the block's
+ * points (Freeing), merges the block with neighbors, and puts it on a shelf (FreeBlocks).
  *
- * LOCKS. In this order: the turn to give memory back (GivingOrder), `ending_` of StalePages,
- * `Stock::mutex`, a front's. `Stock::mutex` guards everything from `heap` on, and what the parts
- * have. It is never held across a driver call: the call's memory is claimed first, so that no other
- * thread uses it, and put back if the call fails. A front's lock is taken alone, or after `mutex`.
+ * LOCKS are taken in this order: the turn to give memory back (GivingOrder), `ending_` of
+ * StalePages, `Stock::mutex`, a front's lock. `Stock::mutex` guards all members of Stock from
+ * `heap` on, and the members of the parts. It is never held across a driver call: the call's memory
+ * is claimed first, so that no other thread uses it, and put back if the call fails. A front's lock
+ * is taken alone, or after `mutex`.
  *
- * The preset `torch` (Sharing::own_stream) makes PyTorch's decisions with the same parts: lanes
- * never mix, a poll completes frees (Completions), and the block that a stream freed last stays
- * unmerged until a call looks at the stream's free blocks (HeldFrees). With expandable segments,
+ * The preset `torch` (Sharing::own_stream) makes PyTorch's decisions with the same parts. Lanes
+ * never mix, and a poll completes frees (Completions). The block that a stream freed last stays
+ * unmerged until a call searches the stream's free blocks (HeldFrees). With expandable segments,
  * pages are mapped where PyTorch maps them (Expandable).
  */
 struct CachingAllocator::State final : GraphMemory {
@@ -98,10 +101,10 @@ struct CachingAllocator::State final : GraphMemory {
         graphs(*this, device, stock.policy),
         allowance(stock, limits) {}
 
-  // caching_allocator.cpp: giving out, and taking back what no front kept
-  /** @brief Takes the lock before anything is looked at. */
+  // caching_allocator.cpp: allocates, and frees blocks that no front kept
+  /** @brief Takes the lock, and puts all held blocks (HeldFrees) where searches find them. */
   [[nodiscard]] Lock enter();
-  /** @brief The same for what looks at one stream's held block first. */
+  /** @brief Takes the lock, for a call that checks its own stream's held block first. */
   [[nodiscard]] Lock enter_to_serve();
   void* serve(const Request& request, bool ask_front);
   [[nodiscard]] void* serve_elsewhere(std::size_t bytes, StreamRef owner, StreamRef first_user,
@@ -114,25 +117,26 @@ struct CachingAllocator::State final : GraphMemory {
   template <typename Release>
   auto release_free(Release&& release);
 
-  // batch.cpp: many at once
+  // batch.cpp: several requests or frees in one call
   [[nodiscard]] std::vector<Request> requests(std::span<const std::size_t> sizes,
                                               const PlainRequest& like);
   void serve(const std::vector<Request>& requests, std::vector<Block*>& blocks);
   void undo(std::span<Block* const> blocks);
   void free_rest(std::span<Block*> left, const StreamRef* stream);
 
-  // reclaim.cpp: what is done where the device has no more
+  // reclaim.cpp: after the device or the limit refused new memory
   Block* reclaim(const Request& request, Lock& lock);
   Block* reclaim_reserve(const Request& request, Lock& lock);
   Block* ask_callbacks(const Request& request, Lock& lock);
   [[noreturn]] void fail(const Request& request, Lock& lock);
 
-  // graph_memory.cpp: what the pools of graphs have of it
+  // graph_memory.cpp: memory for the pools of graphs
   void* take(std::size_t bytes, StreamRef pool, Effort effort) override;
   void give_back(void* base, const PointSet& points) override;
   void close_front(StreamId stream) override;
 
-  // Each part uses only parts above it. First what they share, and where free blocks are put.
+  // Each part uses only parts above it. First the shared data, and the parts that store free
+  // blocks.
   Stock stock;
   Reports reports{stock.device, stock.meter};
   GraphPools graphs;
@@ -158,7 +162,7 @@ struct CachingAllocator::State final : GraphMemory {
   Search search{stock, free_blocks, completions, upkeep, own_lane, reuse, waiting, merging};
   BeforeGrowth before_growth{stock, completions, upkeep, reuse, merging};
 
-  // Memory that comes from the device, and goes back.
+  // Memory from the device, and its way back.
   Allowance allowance;
   StalePages stale{stock, completions};
   RangePages range_pages{stock, reports, free_blocks, completions, stale};

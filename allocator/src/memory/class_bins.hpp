@@ -11,12 +11,12 @@
 
 namespace millrace {
 
-/** @brief Sizes up to 1 MiB in classes, four for each power of two. */
+/** @brief Size classes up to 1 MiB, four for each power of two. */
 struct SizeClasses {
   static constexpr std::size_t kGranule = 512, kLargest = std::size_t{1} << 20;
   static constexpr std::size_t kCount = 41;
 
-  // Of the size in granules, the highest bit and the two below it.
+  // Returns the class of a size: the highest bit of the size in granules, and the two bits below.
   static constexpr std::size_t of(std::size_t bytes) noexcept {
     const std::size_t units = (bytes + kGranule - 1) / kGranule;
     const auto shift = static_cast<std::size_t>(std::bit_width(units | 4)) - 3;
@@ -24,20 +24,20 @@ struct SizeClasses {
   }
 };
 
-/** @brief Bytes of a request, and where their bin is: found once, and asked for several times. */
+/** @brief Bytes of a request, and the index of its bin, which several calls need. */
 struct BinSize {
   std::size_t bytes, place;
 };
 
-/** @brief Bytes that a bin keeps at most. */
+/** @brief Maximum bytes in one bin. */
 inline constexpr std::size_t kMostBytesInBin = std::size_t{4} << 20;
 
-/** @brief Blocks that a bin keeps, by class: as many as these bytes have, within limits. */
+/** @brief Maximum number of blocks in each bin, from `kMostBytesInBin`, but at most 256. */
 inline constexpr auto kMostInBin = [] {
   constexpr std::size_t kMostBlocks = 256;
   std::array<std::uint16_t, SizeClasses::kCount> most{};
   for (std::size_t bytes = SizeClasses::kGranule; bytes <= SizeClasses::kLargest;
-       bytes += SizeClasses::kGranule) {  // the largest of a class comes last
+       bytes += SizeClasses::kGranule) {  // the largest size of a class is written last
     most[SizeClasses::of(bytes)] =
         static_cast<std::uint16_t>(std::min(kMostBytesInBin / bytes, kMostBlocks));
   }
@@ -47,17 +47,17 @@ inline constexpr auto kMostInBin = [] {
 /**
  * @brief Small blocks in bins by size class.
  *
- * A request takes a block of its own class that is large enough and wastes no more than an eighth
- * of the request: the best of the newest few. What a bin holds is bounded in blocks and bytes, so
- * that little is kept from merging.
+ * A request takes the best fit of the newest few blocks of its class, otherwise of the next class.
+ * The caller limits the waste. Blocks in bins cannot merge with neighbors, so each bin is limited
+ * in blocks and bytes.
  */
 class ClassBins {
  public:
-  static constexpr std::size_t kLargest = SizeClasses::kLargest;  ///< bytes of a block's request
+  static constexpr std::size_t kLargest = SizeClasses::kLargest;  ///< largest request, in bytes
 
   /**
-   * @brief A block for a request of that size, taken out; nullptr if none fits.
-   * @param most_waste  bytes that the block may have beyond the request
+   * @brief Takes out a block for a request of this size; nullptr if none fits.
+   * @param most_waste  maximum bytes of the block beyond the request
    */
   [[nodiscard, gnu::always_inline]] Block* pop(BinSize size, std::size_t most_waste) noexcept {
     const std::size_t place = size.place;
@@ -73,12 +73,13 @@ class ClassBins {
     return {bytes, SizeClasses::of(bytes)};
   }
 
-  /** @brief Whether `pop` may find a block. May be asked without the lock, as `has_room`. */
+  // These three may be called without the lock. Another thread may change the answer at any time.
+  /** @brief Returns whether `pop` may find a block. */
   [[nodiscard]] bool may_have(BinSize size) const noexcept {
     return count_[size.place] != 0 || count_[size.place + 1] != 0;
   }
   [[nodiscard]] bool has_class(BinSize size) const noexcept { return count_[size.place] != 0; }
-  /** @brief Whether a block whose request had `bytes` can be pushed. */
+  /** @brief Returns whether a block whose request had this size can be pushed. */
   [[nodiscard]] bool has_room(BinSize size) const noexcept {
     return count_[size.place] < kMostInBin[size.place];
   }
@@ -93,13 +94,14 @@ class ClassBins {
   }
 
   /**
-   * @brief Takes out the blocks of the classes from that of `least` bytes on.
-   * @return `all` and they, linked by `next_quick`
+   * @brief Takes out all blocks of the class of `least` bytes and of larger classes.
+   * @param all  a list of other blocks, or nullptr
+   * @return the blocks followed by `all`, linked by `next_quick`
    */
   [[nodiscard]] Block* take_from(std::size_t least, Block* all) noexcept {
     return take(~std::uint64_t{0} << SizeClasses::of(least), all);
   }
-  /** @brief The same for the class of a size. */
+  /** @brief Takes out all blocks of one class. @return the blocks, linked by `next_quick` */
   [[nodiscard]] Block* take_class(BinSize size) noexcept {
     return take(std::uint64_t{1} << size.place, nullptr);
   }
@@ -125,7 +127,8 @@ class ClassBins {
     return all;
   }
 
-  // Of the newest few blocks the one that wastes least, if that is little enough.
+  // Takes the block with the least waste of the newest `kLooks` blocks of a class: the request's
+  // class, otherwise the next one.
   [[gnu::noinline]] Block* pop_near(BinSize size, std::size_t most_waste) noexcept {
     Block* const found = pop_near(size.place, size.bytes, most_waste);
     return found != nullptr ? found : pop_near(size.place + 1, size.bytes, most_waste);
@@ -134,10 +137,10 @@ class ClassBins {
     Block* before = nullptr;
     Block* best = nullptr;
     Block* before_best = nullptr;
-    std::size_t least = most_waste + 1;  // bytes to spare that are too many
+    std::size_t least = most_waste + 1;  // only less waste is accepted
     Block* block = first_[place];
     for (int looks = 0; block != nullptr && looks < kLooks && least != 0; ++looks) {
-      const std::size_t spare = block->bytes - bytes;  // huge where the block is too small
+      const std::size_t spare = block->bytes - bytes;  // wraps around if the block is too small
       if (spare < least) {
         least = spare;
         best = block;
@@ -159,7 +162,7 @@ class ClassBins {
   std::array<Block*, SizeClasses::kCount + 1> first_{};  // linked by `next_quick`
   std::array<Relaxed<std::uint16_t>, SizeClasses::kCount + 1> count_{};
   std::size_t bytes_ = 0;
-  std::uint64_t used_ = 0;  // bins that may hold some
+  std::uint64_t used_ = 0;  // a bit for each bin that may have blocks
 };
 
 }  // namespace millrace

@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kGranule = 512;  // what the driver's pool rounds to
+constexpr std::size_t kGranule = 512;  // the driver's pool rounds sizes to multiples of this
 
 }  // namespace
 
@@ -41,7 +41,7 @@ struct DriverAllocator::State {
     return taken;
   }
 
-  /** @brief Freed, but not given to the driver before `points` are complete. */
+  /** @brief A freed block that goes back to the driver only after `points` are complete. */
   struct Kept {
     void* address;
     std::size_t bytes;
@@ -54,7 +54,8 @@ struct DriverAllocator::State {
   }
 
   void note_reserved() {
-    const std::size_t now = device.device().pool_info().reserved;  // a driver call: not locked
+    // No lock is held across the driver call.
+    const std::size_t now = device.device().pool_info().reserved;
     const std::lock_guard lock{mutex};
     if (now > reserved) meter.reserved(now - reserved);
     if (now < reserved) meter.released(reserved - now);
@@ -88,7 +89,7 @@ DriverAllocator::DriverAllocator(OrderedDevice& device) : state_(std::make_uniqu
 DriverAllocator::~DriverAllocator() {
   try {
     if (!state_->kept.empty()) trim(state_->reserved);
-  } catch (const DeviceError&) {  // the device is lost: so is its memory
+  } catch (const DeviceError&) {  // the device is lost, and its memory with it
   }
 }
 
@@ -134,7 +135,7 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
   }
   try {
     return state.give_out(address, bytes, owner, first_user, tag);
-  } catch (...) {  // the host has no memory to note it
+  } catch (...) {  // no host memory for the record: the block goes back
     static_cast<void>(state.give_back(address, first_user));
     throw;
   }
@@ -144,7 +145,7 @@ void* DriverAllocator::State::give_out(void* address, std::size_t bytes, StreamR
                                        StreamRef first_user, Tag tag) {
   try {
     note_reserved();
-  } catch (const DeviceError&) {  // the next call will tell
+  } catch (const DeviceError&) {  // the next call notes the change
   }
   const std::lock_guard lock{mutex};
   const std::size_t rounded = (bytes + kGranule - 1) / kGranule * kGranule;
@@ -176,7 +177,7 @@ void* DriverAllocator::State::give_out(void* address, std::size_t bytes, StreamR
 void DriverAllocator::State::free(void* address, const Live& block, StreamRef stream,
                                   std::optional<Point> marker) {
   const Ledger& ledger = device.ledger();
-  // Each is read before its stream is marked, so that the marker covers it.
+  // Each point is read before its stream is marked. Only then does the marker cover it.
   std::vector<Point> points{{stream.id(), ledger.next(stream.id())}};
   if (marker) {
     points.push_back(*marker);
@@ -189,7 +190,7 @@ void DriverAllocator::State::free(void* address, const Live& block, StreamRef st
   }
   const bool ordered = order(stream, points);
   if (ordered) points = {{stream.id(), ledger.next(stream.id())}};
-  {  // told first: once the driver has it, another thread may be given the same address
+  {  // reported first: once the driver has the block, another thread may get its address
     const std::lock_guard lock{mutex};
     meter.freed(block.requested, block.bytes, block.owner.id(), block.tag);
     if (observer != nullptr) observer->freed({block.id, address, block.bytes, points});
@@ -201,8 +202,9 @@ void DriverAllocator::State::free(void* address, const Live& block, StreamRef st
   kept.push_back({address, block.bytes, std::move(points)});
 }
 
-// Makes `stream` wait for the points. False if it cannot, or if nothing can be enqueued there: in
-// a host callback, on a destroyed stream or another thread's, after an independent one.
+// Makes `stream` wait for the points. Returns false if it cannot wait for one of them (an
+// independent stream, for instance), or if nothing can be enqueued on it: in a host callback, on a
+// destroyed stream, or on another thread's per-thread stream.
 bool DriverAllocator::State::order(StreamRef stream, const std::vector<Point>& points) {
   if (in_host_callback() || !device.ledger().is_open(stream.id())) return false;
   try {
@@ -217,24 +219,25 @@ bool DriverAllocator::State::order(StreamRef stream, const std::vector<Point>& p
 void DriverAllocator::State::mark(StreamRef stream) noexcept {
   try {
     device.mark(stream);
-  } catch (const std::exception&) {  // a later marker will do
+  } catch (const std::exception&) {  // a later marker covers the same work
   }
 }
 
 bool DriverAllocator::State::give_back(void* address, StreamRef stream) noexcept {
   try {
     device.device().free_async(address, stream.handle());
-  } catch (const DeviceError&) {  // lost, or being captured
+  } catch (const DeviceError&) {  // the device is lost, or the stream is being captured
     return false;
   }
   try {
     note_reserved();
-  } catch (const DeviceError&) {  // the next call will tell
+  } catch (const DeviceError&) {  // the next call notes the change
   }
   return true;
 }
 
-// Nothing uses any more what is given back here, so that any stream will do.
+// Gives the complete kept blocks back to the driver. No work uses them any more, so they can be
+// freed in the order of any stream.
 void DriverAllocator::State::give_back_kept(StreamRef stream) {
   if (!keeps_any()) return;
   device.poll();
@@ -248,6 +251,7 @@ void DriverAllocator::State::give_back_kept(StreamRef stream) {
       return done;
     });
   }
+  // Another thread may have seen the completions: observers learn that this one comes after them.
   if (!complete.empty()) device.device().learn_completions();
   for (Kept& each : complete) {
     const bool given = give_back(each.address, stream);
@@ -334,7 +338,8 @@ MemoryStatistics DriverAllocator::statistics() {
   return state_->meter.statistics(state_->device);
 }
 
-// The pool does not say whose its free bytes are: usable is what it holds beyond what is live.
+// The driver's pool does not report which streams could use its free bytes, so all of them count as
+// usable.
 UsableBytes DriverAllocator::usable(StreamRef) {
   state_->note_reserved();
   const std::lock_guard lock{state_->mutex};

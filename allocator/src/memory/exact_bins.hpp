@@ -13,8 +13,9 @@ namespace millrace {
 /**
  * @brief Blocks in bins by the exact size of their request.
  *
- * They are few, so that emptying all bins is short. A bin is for the size that was last asked for
- * among those that share it: blocks of sizes that are not requested again are not kept.
+ * A bin serves one size at a time, of several that share the bin: the last one that was requested
+ * while the bin was empty. So blocks are kept only if their size was requested before. They are
+ * few, so emptying all bins takes little time.
  */
 class ExactBins {
  public:
@@ -22,7 +23,7 @@ class ExactBins {
     return {bytes, bytes * 0x9e3779b97f4a7c15 >> (64 - std::bit_width(kBins - 1))};
   }
 
-  /** @brief The newest block of that size, taken out; nullptr: none is here. */
+  /** @brief Takes out the newest block of this size; nullptr if there is none. */
   [[nodiscard]] Block* pop(BinSize size) noexcept {
     Bin& bin = bins_[size.place];
     Block* const block = bin.first;
@@ -32,23 +33,23 @@ class ExactBins {
     return block;
   }
 
-  /** @brief Whether `pop` may find one. As `expects` and `blocks`, may be asked without the lock.
-   */
+  /** @brief Returns whether `pop` may find a block. Like `expects` and `blocks`, it may be called
+   * without the lock. */
   [[nodiscard]] bool may_have(BinSize size) const noexcept {
     const Bin& bin = bins_[size.place];
     return bin.bytes == size.bytes && bin.first != nullptr;
   }
 
-  /** @brief Blocks of this size are kept from now on, where none of another size is in the way. */
+  /** @brief Keeps blocks of this size from now on, unless the bin has blocks of another size. */
   void expect(BinSize size) noexcept {
     Bin& bin = bins_[size.place];
     if (bin.first == nullptr) bin.bytes = size.bytes;
   }
-  /** @brief Whether a block of this size is kept now. */
+  /** @brief Returns whether a block of this size can be pushed. */
   [[nodiscard]] bool expects(BinSize size) const noexcept {
     return blocks_ < kMost && bins_[size.place].bytes == size.bytes;
   }
-  /** @brief A block of a size that is expected. */
+  /** @brief Adds a block of an expected size. */
   void push(Block* block, BinSize size) noexcept {
     Bin& bin = bins_[size.place];
     block->next_quick = bin.first;
@@ -57,7 +58,7 @@ class ExactBins {
     blocks_ = blocks_ + 1;
   }
 
-  /** @brief Takes all out. @return one of them, linked to the others by `next_quick` */
+  /** @brief Takes out all blocks. @return the blocks, linked by `next_quick` */
   [[nodiscard]] Block* take_all() noexcept {
     Block* all = nullptr;
     for (std::uint32_t used = used_; used != 0; used &= used - 1) {
@@ -80,7 +81,7 @@ class ExactBins {
   static constexpr std::size_t kBins = 32;
 
   struct Bin {
-    Relaxed<std::size_t> bytes = 0;   // of the requests
+    Relaxed<std::size_t> bytes = 0;   // size of the requests
     Relaxed<Block*> first = nullptr;  // linked by `next_quick`
   };
 
@@ -95,7 +96,7 @@ class ExactBins {
   }
 
   std::array<Bin, kBins> bins_{};
-  std::uint32_t used_ = 0;  // bins that may hold some
+  std::uint32_t used_ = 0;  // a bit for each bin that may have blocks
   Relaxed<std::size_t> blocks_ = 0;
 };
 

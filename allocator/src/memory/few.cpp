@@ -18,7 +18,7 @@ void PointSet::join(Point point) {
   }
 }
 
-// In the order of streams, each comes behind nearly all that are there.
+// Sorted points are inserted after nearly all points that the set has by then, so few points move.
 void PointSet::join_all(std::vector<Point>& points) {
   std::ranges::sort(points, {}, &Point::stream);
   for (const Point point : points) join(point);

@@ -15,7 +15,7 @@
 namespace millrace {
 
 /**
- * @brief A list that nearly always has one element or none, which then takes no memory elsewhere.
+ * @brief A list that nearly always has at most one element, which then needs no other memory.
  *
  * @tparam T  trivially copyable
  */
@@ -44,7 +44,7 @@ class Few {
     if (list_ > kOne) ::operator delete(&more());
     list_ = kEmpty;
   }
-  /** @brief Makes it the only element. Memory for several is kept: there will be several again. */
+  /** @brief Replaces all elements by `value`. Keeps memory for several, which is needed again. */
   [[gnu::always_inline]] void set(T value) noexcept {
     if (list_ > kOne) {
       more().items()[0] = value;
@@ -62,7 +62,7 @@ class Few {
       insert(size(), value);
     }
   }
-  /** @brief It has an element. */
+  /** @brief Removes the last element. The list must not be empty. */
   void pop_back() noexcept {
     if (list_ > kOne) {
       --more().size;
@@ -97,7 +97,7 @@ class Few {
 
  protected:
   [[nodiscard]] T* items() noexcept { return const_cast<T*>(begin()); }
-  /** @brief Before the element at `place`. */
+  /** @brief Inserts `value` before the element at `place`. */
   void insert(std::size_t place, const T& value) {
     if (list_ <= kOne || more().size == more().room) grow();
     T* const items = more().items();
@@ -135,26 +135,27 @@ class Few {
     move_to(made);
   }
 
-  alignas(T) std::array<std::byte, sizeof(T)> one_{};  // a T, if list_ is kOne
-  std::uintptr_t list_ = kEmpty;                       // or kOne, or where all of them are
+  alignas(T) std::array<std::byte, sizeof(T)> one_{};  // a T if list_ is kOne
+  std::uintptr_t list_ = kEmpty;                       // kEmpty, kOne, or the address of a More
 };
 
-/** @brief What has to come before the next use of some memory: one point a stream, by stream. */
+/** @brief The points that must come before the next use of some memory: at most one for each
+ * stream, sorted by stream. */
 class PointSet : public Few<Point> {
  public:
   PointSet() = default;
   explicit PointSet(Point point) { push_back(point); }
 
-  /** @brief Of its stream the later of the two. */
+  /** @brief Adds a point. If the set has a point of the same stream, keeps the later one. */
   void join(Point point);
   void join(const PointSet& other) {
     for (const Point point : other) join(point);
   }
 
-  /** @brief The same for many points in any order, of n streams in n log n. Sorts `points`. */
+  /** @brief Adds many points, of n streams in O(n log n). Sorts `points`. */
   void join_all(std::vector<Point>& points);
 
-  /** @brief The marker of its point of `stream`; 0: it has none. */
+  /** @brief Returns the marker of the point of `stream`, or 0 if the set has none. */
   [[nodiscard]] Marker on(StreamId stream) const noexcept {
     for (const Point& point : *this) {
       if (point.stream == stream) return point.marker;

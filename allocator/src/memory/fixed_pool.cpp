@@ -10,8 +10,9 @@
 namespace millrace {
 namespace {
 
-// Segments of one size that fill the maximum, each with at most the blocks at once: a segment that
-// no longer fits below the maximum would give way to one for each block.
+// Returns the size of a segment, which has at most `blocks_at_once` blocks. With `most_bytes`,
+// segments of this size fill that maximum. If the last one did not fit below it, the pool would
+// acquire a segment for each remaining block.
 std::size_t segment_for(std::size_t block, const FixedPoolOptions& options,
                         std::size_t granularity) {
   const std::size_t liked = round_up(block * options.blocks_at_once, granularity);
@@ -32,7 +33,7 @@ Policy policy_for(const FixedPoolOptions& options, std::size_t granularity) {
   Policy policy = Policy::millrace();
   policy.name = "fixed";
   policy.granule = round_up(options.block_bytes, 512);
-  policy.small_limit = 0;  // one pool
+  policy.small_limit = 0;  // all requests use the large pool
   policy.growable_ranges = false;
   policy.large_segment_least = policy.large_segment_most = 0;
   policy.medium_limit = kMost;

@@ -6,23 +6,24 @@
 
 namespace millrace {
 
-/** @brief Segments that are wholly free, in the order in which they became so. Locks nothing. */
+/** @brief Wholly free segments of each pool, in the order in which they became free. Takes no lock.
+ */
 class FreeSegments {
  public:
-  /** @brief The block is free now, and was not. */
+  /** @brief Notes that the block became free. */
   void freed(const Block& block) noexcept {
     Segment& segment = *block.segment;
     segment.free_bytes += block.bytes;
     if (segment.wholly_free()) add(segment);
   }
-  /** @brief The block is not free any more. */
+  /** @brief Notes that the block is no longer free. */
   void claimed(const Block& block) noexcept {
     Segment& segment = *block.segment;
     if (segment.wholly_free()) remove(segment);
     segment.free_bytes -= block.bytes;
   }
 
-  /** @brief The one that became free first, which leads to the next one; nullptr: none is. */
+  /** @brief Returns the segment that became free first, linked by `free_behind`, or nullptr. */
   [[nodiscard]] Segment* first(bool small) const noexcept { return ends(small).first; }
 
  private:

@@ -16,17 +16,25 @@
 
 namespace millrace {
 
-/** @brief What a stream needs at once, as seen so far. */
+/**
+ * @brief The memory that a stream has needed so far, in bytes.
+ *
+ * A burst is the memory that the stream allocates between two of its markers.
+ */
 struct Demand {
   Gauge live;
-  Marker marker = 0;  // the burst is before it
+  Marker marker = 0;  // the stream's marker that will end the present burst
   std::size_t burst = 0;
   std::size_t largest_burst = 0;
-  std::uint64_t began = 0;             // the newest marker when the burst began, as a serial
-  std::uint64_t previous_began = 0;    // when the burst before it did
-  std::array<std::size_t, 4> peaks{};  // of live bytes, in this burst and in those before it
+  std::uint64_t began = 0;             // serial of the newest marker when the burst began
+  std::uint64_t previous_began = 0;    // the same for the burst before it
+  std::array<std::size_t, 4> peaks{};  // highest live bytes in this burst and the three before it
 
-  /** @param next  the next marker of the stream */
+  /**
+   * @brief Counts an allocation.
+   * @param next    the next marker of the stream; a new one begins a burst
+   * @param newest  returns the serial of the newest marker of all streams
+   */
   template <typename NewestMarker>
   void count(std::size_t bytes, Marker next, const NewestMarker& newest) {
     live.add(bytes);
@@ -45,14 +53,19 @@ struct Demand {
 };
 
 /**
- * @brief What a thread needs to serve the usual request of one stream, under a lock of its own.
+ * @brief Serves the usual request of one stream, a size that the stream freed itself, without the
+ *        allocator's lock.
  *
- * Fronts stay where they are; one serves the streams of a slot one after the other. None shares a
- * cache line with another, which may be another thread's.
+ * Fronts never move. A front serves the streams of one slot, one after the other. It shares no
+ * cache line with another front, which another thread may use.
  */
 class alignas(64) Front {
  public:
-  /** @brief Changes under both this lock and the allocator's. Valid, or of no stream yet. */
+  /**
+   * @brief Returns the stream that the front serves; invalid: none.
+   *
+   * It changes only under both the front's lock and the allocator's.
+   */
   [[nodiscard]] StreamId stream() const noexcept {
     const std::uint64_t packed = stream_.load(std::memory_order_acquire);
     return {static_cast<std::uint32_t>(packed), static_cast<std::uint32_t>(packed >> 32)};
@@ -61,18 +74,18 @@ class alignas(64) Front {
     stream_.store(std::uint64_t{stream.generation} << 32 | stream.slot, std::memory_order_release);
   }
 
-  SpinLock lock;  // once threads have met: see Turns
+  SpinLock lock;  // used once two threads have met (Turns)
 
-  // Under the lock that Turns has for it.
+  // Guarded by the lock that Turns takes for the front.
   QuickBins quick;
   Demand demand;
-  Tally tally;          // while several threads call at once
-  Tally::Change share;  // of the stream, that the meter does not know of
+  Tally tally;          // used once two threads have met; until then all fronts share one
+  Tally::Change share;  // of the bytes that the stream owns, not added to the meter yet
   [[nodiscard]] bool has_uncounted() const noexcept { return !share.empty() || !tally.empty(); }
-  std::uint64_t next_id = 0, end_id = 0;  // of blocks that are given out here
-  Company* spare_company = nullptr;       // of blocks that were freed here; linked by `next_spare`
+  std::uint64_t next_id = 0, end_id = 0;  // reserved ids for blocks that the front serves
+  Company* spare_company = nullptr;       // unused records of freed blocks; linked by `next_spare`
 
-  /** @brief One that belongs to no allocation, taken out; nullptr: there is none. */
+  /** @brief Takes out an unused record; nullptr if there is none. */
   [[nodiscard]] Company* take_company() noexcept {
     Company* const company = spare_company;
     if (company != nullptr) spare_company = company->next_spare;
@@ -83,7 +96,7 @@ class alignas(64) Front {
     company->next_spare = std::exchange(spare_company, company);
   }
 
-  /** @brief Its place in one of the lists. */
+  /** @brief The links of a front in a FrontList. */
   struct Hook {
     bool is_listed = false;
     Front* next = nullptr;
@@ -94,11 +107,11 @@ class alignas(64) Front {
   std::atomic<std::uint64_t> stream_{0};
 };
 
-/** @brief Fronts that have something new since the last look. */
+/** @brief Fronts that got something new since the list was last emptied. */
 template <Front::Hook Front::*hook>
 class FrontList {
  public:
-  /** @brief Under the front's lock. */
+  /** @brief Adds the front unless the list has it. The caller has the front's lock. */
   void add(Front& front) noexcept {
     if (std::exchange((front.*hook).is_listed, true)) return;
     Front* head = first_.load(std::memory_order_relaxed);
@@ -109,9 +122,10 @@ class FrontList {
   }
 
   /**
-   * @brief Empties the list. Of each, `take` from it under its lock, which may add it again, then
-   *        `use` what was taken.
-   * @param turns  has the fronts' locks
+   * @brief Empties the list.
+   * @param turns  takes the fronts' locks
+   * @param take   called with each front under its lock; may add the front again
+   * @param use    called after each `take`, without the front's lock
    */
   template <typename Turns, typename Take, typename Use>
   void take_all(Turns& turns, const Take& take, const Use& use) {
@@ -137,15 +151,16 @@ class FrontList {
   std::atomic<Front*> first_{nullptr};
 };
 
-/** @brief The fronts, by slot. */
+/** @brief The fronts, by the slot of their streams. */
 class Fronts {
  public:
-  /** @brief Takes no lock. nullptr: none serves it (any more). */
+  /** @brief Returns the front that serves `stream` now, or nullptr. Takes no lock. */
   [[nodiscard, gnu::always_inline]] Front* find(StreamId stream) const noexcept {
     Front* const front = fronts_.find(stream.slot);
     return front != nullptr && front->stream() == stream ? front : nullptr;
   }
-  /** @brief The front of the slot, for any stream. Under the allocator's lock. */
+  /** @brief Returns the front of a slot, whichever stream it serves; makes it if there is none. The
+   * caller has the allocator's lock. */
   [[nodiscard]] Front& at(std::uint32_t slot) { return fronts_.grow_to(slot); }
 
   template <typename Visit>

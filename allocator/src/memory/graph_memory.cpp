@@ -3,15 +3,15 @@
 #include "memory/caching_state.hpp"
 #include "millrace/memory/graph_pool.hpp"
 
-// What the pools of graphs have of the general allocator (graph/graph_memory.hpp).
+// The memory that pools of CUDA graphs take from this allocator (graph/graph_memory.hpp).
 
 namespace millrace {
 
 GraphPool::GraphPool(CachingAllocator& allocator, HeldUntil until)
     : hold_(allocator.state_->graphs.make(until)) {}
 
-// A request in the name of a nominal stream, which is ordered after what is complete only: wherever
-// a graph will be launched, it may use what such a request is given.
+// The request is for a nominal stream, which is ordered after complete work only. So it gets memory
+// that a graph may use on whatever stream the graph will be launched.
 void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort effort) {
   const Marker next = stock.device.ledger().next(pool.id());
   Request request{{bytes, stock.policy.round(bytes), pool, {}, next}, false, pool, pool.id(), next};
@@ -33,11 +33,11 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
   if (block == nullptr && effort == Effort::pressed) block = reclaim(request, lock);
   if (block == nullptr) return nullptr;
   if (stock.lanes_mix &&
-      block->bytes - request.bytes >= stock.policy.granule) {  // it is held for long: no slack
+      block->bytes - request.bytes >= stock.policy.granule) {  // pools keep blocks long: no slack
     free_blocks.put(stock.heap.split(block, request.bytes));
   }
   hand_out(request, block, false);
-  allocations.company_of(*block);  // so that no front keeps it
+  allocations.company_of(*block);  // no front keeps a block that has company
   graphs.hide(block->address);
   return block->address;
 }

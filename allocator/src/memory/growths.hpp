@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/** @brief What is being asked of a source, in the order in which that began. */
+/** @brief Requests to a segment source that have not ended yet, the oldest first. */
 class Growths {
  public:
   using Growth = std::list<std::size_t>::iterator;
@@ -15,8 +15,9 @@ class Growths {
   Growth begin(std::size_t bytes) { return under_way_.insert(under_way_.end(), bytes); }
   void end(Growth growth) { under_way_.erase(growth); }
 
+  /** @brief Returns the bytes of all of them. */
   [[nodiscard]] std::size_t bytes() const { return up_to(under_way_.end()); }
-  /** @brief Of `growth` and of those that began before it. */
+  /** @brief Returns the bytes of `growth` and of all that began before it. */
   [[nodiscard]] std::size_t bytes_up_to(Growth growth) const { return up_to(std::next(growth)); }
 
  private:
@@ -24,7 +25,7 @@ class Growths {
     return std::accumulate(under_way_.begin(), end, std::size_t{0});
   }
 
-  std::list<std::size_t> under_way_;  // as many as there are threads that grow
+  std::list<std::size_t> under_way_;  // at most one for each thread
 };
 
 }  // namespace millrace

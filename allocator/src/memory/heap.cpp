@@ -9,8 +9,8 @@ namespace millrace {
 
 namespace {
 
-// Blocks are made in rows, each twice as long as the one before it, within these: few for a heap
-// that stays small, and 64 KiB at a time for one that grows.
+// Blocks are allocated in rows. Each row is twice as long as the one before it, within these
+// limits: a small heap takes little memory, and a large one allocates 64 KiB at a time.
 constexpr std::size_t kFewestBlocks = 16, kMostBlocks = 512;
 
 }  // namespace
@@ -30,7 +30,7 @@ void Heap::put_by(Block* block) noexcept { block->next = std::exchange(spare_, b
 
 Block* Heap::make() {
   Block* const block = take_block();
-  // What is live only is written when it is given out.
+  // The fields of a live block are written when it is allocated.
   block->previous = block->next = nullptr;
   block->lane = StreamId{};
   block->waits = BlockWaits::nothing;
@@ -100,6 +100,9 @@ void Heap::remove_range(Segment& range) {
   spare_ranges_.push_back(std::move(segments_.extract(range.base).mapped()));
 }
 
+// The block is in the heap before its memory is mapped, since the lock is dropped for that call:
+// other threads then see the addresses as taken, and grow elsewhere or after them. Until it is
+// mapped, the state `filling` excludes the block from reserved memory.
 Block* Heap::fill(Segment& range, Block* hole, std::size_t bytes) {
   if (hole != nullptr) {
     holes_.erase(hole);
@@ -121,6 +124,8 @@ Block* Heap::fill(Segment& range, Block* hole, std::size_t bytes) {
   return block;
 }
 
+// Neighboring holes are merged, so that a later request finds one gap of the full size. A hole at
+// the end is removed instead: the range grows there again.
 void Heap::vacate(Block* block) {
   block->state = BlockState::absent;
   block->lane = StreamId{};

@@ -12,17 +12,18 @@
 
 namespace millrace {
 
-/** @brief The live blocks by their address. */
+/** @brief Live and quick blocks by address; callers check the state. */
 using BlockMap = PageMap<Block, &Block::address>;
 
 /**
- * @brief Segments and the blocks that tile them. Decides nothing, locks nothing.
+ * @brief Segments, the blocks that tile them, and a map from addresses to live blocks. Decides
+ *        nothing, takes no lock.
  *
- * What is live is in the page map. Where free blocks are found is not known here.
+ * Shelves and Runs have the indexes of free blocks.
  */
 class Heap {
  public:
-  /** @param numbered  segments are ordered by when they came, not by where they lie */
+  /** @param numbered  segments are ordered by acquisition instead of by address */
   explicit Heap(bool numbered = false) : numbered_(numbered) {}
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
@@ -30,46 +31,55 @@ class Heap {
   /** @brief Adds a segment as one claimed block. */
   Block* add_segment(void* base, std::size_t bytes, bool small);
 
-  /** @brief Adds a growable range, as a segment with no block yet. */
+  /**
+   * @brief Adds a growable range, as a segment without blocks.
+   * @param addresses  bytes of addresses from `base` on
+   * @param home       the stream whose requests grow the range
+   * @param page       bytes of one page
+   */
   Segment& add_range(void* base, std::size_t addresses, StreamId home, std::size_t page,
                      bool small = false);
-  /** @brief Takes out a range without blocks. Its object serves a later range, as calls that have
-   * dropped the lock may know it. */
+  /** @brief Takes out a range without blocks. Keeps the object for a later range, because calls
+   * that have dropped the lock may still refer to it. */
   void remove_range(Segment& range);
-  /** @brief A claimed block of `bytes` in the place of `hole`'s first ones, or at the end. */
+  /**
+   * @brief Makes a block of `bytes` in the state `filling`, for memory that the caller maps.
+   * @param hole  the block takes its first bytes; nullptr: the block comes after the last one
+   */
   Block* fill(Segment& range, Block* hole, std::size_t bytes);
-  /** @brief The claimed block has no memory any more: a hole, or none if it was the last one. */
+  /** @brief Turns a block whose memory is gone into a hole, or removes it if it is the last one.
+   * The block is in no index. */
   void vacate(Block* block);
 
-  /** @brief Takes out a segment that is one claimed block; then `insert` or `forget` it. */
+  /** @brief Takes out a segment that is one claimed block. Call `insert` or `forget` next. */
   [[nodiscard]] std::unique_ptr<Segment> extract(Segment* segment);
   void insert(std::unique_ptr<Segment> segment);
   void forget(std::unique_ptr<Segment> segment);
 
-  /** @brief Keeps `bytes` in `block`; the rest becomes a claimed block after it, returned. */
+  /** @brief Keeps `bytes` in `block`. Returns the rest, a claimed block with the same points. */
   Block* split(Block* block, std::size_t bytes);
 
-  /** @brief What is known of an allocation that more than its owner uses. */
+  /** @brief Returns an unused record for an allocation that other streams than its owner use. */
   [[nodiscard]] Company* make_company();
   void forget(Company* company);
 
-  /** @brief Takes `right`, the claimed block after `left`, into it. The caller merges the points.
-   */
+  /** @brief Merges `right`, the block after `left`, into `left`. `right` is in no index. The caller
+   * merges the points. */
   void absorb(Block* left, Block* right);
 
-  /** @brief In address order. */
+  /** @brief All segments, in address order. */
   [[nodiscard]] auto& segments() noexcept { return segments_; }
   [[nodiscard]] const auto& segments() const noexcept { return segments_; }
-  /** @brief The growable ones of them, as they were added. */
+  /** @brief The growable ranges, in the order in which they were added. */
   [[nodiscard]] const std::vector<Segment*>& ranges() const noexcept { return ranges_; }
   /** @brief Bytes of the segments of the small pool. */
   [[nodiscard]] std::size_t small_bytes() const noexcept { return small_bytes_; }
-  /** @brief Addresses in ranges, between blocks, that have no memory. */
+  /** @brief The holes: addresses in ranges, before the last block, that have no memory. */
   [[nodiscard]] const auto& holes() const noexcept { return holes_; }
   [[nodiscard]] BlockMap& live() noexcept { return live_; }
   [[nodiscard]] const BlockMap& live() const noexcept { return live_; }
 
-  /** @throws std::logic_error naming the first thing that is not as it has to be */
+  /** @throws std::logic_error that names the first invariant found broken */
   void check() const;
 
  private:
@@ -86,11 +96,11 @@ class Heap {
   std::vector<std::unique_ptr<Segment>> spare_ranges_;
   SizeIndex<&WhileFree::by_size> holes_;
   BlockMap live_;
-  std::vector<std::unique_ptr<Block[]>> blocks_;  // all that were ever made
-  std::size_t in_last_ = 0, used_of_last_ = 0;    // of the last of these
-  Block* spare_ = nullptr;                        // not in use; linked by `next`
+  std::vector<std::unique_ptr<Block[]>> blocks_;  // rows of all blocks that were ever made
+  std::size_t in_last_ = 0, used_of_last_ = 0;    // blocks in the last row, and those in use
+  Block* spare_ = nullptr;                        // unused blocks, linked by `next`
   std::deque<Company> companies_;
-  Company* spare_company_ = nullptr;  // not in use; linked by `next_spare`
+  Company* spare_company_ = nullptr;  // unused records, linked by `next_spare`
 };
 
 }  // namespace millrace

@@ -76,7 +76,7 @@ Tag CachingAllocator::tag(std::string_view name) {
 
 ScopeId CachingAllocator::open_scope() {
   const Lock lock = state_->enter();
-  state_->upkeep.empty_small();  // blocks that wait there are active still
+  state_->upkeep.empty_small();  // blocks that wait in fronts count as active only after this
   state_->stock.turns.add_all();
   return state_->stock.meter.open_scope();
 }
@@ -97,7 +97,7 @@ void CachingAllocator::close_scope(ScopeId scope) {
 void CachingAllocator::observe(AllocationObserver* observer) {
   const Lock lock = state_->enter();
   const FrontUpkeep::Paused paused{state_->upkeep};
-  state_->reports.send_to(observer);  // fronts stay shut while there is one
+  state_->reports.send_to(observer);  // fronts stay shut while an observer is set
 }
 
 void CachingAllocator::observe_all(AllocationObserver& observer) {

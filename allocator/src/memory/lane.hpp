@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-/** @brief The free blocks of a lane in one of the two pools. */
+/** @brief The free blocks of a lane in one of the two pools (large or small requests). */
 struct Shelf {
   SizeIndex<&WhileFree::by_size> ready;     // BlockWaits::nothing and for_others
   SizeIndex<&WhileFree::by_size> draining;  // BlockWaits::for_all
@@ -22,10 +22,11 @@ struct Shelf {
 };
 
 /**
- * @brief Free blocks that only their own lane was asked about, in the order in which they came.
+ * @brief The unlisted blocks of a lane, in the order of their frees: ready for the lane's stream,
+ *        not checked for other streams yet.
  *
- * Most of what a stream frees it takes back itself. What other streams would have to know of such a
- * block is found out when one of them looks.
+ * A stream takes most of its freed blocks back itself. So a block is listed for other streams only
+ * when one of them searches beyond its own lane.
  */
 class Unlisted {
  public:
@@ -45,7 +46,8 @@ class Unlisted {
   [[nodiscard]] Block* oldest() const noexcept { return oldest_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /** @brief The most that it holds, so that a look at it stays short. */
+  /** @brief Maximum number of blocks, which limits the time of the search that lists all of them.
+   */
   static constexpr std::size_t kMost = 1024;
 
  private:
@@ -53,22 +55,28 @@ class Unlisted {
   std::size_t size_ = 0;
 };
 
-/** @brief By the stream that is waited for, and by which stream waits. */
+/** @brief Queues by the stream that their blocks wait for, and by kind: for_others or for_all. */
 using LaneQueues = std::map<std::pair<StreamId, BlockWaits>, std::unique_ptr<WaitQueue>>;
 
-/** @brief What is kept for one stream; one more lane has memory that no stream has used. */
+/**
+ * @brief The free blocks that are kept for one stream.
+ *
+ * One more lane, of no stream, has memory that no stream has used, and memory of streams that no
+ * longer exist.
+ */
 struct Lane {
   explicit Lane(StreamId id) : stream(id) {}
 
   StreamId stream;
   std::array<Shelf, 2> shelves;  // of large and of small segments
-  /** Its blocks that wait for its own stream only; null until it has had one. */
+  /** Blocks that make other streams wait for this lane's stream; null until there was one. Kept
+   * when it is empty, because most blocks use it. */
   std::unique_ptr<WaitQueue> own;
-  /** Those that wait for another stream, or in another way. None is empty. */
+  /** The other queues. None is empty. */
   LaneQueues queues;
   Unlisted unlisted;
-  std::size_t place_among_unlisted = 0;  // where the list of lanes that have any holds it
-  std::uint64_t visited = 0;
+  std::size_t place_among_unlisted = 0;  // index in the list of lanes with unlisted blocks
+  std::uint64_t visited = 0;             // number of the last list with the lane: no list twice
 
   [[nodiscard]] Shelf& shelf(bool small) noexcept { return shelves[small ? 1 : 0]; }
   [[nodiscard]] std::size_t blocks() const noexcept {

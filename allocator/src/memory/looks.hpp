@@ -11,12 +11,18 @@ namespace millrace {
 inline constexpr auto kAnySize = std::numeric_limits<std::size_t>::max();
 
 /**
- * @brief A request looks at no more lanes, or blocks of one lane, or runs than these before it does
- *        without: it may then wait or grow where the next would have served it, but is never slow.
+ * @brief Maximum number of lanes, of blocks of one lane, and of runs that a step of a request
+ *        searches.
+ *
+ * It limits the time of a request. In exchange, a request may wait or grow although the next
+ * candidate would have served it.
  */
 inline constexpr std::size_t kMostCandidates = 64;
 
-/** @brief The first block of at least `bytes`, and at most `limit`, that is `usable`. */
+/**
+ * @brief Returns the first `usable` block of at least `bytes` and at most `limit` bytes, or nullptr
+ *        if there is none among the first `kMostCandidates` blocks of at least `bytes`.
+ */
 template <typename Index, typename Usable>
 Block* first_usable(const Index& index, std::size_t bytes, std::size_t limit,
                     const Usable& usable) {

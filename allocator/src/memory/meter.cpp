@@ -10,7 +10,8 @@
 namespace millrace {
 namespace {
 
-// With more streams, those that hold nothing are forgotten: one-shot streams cost nothing.
+// With more streams than this, the meter forgets streams that own no bytes. So streams that are
+// used once cost nothing later.
 constexpr std::size_t kStreamsKept = 64;
 
 }  // namespace
@@ -60,7 +61,7 @@ void add_to(Gauge& gauge, const Tally::Change& change) {
 
 }  // namespace
 
-// Peaks as if the other streams had done nothing in the meantime.
+// Computes peaks as if no other stream had allocated or freed since the tally was last added.
 void Meter::add(Tally& tally) {
   if (tally.empty()) {
     tally.know_tags(tags_.size());
@@ -101,12 +102,13 @@ void Meter::moved(std::size_t bytes, StreamId from, StreamId to) {
   gauge_of(to).add(bytes);
 }
 
-// A front may tell of a former stream when a later one of the slot owns blocks already.
+// A front reports late: a later stream of the slot may own blocks when the changes of an earlier
+// one are added.
 Gauge& Meter::new_gauge_of(StreamId stream) {
   if (stream.slot >= streams_.size()) streams_.resize(stream.slot + std::size_t{1});
   StreamShare& share = streams_[stream.slot];
   if (share.stream.generation > stream.generation) return former_[stream];
-  const auto former = former_.find(stream);  // the slot was forgotten since
+  const auto former = former_.find(stream);  // a later stream of the slot was forgotten meanwhile
   if (former != former_.end()) return former->second;
   if (!share.stream.valid()) ++shares_;
   if (share.allocated.current > 0) former_[share.stream] = share.allocated;

@@ -17,10 +17,11 @@
 namespace millrace {
 
 /**
- * @brief The highest values since each of several moments, at the cost of one.
+ * @brief The highest values since each of several scopes was opened.
  *
- * A value counts for the newest scope only. What an older one saw is the highest of its own and of
- * all that are newer; a scope that closes leaves what it saw to the one before it.
+ * A value is compared with the newest scope only, so its cost does not depend on the number of
+ * scopes. The peaks of an older scope are the maximum of its own and those of all newer scopes. A
+ * scope that is closed passes its peaks on to the one before it.
  */
 class ScopedPeaks {
  public:
@@ -37,7 +38,7 @@ class ScopedPeaks {
     if (newest_ != nullptr) newest_->raise(peaks);
   }
   [[nodiscard]] ScopeId open(const MemoryGauges& now);
-  /** @throws std::invalid_argument if it is not open */
+  /** @throws std::invalid_argument if the scope is not open */
   [[nodiscard]] Peaks since(ScopeId scope) const;
   void close(ScopeId scope);
 
@@ -65,10 +66,10 @@ struct SameTag {
     return a == b;
   }
 };
-/** @brief Numbers of tags by name. Names stay where they are, and are found without a copy. */
+/** @brief Numbers of tags by name. Names never move, and a lookup does not copy its name. */
 using TagNumbers = std::unordered_map<std::string, std::uint16_t, TagHash, SameTag>;
 
-/** @brief Counts bytes: in all, by stream, by tag, and in every open scope. Locks nothing. */
+/** @brief Counts bytes in total, by stream, by tag, and in every open scope. Takes no lock. */
 class Meter {
  public:
   void allocated(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag) {
@@ -92,11 +93,11 @@ class Meter {
     --live_;
   }
   void moved(std::size_t bytes, StreamId from, StreamId to);
-  /** @brief What was done since the last time; the tally is empty then. */
+  /** @brief Adds the allocations and frees in `tally`, and empties it. */
   void add(Tally& tally);
-  /** @brief How much of it `stream` owns; nothing is left then. */
+  /** @brief Adds a change of the bytes that `stream` owns, and empties it. */
   void add(StreamId stream, Tally::Change& share);
-  void drained(std::size_t bytes);   ///< freed bytes that are not active any more
+  void drained(std::size_t bytes);   ///< freed bytes that no longer count as active
   void draining(std::size_t bytes);  ///< freed bytes that still count as active
   void reserved(std::size_t bytes);
   void released(std::size_t bytes);
@@ -112,7 +113,7 @@ class Meter {
   [[nodiscard]] const MemoryGauges& bytes() const noexcept { return all_; }
   [[nodiscard]] MemoryCounters& counts() noexcept { return counts_; }
 
-  /** @brief Everything that does not depend on where blocks are. */
+  /** @brief Returns the statistics that do not depend on where blocks are. */
   [[nodiscard]] MemoryStatistics statistics(const OrderedDevice& device) const;
 
  private:
@@ -125,10 +126,11 @@ class Meter {
     Gauge allocated;
   };
 
-  /** After any of the others has changed. */
+  /** Updates the cached bytes and the scopes. Call it after any other gauge has changed. */
   void changed() noexcept {
     const std::size_t reserved = all_.reserved.current, active = all_.active.current;
-    all_.cached.current = reserved > active ? reserved - active : 0;  // a driver pool counts later
+    // The reserved bytes of the driver's pool may be noted later than its active bytes.
+    all_.cached.current = reserved > active ? reserved - active : 0;
     all_.cached.peak = std::max(all_.cached.peak, all_.cached.current);
     scopes_.see(all_);
   }
@@ -142,9 +144,9 @@ class Meter {
   MemoryGauges all_;
   MemoryCounters counts_;
   ScopedPeaks scopes_;
-  std::vector<StreamShare> streams_;            // by slot: of the latest stream there
-  std::unordered_map<StreamId, Gauge> former_;  // that still own something
-  std::size_t shares_ = 0;                      // of `streams_` in use
+  std::vector<StreamShare> streams_;            // by slot, for the latest stream of each slot
+  std::unordered_map<StreamId, Gauge> former_;  // earlier streams that still own bytes
+  std::size_t shares_ = 0;                      // elements of `streams_` in use
   TagNumbers tag_numbers_{{"untagged", 0}};
   std::vector<TagShare> tags_{{.name = tag_numbers_.begin()->first, .allocated = {}}};
   std::size_t live_ = 0;

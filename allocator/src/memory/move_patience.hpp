@@ -6,25 +6,31 @@
 namespace millrace {
 
 /**
- * @brief When a request is given new memory although it could have memory that lies elsewhere.
+ * @brief Decides when a request gets new memory although pages could be moved for it.
  *
- * A training loop that lacks a little would move the same pages in each step, and stops once it has
- * grown by so much. A program whose sizes never repeat would go on whatever it has. Which of the
- * two it is shows only afterwards: so one request grows after some bytes were moved, another after
- * twice as many, and so on. How much a request lacks says little about how much the program does:
- * beside free memory in pieces, one of some GiB would grow by all of them. So it grows by a small
- * part of what is reserved, and the rest of its memory is moved.
+ * A training loop that lacks a little memory moves the same pages in each step, and stops once it
+ * has grown by that amount. A program whose sizes never repeat moves pages however much memory it
+ * has. The allocator cannot know in advance which of the two a program is. So one request grows
+ * after some bytes were moved, another one after twice as many, and so on. Such a growth takes only
+ * a small fraction of the reserved bytes, and the rest of the request is moved. All bytes that a
+ * request of several GiB lacks would be too many if the program has free memory in small pieces.
+ *
+ * The same rule limits how often small segments are given back (GivingBack).
  */
 class MovePatience {
  public:
-  /** @param part  of the bytes reserved at the first move: moved before the first such growth; of
-   *              those reserved then: what one growth may take */
+  /**
+   * @param part  a fraction. Of the bytes reserved at the first move: the bytes that are moved
+   *              before the first such growth. Of the bytes reserved later: the new memory that one
+   *              growth may take
+   */
   explicit MovePatience(double part) noexcept : part_(part) {}
 
   /**
-   * @brief Whether the next request takes no new memory in place of what can be moved. False begins
-   *        to count anew: what that request moves itself counts as well.
-   * @param reserved  bytes
+   * @brief Returns whether the next request moves pages as far as it can. If not, it is that
+   *        request's turn to grow, and the count of moved bytes starts again; the pages that this
+   *        request still moves are included in the new count.
+   * @param reserved  bytes reserved now
    */
   [[nodiscard]] bool lasts(std::size_t reserved) noexcept {
     if (most_ == 0 && reserved > 0) most_ = part_ * static_cast<double>(reserved);
@@ -34,8 +40,8 @@ class MovePatience {
     return false;
   }
   /**
-   * @brief Bytes of the next request that are new memory although pages could be moved: 0, but in
-   *        its turn the part of `reserved`.
+   * @brief Returns how many bytes of the next request are new memory although pages could be moved:
+   *        usually 0, and `part` of `reserved` if it is the request's turn to grow.
    */
   [[nodiscard]] std::size_t growth(std::size_t reserved) noexcept {
     return lasts(reserved) ? 0 : static_cast<std::size_t>(part_ * static_cast<double>(reserved));
@@ -44,8 +50,8 @@ class MovePatience {
 
  private:
   const double part_;
-  double moved_ = 0;  // bytes since a request grew
-  double most_ = 0;
+  double moved_ = 0;  // bytes since the last turn to grow
+  double most_ = 0;   // bytes that are moved before the next one; 0 before the first move
 };
 
 }  // namespace millrace

@@ -13,17 +13,18 @@
 namespace millrace {
 
 /**
- * @brief From an address to the item there: a table of the 2 MiB pages of a 48-bit address space;
- * where several items are in one, 8 parts of it, and so on.
+ * @brief Maps an address to the item at that address.
  *
- * An area with one item takes an entry; one with several, a node of 64 bytes, a cache line. So
- * neither many small blocks in a page nor many pages make it slower, and no address is hashed.
+ * A table has an entry for each 2 MiB page of a 48-bit address space. An entry has the one item of
+ * its page, or a node with entries for the 8 parts of the page. The entries of a node are the same
+ * for smaller areas. A node takes 64 bytes, one cache line. So neither many small blocks in a page
+ * nor many pages slow a search down, and no address is hashed.
  *
- * `find` may be called while another thread changes the map: an item that stays is found. Of
- * an address that has none it may find what was there before.
+ * `find` may be called while another thread changes the map. It then finds each item that stays in
+ * the map. For an address without an item it may return an item that was there before.
  *
- * @tparam Key  an item's address. It does not change while the item is in the map, and no other
- *              item has it
+ * @tparam Key  the item's address. It must not change while the item is in the map, and two items
+ *              must not have the same address
  */
 template <typename Item, std::byte* Item::*Key>
 class PageMap {
@@ -47,14 +48,14 @@ class PageMap {
       ordering::count_steps(1);
       entry = entry.node()->entries[part(address, bits)].get();
     }
-    if (entry.is_node()) return nullptr;  // changed on the way: no item is there
+    if (entry.is_node()) return nullptr;  // another thread changed the map: no item is there
     Item* const item = entry.item();
     return item != nullptr && item->*Key == address ? item : nullptr;
   }
 
   /**
-   * @brief Calls `each` with the items from `begin` to `end`, in address order. No other thread
-   *        may change the map meanwhile.
+   * @brief Calls `each` with the items from `begin` up to but not including `end`, in address
+   *        order. No other thread may change the map meanwhile.
    */
   template <typename Each>
   void visit(const void* begin, const void* end, const Each& each) const {
@@ -71,7 +72,7 @@ class PageMap {
     }
   }
 
-  /** @brief Host bytes that it takes. */
+  /** @brief Returns the host memory that the map takes, in bytes. */
   [[nodiscard]] std::size_t bytes() const noexcept {
     const auto branches =
         std::ranges::count_if(root_, [](const auto& branch) { return branch.load() != nullptr; });
@@ -86,7 +87,7 @@ class PageMap {
 
   struct Node;
 
-  /** Nothing, an item, or a node with several. */
+  /** Nothing, an item, or a node with several items. */
   class Entry {
    public:
     Entry() = default;
@@ -100,7 +101,7 @@ class PageMap {
    private:
     std::uintptr_t value_ = 0;
   };
-  /** An entry that is read while it is written. */
+  /** An entry that one thread may read while another one writes it. */
   class Cell {
    public:
     [[nodiscard]] Entry get() const noexcept { return entry_.load(std::memory_order_acquire); }
@@ -121,7 +122,7 @@ class PageMap {
   static std::uintptr_t number(const void* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) >> kPageBits;
   }
-  /** Which part of an area of 2^bits bytes the address is in. */
+  /** Returns which of the 8 parts of an area of 2^bits bytes the address is in. */
   static std::size_t part(const void* address, unsigned bits) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) >> (bits - kNodeBits) &
            ((std::uintptr_t{1} << kNodeBits) - 1);
@@ -155,11 +156,11 @@ class PageMap {
   Node* make_node();
 
   std::array<std::atomic<Branch*>, std::size_t{1} << kRootBits> root_{};
-  std::deque<Node> nodes_;    // all that were ever made
-  std::vector<Node*> spare_;  // of them those that are not in use
+  std::deque<Node> nodes_;    // all nodes ever made; never deleted, as `find` may still read them
+  std::vector<Node*> spare_;  // unused nodes, with empty entries
 };
 
-// Its entries are empty: those of a node that is given back are.
+// Returns a node with empty entries. A node is put by only when all its entries are empty.
 template <typename Item, std::byte* Item::*Key>
 auto PageMap<Item, Key>::make_node() -> Node* {
   if (spare_.empty()) return &nodes_.emplace_back();
@@ -177,7 +178,8 @@ void PageMap<Item, Key>::insert(Cell& entry, unsigned bits, Item* item) {
   }
   const Entry found = at->get();
   if (found.empty()) return at->set(Entry{item});
-  // One node a level, until they part. It is shown when it holds both.
+  // Makes one node for each level down to the one where the two items are in different parts. The
+  // entry is set last, so `find` sees either the old item or all nodes with both items.
   Item* const other = found.item();
   Node* const top = make_node();
   Node* node = top;
@@ -192,10 +194,11 @@ void PageMap<Item, Key>::insert(Cell& entry, unsigned bits, Item* item) {
   at->set(Entry{top});
 }
 
-// A node with one item that is not a node is kept: the next one is likely to come back.
+// A node is removed only when it is empty. One that has a single item left is kept, since a program
+// is likely to use the node's other addresses again.
 template <typename Item, std::byte* Item::*Key>
 void PageMap<Item, Key>::erase(Cell& entry, unsigned bits, const void* address) {
-  std::array<Cell*, kPageBits / kNodeBits> nodes;  // that lead there
+  std::array<Cell*, kPageBits / kNodeBits> nodes;  // the entries of the nodes above the item
   std::size_t depth = 0;
   Cell* at = &entry;
   for (; at->get().is_node(); bits -= kNodeBits) {

@@ -7,6 +7,8 @@
 namespace millrace {
 namespace {
 
+// For streams on which no block has a point: entries that stay in the table, and entries that are
+// put by for other streams.
 constexpr std::size_t kMostIdle = 8, kMostSpare = 64;
 
 }  // namespace
@@ -65,6 +67,8 @@ void PendingFrees::retire(StreamId idle) {
   if (spare_.size() < kMostSpare) spare_.push_back(std::move(node));
 }
 
+// A block waits for one point at a time, since it needs all of them to be complete. The point of
+// its own lane does not count, because the stream's own order covers that work.
 bool PendingFrees::enqueue(Block* block) {
   for (const Point point : block->points) {
     if (point.stream == block->lane || ledger_.completed(point)) continue;

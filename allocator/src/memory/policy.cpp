@@ -57,6 +57,8 @@ Policy Policy::named(std::string_view name) {
   text::refuse_name("policy", name, names);
 }
 
+// `power2_divisions` is PyTorch's roundup_power2_divisions: a size between two powers of two is
+// rounded up to one of that many equal steps.
 std::size_t Policy::round(std::size_t bytes) const noexcept {
   constexpr int first_range = std::bit_width(std::size_t{1} << 20);
   const int range = std::clamp<int>(std::bit_width(bytes) - first_range, 0, 15);

@@ -1,4 +1,4 @@
-// What is done for a request where the device, or the limit, said no.
+// Serves a request after the device or the limit refused new memory.
 
 #include <limits>
 
@@ -12,7 +12,8 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
     if (Block* block = search.find_any(request, lock)) return block;
     if (Block* block = ask_callbacks(request, lock)) return block;
   }
-  // What other threads give back is where a request finds it, once it is this one's turn.
+  // Memory that another thread is giving back is neither in a cache nor on the device. Once it is
+  // this thread's turn, the request can find it.
   const GivingOrder::Turn turn = giving_back.turn(lock);
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   for (const std::size_t enough : {stock.policy.expandable_segments ? kAll : request.bytes, kAll}) {
@@ -22,13 +23,13 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
     if (released == 0) break;
   }
   if (stock.lanes_mix) {
-    completions.await(search.points_of_runs(request), lock);  // what only the host can wait for
+    completions.await(search.points_of_runs(request), lock);  // some points only the host can await
     if (Block* block = search.find_any(request, lock)) return block;
   }
   fail(request, lock);
 }
 
-// Free blocks do not serve here: `reserve` adds to what there is.
+// Does not search free blocks, because `reserve` has to add memory.
 Block* CachingAllocator::State::reclaim_reserve(const Request& request, Lock& lock) {
   const GivingOrder::Turn turn = giving_back.turn(lock);
   for (const std::size_t enough : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
@@ -41,7 +42,7 @@ Block* CachingAllocator::State::reclaim_reserve(const Request& request, Lock& lo
 Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock) {
   Block* block = nullptr;
   callbacks.ask(request.bytes, lock, [&](bool freed) {
-    upkeep.empty();  // what it freed may be in a front
+    upkeep.empty();  // the blocks that the callback freed may be in fronts
     if (freed) block = search.find_all(request, lock);
     return block != nullptr;
   });
@@ -66,7 +67,7 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
     seen.device_total = info.total;
     const std::size_t used = info.total - info.free;
     seen.held_by_others = used > seen.reserved ? used - seen.reserved : 0;
-  } catch (const DeviceError&) {  // the picture does without it
+  } catch (const DeviceError&) {  // the error is thrown without the device's free memory
   }
   throw out_of_memory{std::move(seen)};
 }

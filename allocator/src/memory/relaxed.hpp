@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-/** @brief A value that one thread changes while others look. It orders nothing. */
+/** @brief A value that threads may read while another one writes it. Orders no other accesses. */
 template <typename T>
 class Relaxed {
  public:

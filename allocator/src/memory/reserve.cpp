@@ -24,7 +24,7 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   state.free_blocks.list_all();
   Block* block = state.growth.grow_reserve(request, lock);
   if (block == nullptr) block = state.reclaim_reserve(request, lock);
-  --state.stock.meter.counts().served_grown;  // no request was served
+  --state.stock.meter.counts().served_grown;  // growth counted a request, but none was served
   block->segment->kept = true;
   block->lane = request.lane;
   const std::size_t got = block->bytes;

@@ -14,12 +14,14 @@ bool is_free(const Block* block) {
 
 }  // namespace
 
-// Of the run that begins with `head`.
+// Returns the extent of the run that begins with `head`, or of `head` alone if there is no run.
 Runs::Extent Runs::extent_of(const Block* head) {
   if (head->free.run == nullptr) return {1, head->bytes, head->bytes};
   return {head->free.run->count, head->free.run->bytes, head->free.run->at_least};
 }
 
+// Joins the block with the runs on its left and on its right, as far as the result has at most
+// `kMost` blocks. A block finds its run by going left to the block with `begins_run`.
 std::size_t Runs::freed(Block* block) {
   Block* head = block;
   bool& parted = pools_[block->segment->small ? 1 : 0].parted;
@@ -49,6 +51,8 @@ std::size_t Runs::freed(Block* block) {
   return parted ? std::numeric_limits<std::size_t>::max() : all.bytes;
 }
 
+// Splits the run into the blocks before and after the block. `at_least` of the whole run stays a
+// lower bound for both parts, so the other blocks need not be visited.
 void Runs::claimed(Block* block) {
   Block* head = block;
   std::size_t before = 0, bytes_before = 0;

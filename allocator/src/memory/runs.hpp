@@ -14,42 +14,47 @@
 
 namespace millrace {
 
-/** @brief Two or more free neighbors that are not one block: they wait for different things. */
+/**
+ * @brief Two or more free neighbors that are separate blocks, because they belong to different
+ *        lanes, or because a block's own lane would have to wait for it.
+ */
 struct Run {
   Block* first = nullptr;
   std::size_t count = 0, bytes = 0;
-  std::size_t at_least = 0;                  // none of its blocks is smaller
-  Run *previous = nullptr, *next = nullptr;  // of about the same size
+  std::size_t at_least = 0;                  // no block of the run is smaller
+  Run *previous = nullptr, *next = nullptr;  // in the bin
 };
 
 /**
- * @brief Runs of free neighbors by size, so that one look says whether merging could serve a
- *        request. Decides nothing, locks nothing. Unlisted blocks are in no run.
+ * @brief Runs of free neighbors by size. One search shows whether merging could serve a request.
+ *        Decides nothing, takes no lock. Blocks that are unlisted (BlockWaits) are in no run.
  *
- * A run has at most `kMost` blocks; where more are free, several runs follow each other. So each
- * change looks at no more blocks than that, and nearly always at one or two. A bin holds the runs
- * of one 32nd of a power of two, newest first; two bitmaps find the next bin that has any.
+ * A run has at most `kMost` blocks; more free neighbors form several runs in a row. So each change
+ * visits at most that many blocks, and nearly always one or two. A bin has the runs of one 32nd of
+ * a power of two, newest first. Two bitmaps find the next bin that has runs.
  */
 class Runs {
  public:
   static constexpr std::size_t kMost = 64;
 
   /**
-   * @brief It is free now, and was not.
-   * @return bytes of it and its free neighbors, or more
+   * @brief Notes that the block became free and is listed.
+   * @return an upper bound on the bytes of the block and its listed free neighbors
    */
   std::size_t freed(Block* block);
-  void claimed(Block* block);  ///< it is not free any more
+  void claimed(Block* block);  ///< notes that the listed block is no longer free
 
   static constexpr std::size_t kMostTooSmall = 64;
 
   /**
-   * @brief Visits runs of at least `bytes`, nearly the smallest first, until `visit` says false.
+   * @brief Calls `visit` with runs of at least `bytes`, bin by bin from the smallest sizes on,
+   * until it returns false.
    *
-   * In the bin of `bytes` it passes over no more than `kMostTooSmall` runs that are smaller.
+   * In the bin of `bytes`, it ends after `kMostTooSmall` runs that are smaller.
    */
   void visit(bool small, std::size_t bytes, const std::function<bool(const Run&)>& visit) const;
-  /** @brief Visits all runs, nearly the largest first, until `visit` says false. */
+  /** @brief Calls `visit` with all runs, bin by bin from the largest sizes on, until it returns
+   * false. */
   void visit_largest(bool small, const std::function<bool(const Run&)>& visit) const;
 
  private:
@@ -60,12 +65,12 @@ class Runs {
   struct Pool {
     std::array<Row, 64> rows;  // by power of two
     std::uint64_t in_use = 0;
-    bool parted = false;  // more free neighbors than a run has were ever there
+    bool parted = false;  // neighbors were ever too many for one run, so `freed` has no exact sum
   };
-  /** @brief Blocks from a first one on: those of a run, or one alone. */
+  /** @brief Consecutive blocks: those of a run, or a single one. */
   struct Extent {
     std::size_t count = 0, bytes = 0, at_least = 0;
-    /** @brief With the neighbors of `more`. */
+    /** @brief Returns the extent of the blocks of both. */
     [[nodiscard]] Extent operator+(const Extent& more) const noexcept {
       return {count + more.count, bytes + more.bytes, std::min(at_least, more.at_least)};
     }
@@ -75,8 +80,8 @@ class Runs {
   void remove(Block* first);
 
   std::array<Pool, 2> pools_;
-  std::deque<Run> runs_;     // all that were ever made
-  std::vector<Run*> spare_;  // of them those that are not in use
+  std::deque<Run> runs_;     // all runs that were ever made
+  std::vector<Run*> spare_;  // the unused ones of them
 };
 
 }  // namespace millrace

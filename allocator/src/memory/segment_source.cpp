@@ -5,8 +5,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kRangePerMemory = 2;
-constexpr std::size_t kMostMemory = std::size_t{1} << 39;  // of a device that models no end
+constexpr std::size_t kRangePerMemory = 2;                 // holes use up addresses
+constexpr std::size_t kMostMemory = std::size_t{1} << 39;  // for a device with unlimited memory
 
 [[noreturn]] void refuse(const char* call) {
   throw DeviceError{ErrorCode::not_supported, call, "this source of segments has no ranges"};

@@ -12,7 +12,8 @@ constexpr std::size_t kSpareQueues = 64;
 
 }  // namespace
 
-// Host memory is written by the host, which no stream is ordered before.
+// The host writes pinned memory (Sharing::completed), and the host is ordered only after complete
+// work.
 bool Shelves::passed(Point point, StreamId user) const {
   if (sharing_ == Sharing::completed) return ledger_.completed(point);
   return (point.stream == user && ledger_.is_open(user)) || ledger_.ordered(point, user);
@@ -36,6 +37,8 @@ const Lane* Shelves::find(StreamId stream) const noexcept {
   return const_cast<Shelves*>(this)->find(stream);
 }
 
+// A lane with blocks moves to `former_` when a later stream gets its slot. A slot is used again
+// only once all work of its stream is complete.
 Lane& Shelves::lane(StreamId stream) {
   if (Lane* const known = find(stream)) return *known;
   if (lanes_.size() <= stream.slot) lanes_.resize(stream.slot + std::size_t{1});
@@ -110,7 +113,8 @@ Block* Shelves::list_oldest(Lane& lane) {
   return block;
 }
 
-// The block is ready for its lane: complete, or in a queue of what is not.
+// Puts a block that is ready for its lane among the complete blocks, or into the queue for its
+// first point that is not complete.
 void Shelves::wait_for_others(Lane& lane, Block* block) {
   block->points.erase_if([&](const Point point) { return ledger_.completed(point); });
   if (block->points.empty()) {
@@ -127,7 +131,7 @@ void Shelves::claim(Block* block) {
   const bool small = block->segment->small;
   Shelf& shelf = lane.shelf(small);
   (block->waits == BlockWaits::for_all ? shelf.draining : shelf.ready).erase(block);
-  if (sharing_ == Sharing::own_stream) {  // in nothing else
+  if (sharing_ == Sharing::own_stream) {  // the block is in no other index
   } else if (block->waits == BlockWaits::unlisted) {
     take_unlisted(lane, block);
   } else if (block->free.queue != nullptr) {
@@ -156,10 +160,9 @@ WaitQueue& Shelves::queue_of(Lane& lane, StreamId stream, BlockWaits kind) {
   return *lane.queues.insert(std::move(node)).position->second;
 }
 
-// A block is in one queue at a time, although it may have several points. It cannot be used before
-// all of them have passed, so it is enough to wait for one, and to look for the next one then. A
-// free so costs one insertion for any number of points, and the block needs the links of one list
-// only.
+// A block with several points is in one queue at a time. It cannot be used before all points have
+// passed, so it can wait for them one after the other. Therefore a free costs one insertion for any
+// number of points, and a block needs the links of only one list.
 void Shelves::enqueue(Lane& lane, Block* block, Point point, BlockWaits kind) {
   WaitQueue* const queue = &queue_of(lane, point.stream, kind);
   if (queue->empty()) {
@@ -186,13 +189,14 @@ void Shelves::dequeue(Block* block) {
   take_out(on_stream_[queue.stream().slot], &WaitQueue::place_on_stream, queue);
   Lane& lane = *queue.lane();
   if (&queue == lane.own.get()) return;
-  // A loop whose blocks other streams use empties and makes a queue at nearly every free. The map's
-  // node and the queue in it are kept, so that this allocates no host memory.
+  // If other streams use the blocks of a loop, nearly every free makes a queue and empties it soon
+  // after. The map's node and its queue are kept, so the next queue allocates no host memory.
   auto node = lane.queues.extract({queue.stream(), queue.kind()});
   if (spare_queues_.size() < kSpareQueues) spare_queues_.push_back(std::move(node));
 }
 
-// Takes out of the queue what waits for nothing more there, as `user` sees it; the host, if none.
+// Removes the blocks whose point has passed for `user` (for the host if `user` is invalid). Puts
+// them into `passed_`.
 void Shelves::pop_passed(WaitQueue* queue, StreamId user) {
   passed_.clear();
   for (bool emptied = false; !emptied;) {
@@ -225,9 +229,9 @@ const std::vector<Block*>& Shelves::drained() {
   return drained_;
 }
 
-// Only queues of streams that made progress can have something new, so a look costs as much as has
-// happened, for any number of queues. Where the ledger's list of these streams has been
-// overwritten, the front of each queue is asked.
+// Only queues for streams that made progress can have complete blocks. So the cost depends on the
+// progress since the last call and not on the number of queues. If the ledger's list of these
+// streams was overwritten, the front of each queue is checked.
 void Shelves::settle() {
   progressed_.clear();
   if (!ledger_.completed_since(settled_, progressed_)) {
@@ -304,7 +308,8 @@ PointSet Shelves::newest_points(std::size_t most) const {
   return result;
 }
 
-// Where it begins is spread over all queues, which also change their places: each has its chance.
+// Each call starts at another queue, spread over all queues by a hash, so that calls reach every
+// queue sooner or later. (Queues also change their positions.)
 std::vector<Shelves::Wait> Shelves::some_waits(std::size_t most) {
   const std::size_t others = by_kind_[0].size(), all = others + by_kind_[1].size();
   std::vector<Wait> result;

@@ -14,14 +14,14 @@
 namespace millrace {
 
 /**
- * @brief Free blocks by size, then place: the exact best fit.
+ * @brief Free blocks by size, then by place. It finds the exact best fit.
  *
- * Two levels. A bin holds the sizes of one 32nd of a power of two, and two bitmaps find the next
- * bin that has any; in a bin the blocks are a treap. So what is asked for is found within the
- * logarithm of the blocks of one bin, which is a handful where sizes vary. It allocates a row of
- * bins for each power of two that is ever used, and nothing for a block.
+ * The index has two levels. A bin has the sizes of one 32nd of a power of two, and two bitmaps find
+ * the next bin that has blocks. The blocks of a bin are in a treap. So a search takes the logarithm
+ * of the number of blocks in one bin, which is small if sizes vary. The index allocates a row of
+ * bins for each power of two that is ever used, and no memory for a block.
  *
- * @tparam Hook  where in a free block the tree is kept
+ * @tparam Hook  the links in a free block that this index uses
  */
 template <TreeHook WhileFree::*Hook>
 class SizeIndex {
@@ -29,11 +29,11 @@ class SizeIndex {
   void insert(Block* block);
   void erase(Block* block);
 
-  /** @brief The best fit: the first block of at least `bytes`, or nullptr. */
+  /** @brief Returns the best fit: the first block of at least `bytes`, or nullptr. */
   [[nodiscard]] Block* first(std::size_t bytes) const;
-  /** @brief The block after `block`, which may have been taken out, or nullptr. */
+  /** @brief Returns the block after `block`, or nullptr. `block` may have been erased. */
   [[nodiscard]] Block* after(const Block* block) const;
-  /** @brief The largest block, or nullptr. */
+  /** @brief Returns the largest block, or nullptr. */
   [[nodiscard]] Block* last() const;
 
   [[nodiscard]] bool empty() const noexcept { return rows_in_use_ == 0; }
@@ -46,6 +46,7 @@ class SizeIndex {
     std::uint32_t in_use = 0;
     std::array<Block*, SizeBin::kColumns> roots{};
   };
+  // The order of the blocks does not depend on the priorities, which only balance the treap.
   static std::uint64_t priority(const Block* block) noexcept {
     return reinterpret_cast<std::uintptr_t>(block) * 0x9e3779b97f4a7c15;
   }
@@ -54,18 +55,18 @@ class SizeIndex {
       ordering::count_steps(1);
     return root;
   }
-  /** The least of the bins after `bin`, or nullptr. */
+  /** Returns the first block of the bins after `bin`, or nullptr. */
   [[nodiscard]] Block* least_behind(SizeBin bin) const noexcept;
 
-  /** Null: no block of these sizes was ever here. */
+  /** Returns a row of bins, or nullptr if no block of these sizes was ever inserted. */
   [[nodiscard]] Row* row_at(unsigned row) const noexcept {
     const std::uint8_t made = made_[row];
     return made == 0 ? nullptr : rows_[made - 1u].get();
   }
   Row& make_row(unsigned row);
 
-  std::vector<std::unique_ptr<Row>> rows_;  // as they were made
-  std::array<std::uint8_t, 64> made_{};     // by row: which of them it is, from 1; 0: none
+  std::vector<std::unique_ptr<Row>> rows_;  // in the order in which they were made
+  std::array<std::uint8_t, 64> made_{};     // for each row: its index in `rows_` plus 1, or 0
   std::uint64_t rows_in_use_ = 0;
   std::size_t size_ = 0, bytes_ = 0;
 };
@@ -88,7 +89,7 @@ void SizeIndex<Hook>::insert(Block* block) {
     ordering::count_steps(1);
     at = fits_before(block, *at) ? &((*at)->free.*Hook).left : &((*at)->free.*Hook).right;
   }
-  // What is below goes to the left or to the right of the new one.
+  // The block replaces the subtree `*at`, which is split into its left and right children.
   Block *rest = *at, **left = &(block->free.*Hook).left, **right = &(block->free.*Hook).right;
   *at = block;
   while (rest != nullptr) {

@@ -13,9 +13,10 @@
 namespace millrace {
 
 /**
- * @brief Streams, each once, in the order in which they were added.
+ * @brief A set of streams, in the order in which they were added until one is removed.
  *
- * Nearly always there are none or one. Many have an index, so that adding n streams costs n.
+ * It is nearly always empty, or has one stream. A larger set has an index, so that adding n streams
+ * takes O(n).
  */
 class StreamUses : Few<StreamRef> {
  public:
@@ -24,9 +25,9 @@ class StreamUses : Few<StreamRef> {
   using Few<StreamRef>::end;
   using Few<StreamRef>::size;
 
-  static constexpr std::size_t kFew = 8;  // searched one by one
+  static constexpr std::size_t kFew = 8;  // up to this size without an index
 
-  /** @return false: it is there already, and nothing changes */
+  /** @brief Adds a stream. @return false if the set has it already */
   bool add(StreamRef stream) {
     if (empty()) {
       push_back(stream);
@@ -37,7 +38,8 @@ class StreamUses : Few<StreamRef> {
     push_back(stream);
     return true;
   }
-  /** @brief Of many streams, the last one takes its place, so that this costs the same. */
+  /** @brief Removes a stream if the set has it. If there is an index, this takes O(1): the last
+   * stream then takes its place. */
   void remove(StreamId stream);
   void clear() noexcept {
     Few<StreamRef>::clear();
@@ -54,7 +56,7 @@ class StreamUses : Few<StreamRef> {
   }
   bool add_to_many(StreamRef stream);
 
-  // Of many; nullptr while there are none.
+  // The index; nullptr while the streams are few.
   std::unique_ptr<std::unordered_map<StreamId, std::size_t>> places_;
 };
 

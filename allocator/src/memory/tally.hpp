@@ -11,8 +11,8 @@
 namespace millrace {
 
 /**
- * @brief What was allocated and freed since it was last added to the meter, with the highest
- *        and lowest values in between. Locks nothing.
+ * @brief Allocations and frees since the tally was last added to the meter, with the highest and
+ *        lowest values in between. Takes no lock.
  */
 class Tally {
  public:
@@ -31,14 +31,15 @@ class Tally {
     }
   };
 
-  /** Peaks of all streams together miss at most this many bytes of each stream. */
+  /** Maximum bytes of each stream that the peaks of all streams together may miss. */
   static constexpr std::ptrdiff_t kMost = std::ptrdiff_t{32} << 20;
 
-  /** @brief May be asked without the lock that the rest is under. */
+  /** @brief Returns whether it has counted nothing. It may be called without the lock. */
   [[nodiscard]] bool empty() const noexcept { return !counts; }
-  /** @brief Whether blocks of `tag` can be counted without memory. */
+  /** @brief Returns whether blocks with this tag can be counted without allocating memory. */
   [[nodiscard]] bool knows(Tag tag) const noexcept { return tag.index < known_tags; }
-  /** @brief The same, and whether peaks miss no more than `kMost` with one of `bytes`. */
+  /** @brief Returns whether a block of `bytes` can be counted without allocating memory, and so
+   * that peaks miss at most `kMost` bytes. */
   [[nodiscard, gnu::always_inline]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
     const auto size = static_cast<std::ptrdiff_t>(std::min<std::size_t>(bytes, kMost + 1));
     return knows(tag) && allocated.now + size <= kMost && allocated.now - size >= -kMost;
@@ -57,7 +58,7 @@ class Tally {
     ++frees;
     counts = true;
   }
-  /** @brief Blocks of so many tags can be counted from now on. */
+  /** @brief Makes room for `count` tags. */
   void know_tags(std::size_t count) {
     tags.resize(count);
     known_tags = count;
@@ -70,11 +71,11 @@ class Tally {
   }
 
   Change requested, allocated;
-  std::vector<Change> tags;  // by index, of those that were known at the last clear
+  std::vector<Change> tags;  // by index of the tag
   std::size_t known_tags = 0;
   std::uint64_t allocations = 0, frees = 0;
-  std::uint64_t searched = 0;    // of the allocations, those that no front served
-  Relaxed<bool> counts = false;  // something
+  std::uint64_t searched = 0;    // allocations that no front served
+  Relaxed<bool> counts = false;  // has counted something
 };
 
 }  // namespace millrace

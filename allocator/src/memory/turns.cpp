@@ -4,6 +4,9 @@
 
 namespace millrace {
 
+// Once the fronts are crowded, the shared lock stays taken. So this checks both in turn. It does
+// not make the fronts crowded, because the caller may have the allocator's lock, which `meet`
+// takes.
 std::unique_lock<SpinLock> Turns::wait_for(Front& front) {
   std::unique_lock shared{shared_, std::defer_lock};
   while (!crowded_.load(std::memory_order_acquire)) {
@@ -21,12 +24,13 @@ void Turns::meet(Front& front) {
   front.lock.lock();
 }
 
-// The shared lock stays taken: no thread may take it for a front's lock any more.
+// The shared lock is never released again: a thread that reads an old `crowded_` cannot get it, and
+// so cannot enter a front without the front's own lock.
 void Turns::crowd() {
   if (crowded_.load(std::memory_order_relaxed)) return;
   shared_.lock();
   crowded_.store(true,
-                 std::memory_order_release);  // first: nobody must wait if what follows throws
+                 std::memory_order_release);  // before `add`: no thread must wait if that throws
   meter_.add(together_);
 }
 
@@ -64,7 +68,7 @@ bool Turns::free(Front& front, std::size_t requested, const Block& block) noexce
 
 bool Turns::pass_all() {
   if (crowded_.load(std::memory_order_relaxed)) return false;
-  { const std::lock_guard hold{shared_}; }  // who was in a front is through then
+  { const std::lock_guard hold{shared_}; }  // threads that were in a front have left it then
   add_all();
   return true;
 }

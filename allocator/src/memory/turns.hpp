@@ -9,21 +9,21 @@
 namespace millrace {
 
 /**
- * @brief Which lock the fronts are under, which tally counts what they serve, and when the meter
- *        learns of it.
+ * @brief Decides which lock guards a front, which tally counts the blocks that it serves, and when
+ *        tallies are added to the meter.
  *
- * While calls do not overlap, all fronts share one lock and one tally, so that the meter's peaks
- * are exact and a call on another stream costs nothing more. From the first time that two threads
- * meet there, each front has its own lock and counts alone.
+ * At first, all fronts share one lock and one tally: the meter's peaks are exact, and a call on
+ * another stream costs nothing more. When two calls first meet at this lock or at the allocator's,
+ * the fronts become *crowded*: from then on each front has its own lock and its own tally.
  */
 class Turns {
  public:
-  /** @param mutex  the allocator's, which the meter is under */
+  /** @param mutex  the allocator's lock, which guards the meter */
   Turns(std::mutex& mutex, Meter& meter) : mutex_(mutex), meter_(meter) {}
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  /** @brief The front's lock, which is never held together with that of another front. */
+  /** @brief Takes the front's lock. The thread must not have the lock of another front. */
   [[nodiscard, gnu::always_inline]] std::unique_lock<SpinLock> hold(Front& front) {
     SpinLock& lock = crowded_.load(std::memory_order_acquire) ? front.lock : shared_;
     if (!lock.take()) [[unlikely]]
@@ -31,7 +31,8 @@ class Turns {
     return std::unique_lock{lock, std::adopt_lock};
   }
 
-  /** @brief The front's lock, and the tally that counts. Without the allocator's lock. */
+  /** @brief Has the front's lock, and the tally that counts. The thread must not have the
+   * allocator's lock, which the constructor may take. */
   class Turn {
    public:
     Turn(Turns& turns, Front& front);
@@ -39,7 +40,8 @@ class Turns {
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
-    /** @brief Whether a block can be counted; only what counts alone makes peaks miss something. */
+    /** @brief Returns whether a block can be counted. The shared tally has no limit of bytes, since
+     * peaks miss nothing with it. */
     [[nodiscard, gnu::always_inline]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
       return tally_ == &front_.tally ? tally_->has_room(bytes, tag) : tally_->knows(tag);
     }
@@ -54,46 +56,50 @@ class Turns {
   };
 
   /**
-   * @brief A block of the front's stream that it did not serve, or does not keep. Under the front's
-   *        lock, and the allocator's. False: the meter has to count it.
+   * @brief Counts a block of the front's stream that the front did not serve, or does not keep. The
+   *        caller has the allocator's lock and the front's.
+   * @return false if the caller has to count the block in the meter
    */
   [[nodiscard]] bool allocate(Front& front, std::size_t requested, const Block& block) noexcept;
   [[nodiscard]] bool free(Front& front, std::size_t requested, const Block& block) noexcept;
 
-  // Under the allocator's lock.
-  /** @brief The meter, after it has counted all that streams did: to count what comes next. */
+  // For callers that have the allocator's lock.
+  /** @brief Returns the meter after `add_current`, to count an event that depends on it. */
   [[nodiscard]] Meter& current() {
     add_current();
     return meter_;
   }
-  /** @brief Two threads have met there. */
+  /** @brief Gives each front its own lock and tally from now on. */
   void crowd();
-  /** @brief While calls do not overlap, adds what all streams did since the last time. */
+  /** @brief Adds the shared tally to the meter. Once the fronts are crowded, it is empty. */
   void add_current();
   /**
-   * @brief While calls do not overlap: waits until none is in a front, and adds all that the meter
-   *        does not know. False: each front has its own lock.
+   * @brief Waits until no thread is in a front, and adds all tallies to the meter.
+   * @return false if the fronts are crowded; nothing has happened then
    */
   bool pass_all();
-  /** @brief Adds all that the meter does not know yet: before it is read. */
+  /** @brief Adds all tallies to the meter. Call it before the meter is read. */
   void add_all();
-  /** @brief Adds what the meter does not know of the front's stream. Under the front's lock as
-   * well. */
+  /** @brief Adds the counts of the front and its stream to the meter. The caller has the front's
+   * lock, too. */
   void add(Front& front);
 
  private:
-  /** Under the front's lock: what counts there, if it can count the block. */
+  /** Returns the tally for the front if it can count the block, otherwise nullptr. The caller has
+   * the front's lock. */
   [[nodiscard]] Tally* tally_with_room(Front& front, const Block& block) noexcept;
-  /** Another thread has the front's lock: takes its own one, which it has then. */
+  /** Makes the fronts crowded, and takes the front's own lock. Called when another thread has the
+   * lock. */
   [[gnu::noinline]] void meet(Front& front);
+  /** Takes the front's lock after another thread had it. */
   [[nodiscard, gnu::noinline]] std::unique_lock<SpinLock> wait_for(Front& front);
 
   std::mutex& mutex_;
   Meter& meter_;
   std::atomic<bool> crowded_{false};  // changes once, under `shared_`
   FrontList<&Front::with_tally> uncounted_;
-  alignas(64) SpinLock shared_;  // of all fronts; once threads have met it stays taken
-  Tally together_;               // under it
+  alignas(64) SpinLock shared_;  // the lock of all fronts; stays taken once they are crowded
+  Tally together_;               // the tally of all fronts, guarded by `shared_`
 };
 
 [[gnu::always_inline]] inline Turns::Turn::Turn(Turns& turns, Front& front)

@@ -18,6 +18,7 @@ void WaitQueue::insert(Block* block, Marker marker) {
   first = block;
 }
 
+// A block that is not the first of its group needs no search for the group: it is unlinked alone.
 void WaitQueue::erase(Block* block) {
   ordering::count_steps(1);
   bytes_ -= block->bytes;

@@ -12,21 +12,21 @@ namespace millrace {
 struct Lane;
 
 /**
- * @brief Free blocks that wait for markers of one stream, by marker.
+ * @brief Free blocks that wait for markers of one stream, sorted by marker.
  *
- * A stream's markers complete in their order, and a stream that waits for one is ordered after all
- * before it. So what no longer waits is always a beginning of the queue, and one look at the front
- * says that there is nothing new.
+ * The markers of a stream complete in order, and a stream that waits for one is ordered after all
+ * earlier ones. So the blocks that no longer wait are always the first ones of the queue, and a
+ * check of the front shows whether there are any.
  */
 class WaitQueue {
  public:
-  /** @param lane  whose blocks they are; none: of several lanes */
+  /** @param lane  the lane of all its blocks; nullptr: they are of several lanes */
   WaitQueue(Lane* lane, StreamId stream, BlockWaits kind, std::pmr::memory_resource& memory)
       : lane_(lane), stream_(stream), kind_(kind), older_(&memory) {}
   WaitQueue(const WaitQueue&) = delete;
   WaitQueue& operator=(const WaitQueue&) = delete;
 
-  /** @brief Starts again, empty, as another queue. */
+  /** @brief Makes the queue, which is empty, another queue. */
   void serve(Lane* lane, StreamId stream, BlockWaits kind) noexcept {
     lane_ = lane;
     stream_ = stream;
@@ -34,18 +34,21 @@ class WaitQueue {
     newest_ = {};
   }
 
-  /** @brief `marker` is that of the block's point of this stream, which stays while it is here. */
+  /**
+   * @brief Adds a block.
+   * @param marker  of the block's point of this stream, which must not change in the queue
+   */
   void insert(Block* block, Marker marker);
   void erase(Block* block);
 
-  /** @brief One of those that wait for the earliest marker, or nullptr. */
+  /** @brief Returns a block that waits for the earliest marker, or nullptr. */
   [[nodiscard]] Block* front() const noexcept {
     return older_.empty() ? newest_.first : older_.begin()->second;
   }
   [[nodiscard]] Point front_point() const noexcept {
     return {stream_, older_.empty() ? newest_.marker : older_.begin()->first};
   }
-  /** @brief The latest that a block in it waits for. */
+  /** @brief Returns the latest point that a block of the queue waits for. */
   [[nodiscard]] Point newest_point() const noexcept {
     const bool newest = newest_.first != nullptr || older_.empty();
     return {stream_, newest ? newest_.marker : older_.rbegin()->first};
@@ -60,7 +63,8 @@ class WaitQueue {
   [[nodiscard]] StreamId stream() const noexcept { return stream_; }
   [[nodiscard]] BlockWaits kind() const noexcept { return kind_; }
 
-  /** @brief Visits the blocks, the earliest markers first, until `visit` says false. */
+  /** @brief Calls `visit` with the blocks, those of the earliest marker first, until it returns
+   * false. @return false if `visit` did */
   template <typename Visit>
   bool visit(Visit&& visit) const {
     const auto visit_group = [&](const Block* block) {
@@ -76,7 +80,7 @@ class WaitQueue {
     return visit_group(newest_.first);
   }
 
-  /** @brief Where the lists of queues that have blocks hold it. */
+  /** @brief Its indexes in two lists of queues that have blocks. */
   std::size_t place_among_kind = 0, place_on_stream = 0;
 
  private:
@@ -89,9 +93,10 @@ class WaitQueue {
   };
 
   std::size_t bytes_ = 0;
-  // Most frees wait for the newest marker, and most requests take them back before the next one.
+  // Most blocks wait for the newest marker, and are taken again before there is a next one. So the
+  // group of that marker is not in the map.
   Group newest_;
-  std::pmr::map<Marker, Block*> older_;  // none is empty
+  std::pmr::map<Marker, Block*> older_;  // no group in it is empty
 };
 
 }  // namespace millrace

@@ -8,17 +8,18 @@
 namespace millrace {
 
 /**
- * @brief Small blocks of one stream that one other stream used as well, in the order of their
- * frees.
+ * @brief Small freed blocks of one stream that one other stream used as well, in the order of their
+ *        frees.
  *
- * Each waits for one point of the other stream. Blocks are ready about in this order, so only the
- * first is looked at.
+ * Each waits for one point of the other stream. They become ready in about this order, so only the
+ * first one is checked.
  */
 class WaitingBlocks {
  public:
   static constexpr std::size_t kMostBlocks = 320, kMostBytes = std::size_t{4} << 20;
 
-  /** @brief The point of another stream than its lane's that the block waits for, if it is one. */
+  /** @brief Returns the block's only point of a stream other than its lane's; an invalid point if
+   * there is none, or more than one. */
   [[nodiscard]] static Point foreign_point(const Block& block) noexcept {
     Point foreign;
     for (const Point point : block.points) {
@@ -32,7 +33,7 @@ class WaitingBlocks {
   [[nodiscard]] bool has_room(std::size_t bytes) const noexcept {
     return blocks_ < kMostBlocks && bytes_ + bytes <= kMostBytes;
   }
-  /** @brief A block with a foreign point. */
+  /** @brief Adds a block that has a foreign point. */
   void push(Block* block) noexcept {
     block->next_quick = nullptr;
     if (first_ == nullptr) {
@@ -46,18 +47,18 @@ class WaitingBlocks {
     blocks_ = blocks_ + 1;
   }
 
-  /** @brief May be asked without the lock. */
+  /** @brief Returns whether there are no blocks. It may be called without the lock. */
   [[nodiscard]] bool empty() const noexcept { return blocks_ == 0; }
   /**
-   * @brief What the first block waits for. May be asked without the lock: while another thread
-   *        changes the list, the marker may be of another block than the stream.
+   * @brief Returns the point that the first block waits for. It may be called without the lock: if
+   *        another thread changes the list, the marker may be that of another block.
    */
   [[nodiscard]] Point next_point() const noexcept {
     const std::uint64_t stream = stream_;
     return {{static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
             marker_};
   }
-  /** @brief Whether the first block waits for nothing after `passed`. */
+  /** @brief Returns whether `passed` covers the point of the first block. */
   [[nodiscard]] bool first_is_ready(Point passed) const noexcept {
     const Point point = next_point();
     return first_ != nullptr && point.stream == passed.stream && point.marker <= passed.marker;
@@ -69,7 +70,7 @@ class WaitingBlocks {
     first_ = first_->next_quick;
     publish();
   }
-  /** @brief Takes all out. @return `all` and they, linked by `next_quick` */
+  /** @brief Takes out all blocks. @return the blocks followed by `all`, linked by `next_quick` */
   [[nodiscard]] Block* take_all(Block* all) noexcept {
     if (first_ == nullptr) return all;
     last_->next_quick = all;
@@ -89,10 +90,10 @@ class WaitingBlocks {
   }
 
   Block* first_ = nullptr;
-  Block* last_ = nullptr;  // linked by `next_quick`
+  Block* last_ = nullptr;  // end of the list that `next_quick` links
   std::size_t bytes_ = 0;
   Relaxed<std::size_t> blocks_ = 0;
-  Relaxed<std::uint64_t> stream_ = 0;  // of the first one's foreign point
+  Relaxed<std::uint64_t> stream_ = 0;  // of the first block's foreign point
   Relaxed<Marker> marker_ = 0;
 };
 
