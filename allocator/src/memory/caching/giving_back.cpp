@@ -9,7 +9,8 @@
 namespace millrace {
 namespace {
 
-// Maximum number of wholly free segments, and of their blocks, that a request inspects.
+// A request starts on no other segment once it has inspected this many wholly free segments and
+// blocks of them.
 constexpr std::size_t kMostSegmentLooks = 64;
 
 }  // namespace

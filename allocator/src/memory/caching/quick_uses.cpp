@@ -43,8 +43,9 @@ bool QuickUses::claim(Front& front, Block* block, StreamRef& used) const {
   return true;
 }
 
-// Sets the block's points, on its own stream and on `used`, and marks `used`. Earlier points are
-// dropped, because the block's stream is ordered after them.
+// Sets the block's points, on its own stream and on `used`, and marks `used`. The number of the
+// marker is read before it is recorded, so it covers the use. Earlier points are dropped, because
+// the block's stream is ordered after them.
 void QuickUses::mark(Block* block, StreamRef used) {
   const StreamId id = block->lane;
   const Ledger& ledger = stock_.device.ledger();

@@ -32,6 +32,8 @@ Block* Search::find_of_any_lane(const Request& request, Lock& lock, bool& left_o
     if (Block* block = find_for_nothing(request, lock, left_out)) return block;
   }
   if (stock_.policy.sharing != Sharing::wait_before_grow) return nullptr;
+  // A wait for memory that was used long ago is short. For other memory the stream waits only if it
+  // has its share.
   const std::uint64_t old = waiting_.long_ago(request);
   if (Block* block = waiting_.take(request, old, lock)) return block;
   if (Block* block = merging_.take_waiting(request, old, lock)) return block;

@@ -58,6 +58,7 @@ void PoolSource::release(void* base, std::size_t) {
     const std::lock_guard lock{mutex_};
     Segment* const segment = find(base);
     if (!segment->leaving) {
+      // Graphs may still use the segment, so the pool keeps it.
       segment->parked = true;
       return;
     }
