@@ -1,4 +1,4 @@
-// Live blocks by address, and who uses them.
+// Finds and claims live blocks by address, and keeps their recorded uses.
 
 #include "memory/caching/allocations.hpp"
 
@@ -39,6 +39,8 @@ std::vector<Block*> Allocations::claim(std::span<void* const> addresses) {
 }
 
 Company& Allocations::company_of(Block& block) {
+  // Host memory is allocated without the front's spin lock. The loop then checks again, because
+  // another thread may have added a record meanwhile.
   Company* made = nullptr;
   for (;;) {
     {
@@ -55,7 +57,7 @@ Company& Allocations::company_of(Block& block) {
     }
     made = stock_.heap.make_company();
   }
-  if (made != nullptr) stock_.heap.forget(made);  // another thread was faster
+  if (made != nullptr) stock_.heap.forget(made);  // another thread added a record first
   return *block.live.company;
 }
 
@@ -76,6 +78,7 @@ void Allocations::transfer(Block& block, StreamRef new_owner) {
     uses.add(owner);
     block.live.owner = new_owner;
   }
+  // The meter moves the bytes between the streams, so it must first count what their fronts did.
   upkeep_.add_tally(owner.id());
   upkeep_.add_tally(new_owner.id());
   stock_.turns.current().moved(block.bytes, owner.id(), new_owner.id());

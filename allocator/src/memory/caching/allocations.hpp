@@ -9,29 +9,45 @@
 
 namespace millrace {
 
-/** @brief Live blocks by address, and who uses them. Under the lock. */
+/**
+ * @brief Finds and claims live blocks by address, and keeps their recorded uses. Callers hold the
+ *        allocator's lock.
+ */
 class Allocations {
  public:
   Allocations(Stock& stock, const GraphPools& graphs, FrontUpkeep& upkeep)
       : stock_(stock), graphs_(graphs), upkeep_(upkeep) {}
 
-  /** @throws std::invalid_argument, in the name of `call`: `address` is not a live allocation */
+  /**
+   * @brief Returns the live block at `address`.
+   * @param call  name of the public function, for the error message
+   * @throws std::invalid_argument if `address` is not a live allocation of the caller
+   */
   [[nodiscard]] Block* find(const char* call, const void* address) const;
   /**
-   * @brief The same, claimed: another thread that frees it meanwhile is refused. A thread that
-   * keeps it in a front changes its state under the front's lock.
+   * @brief Like `find`, and claims the block, so a free of it by another thread is refused.
+   *
+   * Takes the lock of the block's front, because a front changes the state of a block without the
+   * allocator's lock.
    */
   Block* claim(const char* call, void* address);
-  /** @brief All, or none: one that is named twice is not live any more the second time. */
+  /**
+   * @brief Claims the blocks at all addresses, or none; ignores null.
+   * @throws std::invalid_argument if an address is not a live allocation, or appears twice
+   */
   [[nodiscard]] std::vector<Block*> claim(std::span<void* const> addresses);
 
   /**
-   * @brief Made when another stream than the owner uses the block; one of its front's spare ones,
-   * if it has any.
+   * @brief Returns the block's record of uses by other streams than its owner. Adds one if the
+   *        block has none, preferably a spare record of its front.
    */
   Company& company_of(Block& block);
-  /** @brief Notes that `stream` uses the block. False: it was noted, or owns the block. */
+  /**
+   * @brief Records that `stream` uses the block.
+   * @return false if that use was recorded before, or `stream` is the owner
+   */
   bool add_use(Block& block, StreamRef stream);
+  /** @brief Makes `new_owner` the block's owner, and records the use by the former owner. */
   void transfer(Block& block, StreamRef new_owner);
 
  private:

@@ -5,7 +5,7 @@
 namespace millrace {
 
 bool Allowance::obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask) {
-  // Threads that grow at once stay within the limit together.
+  // Growths in progress count as reserved, so concurrent threads stay within the limit together.
   const std::size_t reserved = stock_.meter.bytes().reserved.current + growing_.bytes();
   if (limits_.limit != 0 && reserved + bytes > limits_.limit) return false;
   const Growths::Growth growth = growing_.begin(bytes);
@@ -38,8 +38,9 @@ std::optional<AddressRange> Allowance::addresses(Lock& lock) {
   }
 }
 
-// Two that saw the same memory free would take it together: the later one counts the earlier. What
-// that one has taken by then counts twice, so that no is the answer only once it has ended.
+// Two threads that see the same free memory would both take it. So each growth also counts the
+// growths that began before it. Memory that an earlier growth has taken by then counts twice.
+// Therefore a growth is refused only after all earlier ones have ended.
 bool Allowance::leaves_headroom(Growths::Growth growth, Lock& lock) {
   while (limits_.headroom != 0) {
     const std::size_t wanted = growing_.bytes_up_to(growth);

@@ -11,15 +11,25 @@
 
 namespace millrace {
 
-/** @brief How much more the allocator may take from the device, while several threads ask. */
+/**
+ * @brief Limits the memory that the allocator takes from the device, also while several threads
+ *        grow.
+ */
 class Allowance {
  public:
   Allowance(Stock& stock, MemoryLimits limits) : stock_(stock), limits_(limits) {}
 
-  /** @brief Whether `ask` got `bytes` more from the device; the limit or the device may say no. */
+  /**
+   * @brief Calls `ask`, which takes `bytes` from the device, if the limit and the headroom allow
+   *        it. Drops the lock for the calls.
+   * @return false if the limit, the headroom or the device refused
+   * @throws any exception of `ask` except DeviceError (out_of_memory)
+   */
   bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
 
-  /** @brief A range of addresses, which is no memory yet. None if the driver has no more of them.
+  /**
+   * @brief Reserves a range of addresses, without memory. Drops the lock for the call.
+   * @return nothing if the driver has no such range left
    */
   std::optional<AddressRange> addresses(Lock& lock);
 

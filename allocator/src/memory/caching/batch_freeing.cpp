@@ -10,6 +10,7 @@ void BatchFreeing::free_on(std::span<Block*> blocks, const StreamRef* stream, Lo
     std::vector<PointSet> points = points_of_frees(blocks, stream, lock);
     if (stock_.has_fronts) {
       {
+        // A front's turn must be taken without the allocator's lock.
         const Unlocked unlocked{lock};
         quick_.keep(blocks, stream);
       }
@@ -25,8 +26,8 @@ void BatchFreeing::free_on(std::span<Block*> blocks, const StreamRef* stream, Lo
   }
 }
 
-// What each block comes after; nothing for a block that a front may keep. All points are known
-// before the streams are marked: one marker then covers all that was used there.
+// Returns the points of each block; no points for a block that a front may keep. All points are
+// computed before the streams are marked, so one marker of a stream covers all blocks used on it.
 std::vector<PointSet> BatchFreeing::points_of_frees(std::span<Block* const> blocks,
                                                     const StreamRef* stream, Lock& lock) {
   std::vector<PointSet> points(blocks.size());
@@ -42,7 +43,7 @@ std::vector<PointSet> BatchFreeing::points_of_frees(std::span<Block* const> bloc
   return points;
 }
 
-// `points`: what the block comes after; empty if that is only its owner's work.
+// `points`: from `points_of_frees`; empty if only the owner has used the block.
 void BatchFreeing::free_claimed(Block* block, const StreamRef* stream, PointSet& points) {
   if (points.empty()) {
     const StreamRef on = stream == nullptr ? block->live.owner : *stream;

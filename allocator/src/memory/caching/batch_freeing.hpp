@@ -10,16 +10,17 @@
 
 namespace millrace {
 
-/** @brief Frees many blocks at once: one marker covers all that was used on a stream. */
+/** @brief Frees many blocks in one call. A stream that used several of them is marked once. */
 class BatchFreeing {
  public:
   BatchFreeing(const Stock& stock, QuickPath& quick, Freeing& freeing)
       : stock_(stock), quick_(quick), freeing_(freeing) {}
 
   /**
-   * @brief Frees claimed blocks that were live. If it throws, those that it has not freed are live
-   *        again.
-   * @param stream  nullptr: each one's owner
+   * @brief Frees claimed blocks that were live. If it throws, the blocks that it has not freed are
+   *        live again.
+   * @param blocks  entries of blocks that a front keeps become nullptr
+   * @param stream  where the blocks are freed; nullptr: on each block's owner
    */
   void free_on(std::span<Block*> blocks, const StreamRef* stream, Lock& lock);
 

@@ -3,13 +3,13 @@
 namespace millrace {
 namespace {
 
-// Streams that are marked for one request.
+// Maximum number of streams that one request marks.
 constexpr std::size_t kMostMarked = 16;
 
 }  // namespace
 
-// What can be had with less than new memory. A marker costs a small part of what growing does, and
-// shows what the device has finished with where the program records none.
+// Cheaper than new memory: a record costs a small fraction of a growth. If the program records no
+// markers, these are the only ones that a poll can find complete.
 Block* BeforeGrowth::take(const Request& request, Lock& lock, bool left_out) {
   if (!stock_.policy.before_growing) return nullptr;
   const bool marked = mark_what_waits(lock);
@@ -21,7 +21,8 @@ Block* BeforeGrowth::take(const Request& request, Lock& lock, bool left_out) {
   return reuse_.take_from_idle(request);
 }
 
-// Sees to it that the newest uses of free blocks are covered by markers. False if all were.
+// Marks streams so that the newest uses of free blocks are covered. Returns false if no marker was
+// recorded, because all uses were covered or none of the streams could be marked.
 bool BeforeGrowth::mark_what_waits(Lock& lock) {
   PointSet uncovered = stock_.shelves.newest_points(kMostMarked);
   const Ledger& ledger = stock_.device.ledger();
@@ -34,7 +35,7 @@ bool BeforeGrowth::mark_what_waits(Lock& lock) {
   for (const Point point : uncovered) {
     try {
       if (const auto marker = stock_.device.cover(point)) marked.push_back(*marker);
-    } catch (const DeviceError&) {  // then this request grows
+    } catch (const DeviceError&) {  // without a marker the request may have to grow
     }
   }
   lock.lock();

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/** @brief What a request can have with less than new memory. What is returned is claimed. */
+/** @brief Finds memory that costs less than growth. Returned blocks are claimed. */
 class BeforeGrowth {
  public:
   BeforeGrowth(Stock& stock, Completions& completions, FrontUpkeep& upkeep, Reuse& reuse,
@@ -21,7 +21,13 @@ class BeforeGrowth {
         reuse_(reuse),
         merging_(merging) {}
 
-  /** @param left_out  streams are in flight that the search did not ask about */
+  /**
+   * @brief Marks streams whose last uses of free blocks no marker covers. Polls and searches again
+   *        if that recorded a marker, or if `left_out`. Otherwise, and if nothing was found, takes
+   *        a complete block of a stream that has nothing live. Drops the lock.
+   * @param left_out  true: the search did not query all streams in flight
+   * @return nullptr if nothing serves, or the policy has no `before_growing`
+   */
   Block* take(const Request& request, Lock& lock, bool left_out);
 
  private:

@@ -10,21 +10,26 @@
 
 namespace millrace {
 
-/** @brief What the program registered to free memory of its own before a request fails. */
+/** @brief The program's callbacks, which free memory of its own before a request fails. */
 class Callbacks {
  public:
   using Ask = CachingAllocator::MemoryCallback;
 
-  /** @param turn  lower ones are asked first; equal ones in the order in which they were added */
+  /**
+   * @brief Adds a callback.
+   * @param turn  callbacks with lower numbers are called first; equal ones in the order of their
+   *              addition
+   */
   void add(Ask ask, int turn) {
     const auto after = std::ranges::upper_bound(callbacks_, turn, {}, &Callback::turn);
     callbacks_.insert(after, {turn, std::move(ask)});
   }
 
   /**
-   * @brief Asks one after the other for `bytes`, without the lock. Those that are added meanwhile
-   *        are not asked.
-   * @param serves  called after each, under the lock, with what it said; true ends it
+   * @brief Calls the callbacks one after the other, without the lock. Callbacks that are added
+   *        meanwhile are not called.
+   * @param bytes   rounded size of the request
+   * @param serves  called after each callback, under the lock, with its result; true ends the loop
    */
   template <typename Serves>
   void ask(std::size_t bytes, Lock& lock, const Serves& serves) const {
@@ -44,7 +49,7 @@ class Callbacks {
     int turn;
     Ask ask;
   };
-  std::vector<Callback> callbacks_;  // by turn
+  std::vector<Callback> callbacks_;  // sorted by turn
 };
 
 }  // namespace millrace

@@ -2,8 +2,8 @@
 
 namespace millrace {
 
-// As the allocator goes. While a stream is captured the device cannot be synchronized as a whole:
-// a segment then stays reserved if the host cannot wait for all that used it.
+// The device cannot be synchronized while a stream is captured. The host then waits for the uses of
+// each segment, and a segment stays reserved if the host cannot wait for all of them.
 void Closing::release_everything(Lock& lock) {
   bool is_idle = true;
   try {
@@ -27,7 +27,7 @@ bool Closing::await_all(const Segment& segment, Lock& lock) {
   return points.empty() || completions_.await(points, lock);
 }
 
-// Points of the segment's blocks. Live blocks are freed now.
+// Returns the points of all blocks of the segment, as if its live blocks were freed now.
 PointSet Closing::points_of(const Segment& segment) const {
   PointSet points;
   for (const Block* block = segment.first; block != nullptr; block = block->next) {
@@ -40,7 +40,7 @@ PointSet Closing::points_of(const Segment& segment) const {
   return points;
 }
 
-// Their launches are known to the device alone.
+// Only the device knows the launches of graphs, so the host cannot wait for these uses.
 bool Closing::used_by_graphs(const Segment& segment) const {
   for (const Block* block = segment.first; block != nullptr; block = block->next) {
     if (block->state == BlockState::live && graphs_.may_use(block->address)) return true;

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/** @brief Gives everything back as the allocator goes, live blocks too. */
+/** @brief Gives all memory back, also live blocks, when the allocator is destroyed. */
 class Closing {
  public:
   Closing(Stock& stock, const GraphPools& graphs, Completions& completions, const Freeing& freeing,
@@ -20,6 +20,11 @@ class Closing {
         freeing_(freeing),
         range_pages_(range_pages) {}
 
+  /**
+   * @brief Waits on the host for all work, then releases every segment and range.
+   *
+   * If a capture forbids the synchronization, segments that may still be in use stay reserved.
+   */
   void release_everything(Lock& lock);
 
  private:

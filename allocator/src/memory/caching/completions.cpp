@@ -39,7 +39,8 @@ bool Completions::poll_what_waits(Lock& lock) {
     return true;
   }
   const std::vector<Shelves::Wait> waits = stock_.shelves.some_waits(kMostPolled);
-  // By the points: a marker of another stream, such as the legacy stream's, may cover them.
+  // Polls by point, because a marker of another stream, such as the legacy stream, may cover it. If
+  // the newest point of a queue is complete, so is the whole queue.
   unlocked(lock, [&] {
     for (const Shelves::Wait& wait : waits) {
       if (stock_.device.poll(wait.newest)) continue;
@@ -51,7 +52,8 @@ bool Completions::poll_what_waits(Lock& lock) {
   return false;
 }
 
-// False: no pending block is complete.
+// Puts blocks that have drained on their shelves as ready. Returns false if no pending block can be
+// complete.
 bool Completions::sweep_drained() {
   const std::uint64_t now = stock_.device.ledger().epoch();
   if (std::exchange(swept_, now) == now && !pending_.any_done()) return false;
@@ -70,7 +72,7 @@ bool Completions::await(const PointSet& points, Lock& lock) {
   try {
     const Unlocked unlocked{lock};
     for (const Point point : points) complete = stock_.device.synchronize(point) && complete;
-    if (!complete) {  // streams that nobody attached: only the whole device can tell
+    if (!complete) {  // streams that are not attached: only the whole device can be awaited
       stock_.device.synchronize();
       complete = std::ranges::all_of(
           points, [&](const Point point) { return stock_.device.ledger().completed(point); });

@@ -13,34 +13,42 @@
 namespace millrace {
 
 /**
- * @brief Asks the device, or waits on the host for it, and frees what that shows to be complete.
+ * @brief Queries the device, or waits for it on the host, and frees blocks whose uses are complete.
  *
- * Has the frees that only a poll completes (FreeWhen::polled).
+ * Keeps the frees that only a poll completes (FreeWhen::polled). Called under the lock, except
+ * `ask_before_lock`; the lock is dropped for calls of the device.
  */
 class Completions {
  public:
   Completions(Stock& stock, FreeBlocks& free_blocks)
       : stock_(stock), free_blocks_(free_blocks), pending_(stock.device.ledger()) {}
 
+  /** @brief Queries the device, then sweeps. */
   void poll(Lock& lock);
-  /** @brief Asks the device. What that shows is free after a sweep. */
+  /** @brief Queries the device. Blocks that this finds complete are free after the next sweep. */
   void ask(Lock& lock);
   /**
-   * @brief The same before the caller takes the lock, if there seem to be pending frees.
-   * @return whether it asked; it may miss a free of another thread
+   * @brief Queries the device before the caller takes the lock, if frees seem to be pending.
+   * @return whether it queried; it may miss a free of another thread
    */
   bool ask_before_lock();
   /**
-   * @brief Asks about at most `kMostPolled` streams. With more in flight: those that free blocks
-   *        wait for.
-   * @return whether it asked about all
+   * @brief Queries the device, then sweeps. With `Policy::before_growing` and more than
+   *        `kMostPolled` streams in flight, queries only for some of the queues of free blocks.
+   * @return whether it queried all streams in flight
    */
   bool poll_what_waits(Lock& lock);
-  /** @brief What polls have shown: pending blocks become free, draining ones drained. */
+  /**
+   * @brief Frees pending blocks whose uses are known to be complete, and makes drained blocks
+   *        ready.
+   */
   void sweep() {
     sweep([&](Block* block) { free_blocks_.put(block); });
   }
-  /** @brief The same. `put` has each block that was pending, claimed, in the order of the frees. */
+  /**
+   * @brief The same. Calls `put` for each block that was pending, claimed, in the order of the
+   *        frees.
+   */
   template <typename Put>
   void sweep(const Put& put) {
     if (!sweep_drained()) return;
@@ -53,18 +61,26 @@ class Completions {
     }
   }
 
-  /** @brief The host waits for `points`. False if there are none, or if a capture forbids it. */
+  /**
+   * @brief Blocks the host until `points` are complete, then sweeps. Drops the lock.
+   * @return false if `points` is empty, a capture forbids the wait, or no synchronization covers a
+   *         point
+   */
   bool await(const PointSet& points, Lock& lock);
-  /** @brief The host waits until nothing uses the claimed block. It is free again if that throws.
+  /**
+   * @brief Blocks the host until all uses of the claimed block are complete. If it throws, the
+   *        block is free again.
+   * @return false if the host cannot wait; the block is still claimed
    */
   bool complete_on_host(Block* block, Lock& lock);
 
-  /** @brief Claimed -> pending, until a poll sees its points complete. */
+  /** @brief Claimed -> pending: keeps the block back until a poll finds its points complete. */
   void hold_back(Block* block);
   [[nodiscard]] const PendingFrees& pending() const noexcept { return pending_; }
 
  private:
-  // Streams that a request asks the device about. Before it grows it asks about all.
+  // Number of streams in flight up to which each search queries all, and of queues that it polls
+  // beyond that. A request that is about to grow queries all streams.
   static constexpr std::size_t kMostPolled = 64;
 
   template <typename Poll>

@@ -1,11 +1,12 @@
-// PyTorch's expandable segments: memory is mapped page by page in address ranges, of which each
-// pool of a stream has its own. As of 2.14 (c10/cuda/CUDACachingAllocator.cpp), where what has no
-// memory is a block of its own too:
+// PyTorch's expandable segments, as of PyTorch 2.14 (c10/cuda/CUDACachingAllocator.cpp). Memory is
+// mapped page by page in ranges of addresses. Each pool of a stream has ranges of its own. As in
+// PyTorch, addresses without memory are blocks (holes here).
 //
-// - of the free blocks that fit, the best is the one with the least room to grow behind it;
-// - a request that none fits takes the lowest addresses without memory that have room for it, with
-//   a free block before them and whatever free blocks lie between;
-// - what is mapped is whole pages, and becomes one with its free neighbors.
+// - A request takes the best fit, or the next larger block as long as that one can grow to fewer
+//   bytes.
+// - A request that no block fits takes the lowest addresses without memory that have room for it,
+//   together with a free block before them and all free blocks in between.
+// - Whole pages are mapped, and merge with their free neighbors.
 
 #include "memory/caching/expandable.hpp"
 
@@ -19,7 +20,8 @@ namespace {
 
 bool is_hole(const Block* block) { return block != nullptr && block->state == BlockState::absent; }
 
-// Addresses without memory right after the block, to the next block or the end of the range.
+// Returns the bytes of addresses without memory directly after the block: up to the next block, or
+// to the end of the range. Returns 0 for a block of an ordinary segment.
 std::size_t room_after(const Block& block) {
   const Segment& range = *block.segment;
   if (!range.growable()) return 0;
@@ -43,9 +45,9 @@ Block* Expandable::least_growable(const Shelf& shelf, Block* best) {
   return best;
 }
 
-// Where memory is missing: `hole`, or for none the end of the range. None if blocks in use leave
-// too little room. No bytes are missing if the free block in front of the gap serves, which the
-// rules of `take_own` for blocks that are not split kept from the request.
+// Returns the gap that begins at `hole`, or at the end of the range if `hole` is nullptr; nothing
+// if blocks in use leave too little room. The gap has 0 bytes if the free block before it is large
+// enough alone: `take_best_fit` refused that block by its rules for blocks that are not split.
 std::optional<Expandable::Gap> Expandable::gap_at(const Request& request, Segment& range,
                                                   Block* hole) {
   Block* const left = hole == nullptr ? range.last : hole->previous;
@@ -69,7 +71,7 @@ std::optional<Expandable::Gap> Expandable::gap_at(const Request& request, Segmen
              .bytes = std::min(round_up(missing, range.page), here)};
 }
 
-// The one at the lowest addresses, in the ranges of the request's pool.
+// Returns the gap at the lowest addresses in the ranges of the request's pool.
 std::optional<Expandable::Gap> Expandable::find_gap(const Request& request) const {
   std::optional<Gap> best;
   const std::byte* lowest = nullptr;
@@ -105,7 +107,8 @@ bool Expandable::add_range(const Request& request, Lock& lock) {
   return true;
 }
 
-// Maps until a block serves. What was mapped before the device refuses more stays, as free blocks.
+// Each pass fills one gap at most. The resulting block may still be too small, because the next
+// hole can lie after free blocks.
 Block* Expandable::grow(const Request& request, Lock& lock) {
   for (bool added = false;;) {
     auto gap = find_gap(request);
@@ -131,7 +134,8 @@ Block* Expandable::grow(const Request& request, Lock& lock) {
   }
 }
 
-// A claimed block with memory in the place of the gap; nullptr: the device has none.
+// Maps memory in the gap. Returns it as a claimed block; nullptr if the device or the limit
+// refused.
 Block* Expandable::map(const Gap& gap, Lock& lock) {
   Block* const fresh = stock_.heap.fill(*gap.range, gap.hole, gap.bytes);
   bool mapped = false;

@@ -12,35 +12,40 @@
 
 namespace millrace {
 
-/** @brief PyTorch's expandable segments: which free block grows least, and what is mapped where. */
+/** @brief PyTorch's expandable segments: chooses free blocks and maps pages as PyTorch does. */
 class Expandable {
  public:
   Expandable(Stock& stock, const Reports& reports, FreeBlocks& free_blocks, Allowance& allowance)
       : stock_(stock), reports_(reports), free_blocks_(free_blocks), allowance_(allowance) {}
 
-  /** @brief Whether the policy has them, and the source ranges to map in. */
+  /**
+   * @brief Returns whether the policy has expandable segments, and the source has ranges to map in.
+   */
   [[nodiscard]] bool serves() const noexcept;
   /**
-   * @brief The block that PyTorch takes. It starts with the best fit, and goes on while the next
-   *        larger block has less room to grow.
+   * @brief Returns the block that PyTorch takes. It starts with the best fit, and moves to the next
+   *        larger block while that can grow to fewer bytes.
    */
   [[nodiscard]] static Block* least_growable(const Shelf& shelf, Block* best);
   /**
-   * @brief Maps pages until a block serves.
-   * @return it, claimed; nullptr: the device or the limit refused. What was mapped before stays, as
-   *         free blocks.
+   * @brief Maps pages until a block serves. Drops the lock for calls of the source.
+   * @return the block, claimed; nullptr if the device or the limit refused, or no range has room.
+   *         Memory that was mapped before stays, as free blocks.
    */
   Block* grow(const Request& request, Lock& lock);
-  /** @brief Whether a range was refused: what it would have served is for ordinary segments. */
+  /**
+   * @brief Returns whether the source has refused a range. Ordinary segments then serve requests
+   *        that find no gap.
+   */
   [[nodiscard]] bool lacks_addresses() const noexcept { return lacks_addresses_; }
 
  private:
-  /** Where memory may be mapped in a range. */
+  /** Addresses of a range in which memory may be mapped. */
   struct Gap {
     Segment* range = nullptr;
-    Block* first = nullptr;  // the free block in front of it; nullptr: there is none
-    Block* hole = nullptr;   // nullptr: after the last block
-    std::size_t bytes = 0;   // that are missing there; 0: `first` serves
+    Block* first = nullptr;  // the free block directly before the gap; nullptr: none
+    Block* hole = nullptr;   // nullptr: the gap is after the last block
+    std::size_t bytes = 0;   // to map; 0: `first` is large enough
   };
 
   [[nodiscard]] std::optional<Gap> find_gap(const Request& request) const;

@@ -5,6 +5,8 @@
 namespace millrace {
 
 void FreeBlocks::put(Block* block, const Point* missing) {
+  // A block that its lane would have to wait for is not merged: the merged block would have to
+  // wait, too.
   if (missing == nullptr) {
     if (Block* const left = block->previous; mergeable(left, block->lane)) {
       claim(left);
@@ -24,7 +26,7 @@ void FreeBlocks::put(Block* block, const Point* missing) {
 
 void FreeBlocks::shelve(Block* block, const Point* missing) {
   stock_.shelves.put(block, missing);
-  if (!stock_.lanes_mix) return note_free(*block, block->bytes);  // is merged
+  if (!stock_.lanes_mix) return note_free(*block, block->bytes);  // merged: in no run
   if (block->waits == BlockWaits::for_all) stock_.turns.current().draining(block->bytes);
   if (block->waits != BlockWaits::unlisted) return note_free(*block, stock_.runs.freed(block));
   note_free(*block, block->bytes);
@@ -52,14 +54,14 @@ void FreeBlocks::settle() {
   if (std::exchange(settled_, now) != now) stock_.shelves.settle();
 }
 
-// The block is free, with neighbors that are `bytes` together.
+// Notes that the range may have a free page. `bytes`: of the block and its free neighbors, or more.
 void FreeBlocks::note_free(const Block& block, std::size_t bytes) {
   Segment& segment = *block.segment;
   if (segment.growable() && bytes >= segment.page) segment.may_have_free_page = true;
 }
 
-// Blocks that were kept for a destroyed stream, with all its work complete, go to the lane of no
-// stream: what they still wait for is work of other streams.
+// Moves the blocks of destroyed streams to the lane of no stream. All work of those streams is
+// complete, so the blocks wait at most for other streams.
 void FreeBlocks::merge_former_lanes() {
   while (Lane* const lane = stock_.shelves.former()) {
     for (const bool small : {false, true}) {

@@ -8,22 +8,25 @@
 namespace millrace {
 
 /**
- * @brief Puts blocks where requests find them, and takes them out again: keeps shelves, runs and
- * the meter in step. Under the lock.
+ * @brief Puts free blocks on the shelves, where requests find them, and takes them out. Keeps runs
+ *        and the meter consistent with the shelves. Callers hold the lock.
  */
 class FreeBlocks {
  public:
   explicit FreeBlocks(Stock& stock) : stock_(stock) {}
 
   /**
-   * @brief Claimed -> free, in its lane, with the free neighbors that it can be merged with.
-   * @param missing  what its lane would have to wait for, as `Shelves::missing` says
+   * @brief Claimed -> free: puts the block into its lane. If the lane may have it now, merges it
+   *        with the free neighbors that it can be merged with.
+   * @param missing  the first point that the lane's stream would have to wait for
+   *                 (`Shelves::missing`); nullptr if the lane may have the block now
    */
   void put(Block* block, const Point* missing);
+  /** @brief The same; determines `missing` itself. */
   void put(Block* block) {
     put(block, stock_.lanes_mix ? stock_.shelves.missing(*block, block->lane) : nullptr);
   }
-  /** @brief The same of a block that no neighbor can be merged with. */
+  /** @brief The same for a block that no neighbor can be merged with. */
   void shelve(Block* block, const Point* missing = nullptr);
 
   /** @brief Free -> claimed. */
@@ -34,34 +37,39 @@ class FreeBlocks {
     stock_.shelves.claim(block);
     if (is_in_run) stock_.runs.claimed(block);
   }
-  /** @brief Claims `first` and the free blocks after it, as one block of at least `bytes`. */
+  /** @brief Claims `first` and free blocks after it, merged into one block of at least `bytes`. */
   void merge_until(Block* first, std::size_t bytes);
-  /** @brief Whether a claimed block of `lane`, which that may have, becomes one with `neighbor`. */
+  /**
+   * @brief Returns whether `neighbor` merges with a claimed block of `lane` that the lane may have
+   *        now.
+   */
   [[nodiscard]] static bool mergeable(const Block* neighbor, StreamId lane) {
     return neighbor != nullptr && neighbor->state == BlockState::free &&
            neighbor->waits != BlockWaits::for_all && neighbor->lane == lane;
   }
-  /** @brief Whether what a request of `bytes` leaves of the block is split off. */
+  /** @brief Returns whether the remainder is split off if a request of `bytes` takes the block. */
   [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const {
     return worth_splitting(block, block.bytes, bytes);
   }
-  /** @brief The same for a block of `block_bytes` in the place of `like`. */
+  /** @brief The same for a block of `block_bytes` with the segment and the lane of `like`. */
   [[nodiscard]] bool worth_splitting(const Block& like, std::size_t block_bytes,
                                      std::size_t bytes) const;
 
-  /** @brief Before anybody looks at more than one lane. */
+  /** @brief Lists all unlisted blocks. Call it before a search of more than one lane. */
   void list_all();
-  /** @brief The same, and lets all streams see what polls have shown to be complete. */
+  /** @brief The same, and lets all streams find the blocks that polls have found complete. */
   void settle();
-  /** @brief Gives what was kept for destroyed streams, with all their work complete, to all. */
+  /**
+   * @brief Moves blocks of destroyed streams, whose work is all complete, to the lane of no stream.
+   */
   void merge_former_lanes();
 
  private:
   void note_free(const Block& block, std::size_t bytes);
 
   Stock& stock_;
-  std::uint64_t clock_ = 0;    // ages of segments
-  std::uint64_t settled_ = 0;  // the ledger's epoch when it last settled
+  std::uint64_t clock_ = 0;    // last value of Segment::age
+  std::uint64_t settled_ = 0;  // the ledger's epoch at the last `settle`
 };
 
 }  // namespace millrace

@@ -11,7 +11,7 @@ namespace millrace {
 
 bool Freeing::free_plainly(Block* block, StreamRef stream) {
   if (block->live.company != nullptr || stream.id() != block->lane) return false;
-  if (!stock_.follows_order) return false;  // its own stream may have to wait too
+  if (!stock_.follows_order) return false;  // host memory: its own stream may have to wait, too
   const Marker next = stock_.device.ledger().next_if_open(stream.id());
   if (next == 0) return false;
   stock_.heap.live().erase(block);
@@ -24,7 +24,7 @@ bool Freeing::free_plainly(Block* block, StreamRef stream) {
 }
 
 void Freeing::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
-  if (free_plainly(block, stream)) return;  // what graphs use has company
+  if (free_plainly(block, stream)) return;  // false for a block that graphs use: it has company
   PointSet points;
   const bool kept = live_again_on_error({&block, 1}, [&] {
     StreamUses used;
@@ -42,7 +42,7 @@ bool Freeing::kept_for_graphs(Block* block, PointSet& points) {
   return true;
 }
 
-// What many streams have done so far, other than `but`.
+// Joins the next markers of many streams, except `but`, in O(n log n).
 void Freeing::join_many(const StreamUses& uses, StreamId but, PointSet& points) const {
   const Ledger& ledger = stock_.device.ledger();
   std::vector<Point> many;
@@ -67,16 +67,16 @@ PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool give
     for (const StreamRef use : company->uses) {
       if (use.id() == stream.id()) continue;
       if (!are_many) points.join({use.id(), ledger.next(use.id())});
-      if (ledger.is_open(use.id())) used.add(use);  // a closed one left its last marker
+      if (ledger.is_open(use.id())) used.add(use);  // a closed stream has left its last marker
     }
   }
-  // A host poll needs something to poll.
+  // A free that only a poll completes needs a marker to query, also on the stream of the free.
   const bool polled = stock_.polls_frees && stream.id() != block->lane;
   if (polled && (given || stock_.device.attached(stream.id())) && ledger.is_open(stream.id())) {
     used.add(stream);
   }
-  // Earlier tenants come before the work of the user that was made to wait for them; of others only
-  // this free knows.
+  // The first user is ordered after the block's earlier uses, so a point of that user covers them.
+  // Without such a point, the block keeps the earlier points that `stream` is not ordered after.
   const bool behind_user =
       std::ranges::any_of(points, [&](const Point point) { return point.stream == user; });
   if (!behind_user) {

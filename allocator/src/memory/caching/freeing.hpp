@@ -11,7 +11,10 @@
 
 namespace millrace {
 
-/** @brief What a free says, and where the freed block goes. Under the lock. */
+/**
+ * @brief Computes the points of a freed block, and puts the block where later requests find it.
+ *        Callers hold the lock.
+ */
 class Freeing {
  public:
   Freeing(Stock& stock, const Reports& reports, GraphPools& graphs, FreeBlocks& free_blocks,
@@ -25,35 +28,41 @@ class Freeing {
         quick_uses_(quick_uses) {}
 
   /**
-   * @brief Frees a claimed block, which is live again if it throws.
-   * @param given  the caller named the stream in this call, so that it exists
+   * @brief Frees a claimed block on `stream`. If it throws, the block is live again.
    *
-   * A block that graphs use stays live; its uses are marked all the same, while their streams
-   * exist.
+   * A block that graphs use stays live. Its streams with recorded uses are marked all the same, if
+   * they exist. Drops the lock for the marks.
+   * @param given  true: the caller named `stream` in this call, so the stream exists
    */
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
   /**
-   * @brief Lets graphs that use a claimed block keep it, as a live one. False: none uses it.
-   * @param points  what comes before its next use
+   * @brief Makes the claimed block live again if graphs use it, and keeps it for them.
+   * @param points  what must come before its next use
+   * @return false if no graph uses the block
    */
   [[nodiscard]] bool kept_for_graphs(Block* block, PointSet& points);
-  /** @brief Frees a claimed block that only its lane's stream has used. False: not this one. */
+  /**
+   * @brief Frees a claimed block that only its lane's stream has used.
+   * @return false for any other block, which is unchanged
+   */
   bool free_plainly(Block* block, StreamRef stream);
-  /** @brief Frees a claimed block that was live. */
+  /** @brief Frees a claimed block that was live. `points`: what must come before its next use. */
   void take_back(Block* block, PointSet points) { swap_back(block, points); }
 
   /**
-   * @brief What comes before the next use of a block that is freed on `stream`.
-   * @param used  streams that are to be marked for it are added
-   * @param memory  what the result may use; its points do not matter
+   * @brief Returns what must come before the next use of a block that is freed on `stream`.
+   * @param given   as for `free_on`
+   * @param used    gets the streams to mark for this free
+   * @param memory  a set whose memory the result may use; its points are ignored
    */
   PointSet points_of_free(const Block& block, StreamRef stream, bool given, StreamUses& used,
                           PointSet memory = {}) const;
+  /** @brief Marks the streams without the lock, and ignores errors of the driver. */
   void mark(const StreamUses& streams, Lock& lock);
 
  private:
   void join_many(const StreamUses& uses, StreamId but, PointSet& points) const;
-  // As `take_back`. `points` gets those that the block had.
+  // Like `take_back`. `points` gets the points that the block had before.
   void swap_back(Block* block, PointSet& points);
 
   Stock& stock_;
@@ -63,7 +72,7 @@ class Freeing {
   Completions& completions_;
   FrontUpkeep& upkeep_;
   QuickUses& quick_uses_;
-  PointSet spare_;  // memory that is used again: a free with recorded uses has several points
+  PointSet spare_;  // reused memory: a free with recorded uses has several points
 };
 
 }  // namespace millrace

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// Smallest kept blocks that may merge into one for a request of this many bytes.
+// Size from which kept blocks are released because they may merge into one block of `bytes`.
 std::size_t least_near(std::size_t bytes) {
   constexpr std::size_t kParts = 8;
   return std::clamp(bytes / kParts, ClassBins::kGranule, ClassBins::kLargest);
@@ -23,12 +23,11 @@ FrontUpkeep::Paused::Paused(FrontUpkeep& upkeep) : upkeep_(upkeep) {
   if (stock.turns.pass_all()) return;
   stock.fronts.for_each([&](Front& front) {
     ordering::count_steps(1);
-    const auto hold = stock.turns.hold(front);  // who did not see `shut` is through then
+    const auto hold = stock.turns.hold(front);  // threads that missed `shut` have left
     stock.turns.add(front);
   });
 }
 
-// nullptr: the stream is older than the one that its slot's front serves.
 Front* FrontUpkeep::of(StreamId stream) {
   if (!stock_.has_fronts || !stream.valid()) return nullptr;
   if (stock_.device.capturing() && stock_.device.captured(stream)) return nullptr;
@@ -40,7 +39,8 @@ Front* FrontUpkeep::of(StreamId stream) {
   return &front;
 }
 
-// The front serves `next` from now on. What it kept for its former stream is returned.
+// Makes the front serve `next`. Returns the blocks that it kept for its former stream, linked by
+// `next_quick`.
 Block* FrontUpkeep::retire(Front& front, StreamId next) {
   const auto hold = stock_.turns.hold(front);
   stock_.turns.add(front);
@@ -50,9 +50,9 @@ Block* FrontUpkeep::retire(Front& front, StreamId next) {
   return left;
 }
 
-// Before a large request looks further, what its stream's front keeps is put where it can be
-// merged: something that fits better may come of it. Small blocks stay until memory would grow,
-// unless they are in the way.
+// A large request releases all large blocks of its front, because a merged block may fit better. A
+// small request releases only blocks that would leave its own block no room in the front; other
+// small blocks stay until memory would grow.
 void FrontUpkeep::look_further(Front& front, const Request& request) {
   const bool is_small = QuickBins::is_small(request.bytes);
   if (!is_small && !front.quick.has_large()) return;
@@ -88,7 +88,8 @@ void FrontUpkeep::empty() {
   empty_large();
 }
 
-// The same where only one pool is looked at: its blocks never merge with those of the other.
+// If the bins are pools, blocks of the other pool stay: they never merge with blocks of the
+// searched pool.
 void FrontUpkeep::empty_for(const Request& request) {
   if (request.small || !stock_.bins_are_pools) empty_small(least_near(request.bytes));
   if (!request.small || !stock_.bins_are_pools) empty_large();
@@ -98,7 +99,7 @@ void FrontUpkeep::empty_small(std::size_t least) {
   Block* blocks = nullptr;
   const auto take = [&](Front& front) {
     if (front.has_uncounted())
-      stock_.turns.add(front);  // of blocks that wait, the meter knows before
+      stock_.turns.add(front);  // the meter counts frees before blocks that wait drain
     blocks = front.quick.take_small(least);
     if (front.quick.has_small()) stock_.with_small.add(front);
   };
@@ -185,7 +186,7 @@ void FrontUpkeep::forget_demands() {
     const auto hold = stock_.turns.hold(front);
     const Gauge live = front.demand.live;
     front.demand = {};
-    front.demand.live.add(live.current);  // it is there still
+    front.demand.live.add(live.current);  // live blocks stay
     front.demand.peaks.front() = live.current;
   });
 }

@@ -9,12 +9,14 @@
 namespace millrace {
 namespace {
 
-// Blocks of wholly free segments that a request looks at.
+// A request starts on no other segment once it has inspected this many wholly free segments and
+// blocks of them.
 constexpr std::size_t kMostSegmentLooks = 64;
 
 }  // namespace
 
-// Forgotten first: the driver may give the address to another thread at once.
+// The segment leaves the heap before the call, because the driver may give its address to another
+// thread at once.
 void GivingBack::release(Block* whole, Lock& lock) {
   std::unique_ptr<Segment> segment = stock_.heap.extract(whole->segment);
   std::byte* const base = segment->base;
@@ -38,8 +40,9 @@ std::size_t GivingBack::release_free_memory(std::size_t keep_bytes, std::size_t 
   const GivingOrder::Turn mine = turn(lock);
   held_.let_go();
   upkeep_.empty();
-  free_blocks_.list_all();  // so that the ranges know of their free pages
+  free_blocks_.list_all();  // this notes which ranges may have free pages
   std::size_t released = release_free_segments(keep_bytes, enough, false, lock);
+  // Ranges with memory that the user reserved come last, directly after the reserved segments.
   std::vector<Segment*> ranges = stock_.heap.ranges();
   const auto kept = std::ranges::stable_partition(ranges, [](auto* range) { return !range->kept; });
   const Segment* const first_kept = kept.empty() ? nullptr : kept.front();
@@ -62,13 +65,14 @@ std::size_t GivingBack::release_free_memory(std::size_t keep_bytes, std::size_t 
   return released;
 }
 
-// Releases those that the user reserved, if `kept`, otherwise the others. PyTorch releases all.
+// `kept`: releases the segments that the user reserved, otherwise the others. Like PyTorch,
+// Sharing::own_stream does not stop at `enough`.
 std::size_t GivingBack::release_free_segments(std::size_t keep_bytes, std::size_t enough, bool kept,
                                               Lock& lock) {
   completions_.await(completions_.pending().points(), lock);
   held_.let_go();
   std::size_t released = 0;
-  std::vector<std::pair<std::size_t, std::byte*>> places;  // as they came, or by address
+  std::vector<std::pair<std::size_t, std::byte*>> places;  // by number, then by address
   for (const bool small : {false, true}) {
     const Segment* segment = stock_.shelves.free_segments().first(small);
     for (; segment != nullptr; segment = segment->free_behind) {
@@ -79,7 +83,7 @@ std::size_t GivingBack::release_free_segments(std::size_t keep_bytes, std::size_
   std::ranges::sort(places);
   for (const auto& [number, base] : places) {
     if (stock_.lanes_mix && released >= enough) break;
-    const auto it = stock_.heap.segments().find(base);  // the lock was dropped in between
+    const auto it = stock_.heap.segments().find(base);  // may be gone: the lock was dropped
     if (it == stock_.heap.segments().end()) continue;
     const std::size_t bytes = it->second->bytes;
     const std::size_t reserved = stock_.meter.bytes().reserved.current;
@@ -113,7 +117,9 @@ bool GivingBack::release_range_if_free(Segment& range, Lock& lock) {
   return range.first != nullptr && range_pages_.unmap_free(range, range.bytes, lock) > 0;
 }
 
-// Large, and one block. Of those that were restored, and never used since, the first one.
+// Returns the large segment of one free block that has been free for longest; not one that the user
+// reserved. Restored segments that were not used since have equal ages: the first of them in order
+// is returned.
 const Segment* GivingBack::oldest_free_segment() const {
   const Segment* oldest = nullptr;
   const Segment* segment = stock_.shelves.free_segments().first(false);
@@ -135,7 +141,7 @@ void GivingBack::collect_old_segments(const Request& request, Lock& lock) {
                                                   static_cast<double>(allowance_.limit()));
   const GivingOrder::Turn mine{order_, std::try_to_lock};
   while (mine.has() && stock_.meter.bytes().reserved.current + request.bytes > threshold) {
-    held_.let_go();  // another thread may have freed one while a segment was released
+    held_.let_go();  // another thread may have freed a block while the lock was dropped
     const Segment* oldest = oldest_free_segment();
     if (oldest == nullptr) return;
     Block* whole = oldest->first;
@@ -164,7 +170,7 @@ bool GivingBack::give_back_too_small(const Request& request, std::size_t most, L
     tried = true;
     try {
       if (!release_if_free(segment->base, lock)) break;
-    } catch (const DeviceError&) {  // it is free still
+    } catch (const DeviceError&) {  // the segment is still free
       break;
     }
     give_back_patience_.moved(bytes);
@@ -173,7 +179,8 @@ bool GivingBack::give_back_too_small(const Request& request, std::size_t most, L
   return tried;
 }
 
-// Of those that are complete: the host would not have to wait for their uses.
+// Returns the largest wholly free segment of fewer than `bytes` whose uses are complete, so that
+// the host does not wait; nullptr if none. Leaves out segments that the user reserved.
 const Segment* GivingBack::largest_complete_below(std::size_t bytes) const {
   const Segment* largest = nullptr;
   std::size_t looks = 0;

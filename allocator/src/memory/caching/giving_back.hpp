@@ -17,7 +17,10 @@
 
 namespace millrace {
 
-/** @brief Which free memory goes back to the device, and in which order. */
+/**
+ * @brief Decides which free memory goes back to the device, and in which order. Called under the
+ *        lock, which is dropped for calls of the source.
+ */
 class GivingBack {
  public:
   GivingBack(Stock& stock, const Reports& reports, FreeBlocks& free_blocks,
@@ -32,32 +35,35 @@ class GivingBack {
         allowance_(allowance),
         range_pages_(range_pages) {}
 
-  /** @brief Keeps other threads from giving memory back, until it is destroyed. */
+  /** @brief Waits for the turn to give memory back. Other threads wait until it is destroyed. */
   [[nodiscard]] GivingOrder::Turn turn(Lock& lock) { return {order_, lock}; }
 
   /**
-   * @brief Segments that are wholly free, and of ranges what is free, until that is `enough`; what
-   *        was reserved by the user last.
+   * @brief Gives back wholly free segments and free pages of ranges, until `enough` bytes went
+   *        back. Memory that the user reserved comes last.
+   * @param keep_bytes  the reserved bytes do not fall below this
    * @return bytes that went back
    */
   std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
-  /** @brief The segment or range at `base`, if it is wholly free. False if it is not. */
+  /**
+   * @brief Gives back the segment, or the memory of the range, at `base` if it is wholly free.
+   * @return whether it was, and the host could wait for its uses
+   */
   bool release_if_free(std::byte* base, Lock& lock);
   /**
-   * @brief PyTorch's garbage collection: idle segments, oldest first, until reserved is below the
-   *        threshold.
+   * @brief PyTorch's garbage collection: gives back idle segments, the oldest first, until the
+   *        reserved bytes plus the request are at most the threshold.
    */
   void collect_old_segments(const Request& request, Lock& lock);
   /**
-   * @brief Wholly free segments that are too small for the request, up to `most` bytes of them:
-   * what then grows is so much less. Segments cannot be moved as pages are, so that this is their
-   *        way.
-   * @return whether it tried: the lock may have been dropped then
+   * @brief Gives back wholly free segments that are too small for the request, up to `most` bytes,
+   *        so that memory grows by less. (Segments cannot be moved as pages are.)
+   * @return whether it tried; the lock may then have been dropped
    */
   bool give_back_too_small(const Request& request, std::size_t most, Lock& lock);
 
  private:
-  /** As Policy::moved_before_growth, for segments: giving one back may make the device wait. */
+  /** Like Policy::moved_before_growth, for segments: giving one back may make the device wait. */
   static constexpr double kGivenBackBeforeGrowth = 1.0 / 256;
 
   std::size_t release_free_segments(std::size_t keep_bytes, std::size_t enough, bool kept,

@@ -10,18 +10,20 @@
 namespace millrace {
 
 /**
- * @brief One thread at a time gives memory back.
+ * @brief Lets one thread at a time give memory back.
  *
- * Memory on its way to the device is neither free here nor there: a request that ran out would fail
- * for want of it. So it waits for its turn first. Who gives back only to save memory does not wait.
+ * Memory on its way to the device is neither free in the allocator nor free on the device. A
+ * request that ran out of memory would fail because of that, so it waits for its turn first. A
+ * request that gives memory back only to save memory does not wait.
  */
 class GivingOrder {
  public:
   /**
-   * @brief The calling thread's turn. It may have it already, as giving back has several steps.
+   * @brief The calling thread's turn. Turns of one thread may be nested, because giving back has
+   *        several steps.
    *
-   * Drops the allocator's lock where another thread has the turn. A host callback goes on without
-   * one: whoever has it may be waiting for work that the callback holds up.
+   * Waits without the allocator's lock while another thread has the turn. A host callback continues
+   * without the turn: the thread that has it may be waiting for work that the callback blocks.
    */
   class Turn {
    public:
@@ -35,7 +37,7 @@ class GivingOrder {
       order.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
       began_ = true;
     }
-    /** @brief Without a wait: `has` tells whether the thread has the turn. */
+    /** @brief Does not wait; `has` returns whether the thread has the turn. */
     Turn(GivingOrder& order, std::try_to_lock_t) : order_(order) {
       has_ = order.holder_.load(std::memory_order_relaxed) == std::this_thread::get_id();
       if (has_ || !order.mutex_.try_lock()) return;
@@ -53,7 +55,7 @@ class GivingOrder {
 
    private:
     GivingOrder& order_;
-    bool has_ = true;  // false: another thread has it, and this one did not wait
+    bool has_ = true;  // false: another thread has the turn, and this one did not wait
     bool began_ = false;
   };
 

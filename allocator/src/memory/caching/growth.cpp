@@ -8,22 +8,24 @@
 namespace millrace {
 namespace {
 
-// A segment takes at most this part of a small device.
+// A segment that also serves later requests has at most 1 / kSegmentsPerDevice of the device's
+// memory. This limits segments on small devices.
 constexpr std::size_t kSegmentsPerDevice = 32;
 
-// A request that is a larger part of a segment gets a whole one: what such requests leave in tight
-// segments serves none of them.
+// A request of more than 1 / kLargePart of a segment gets a segment of full size. The rest of a
+// tight segment would serve no other such request.
 constexpr std::size_t kLargePart = 8;
 
-// A segment of the small pool is at most one part in so many of the pool.
+// A segment of the small pool has at most 1 / kSmallSegments of the pool's bytes, unless the
+// policy's segments are larger.
 constexpr std::size_t kSmallSegments = 8;
 constexpr std::size_t kMostSmallSegment = std::size_t{32} << 20;
 
-// A segment that several requests share, beside a range, is at most one part in so many of the
-// device, and serves requests of at most half of it.
+// With ranges, a segment that several requests share has at most 1 / kSharedSegmentsPerDevice of
+// the device's memory, and serves requests of at most half its size.
 constexpr std::size_t kSharedSegmentsPerDevice = 512;
 
-// A program starts as long as it frees at most one allocation in so many.
+// A program counts as starting while at most 1 / kAllocationsPerFree of its allocations were freed.
 constexpr std::uint64_t kAllocationsPerFree = 32;
 
 }  // namespace
@@ -54,16 +56,17 @@ Block* Growth::grow(const Request& request, Lock& lock) {
   return stock_.lanes_mix && needed < liked ? acquire(needed, request, lock) : nullptr;
 }
 
-// The first of many small requests need few segments, and what the last one has left is little.
+// Segments grow with the pool. So many small requests need few segments, and the unused rest of the
+// newest segment stays small.
 std::size_t Growth::small_segment() const {
   const std::size_t share = std::bit_floor(stock_.heap.small_bytes() / kSmallSegments);
   return std::max(stock_.policy.small_segment, std::min(share, kMostSmallSegment));
 }
 
-// Allocating a segment takes the device about as long as mapping one page. So where pages are
-// small, requests that are not large share segments while a program starts: such growth is many
-// calls less. Once blocks come back, growth is rare, and what it leaves has to be movable. 0: in a
-// range.
+// Allocating a segment takes the device about as long as mapping one page. If pages are small,
+// requests that are not large therefore share segments while a program starts, which saves many
+// calls. Once the program frees blocks, growth is rare, and its memory should be in a range, where
+// pages can be moved. Returns 0 if the request grows in a range.
 std::size_t Growth::shared_segment(const Request& request) {
   if (!ranges_.serve(request) || !stock_.saves_segments) return 0;
   std::size_t bytes = stock_.policy.medium_segment;
@@ -74,8 +77,9 @@ std::size_t Growth::shared_segment(const Request& request) {
   return counts.frees <= counts.allocations / kAllocationsPerFree ? bytes : 0;
 }
 
-// A segment that serves later requests as well. It is smaller by what any stream may have already,
-// in pieces that are too small: so what is reserved comes near to what is needed.
+// Returns the size of a segment that also serves later requests. It is smaller by the free memory
+// that any stream may use already, in pieces that are too small for the request. So the reserved
+// bytes stay close to the needed bytes.
 std::size_t Growth::roomy_segment(std::size_t needed, std::size_t multiple) const {
   std::size_t most = stock_.policy.segment_for(needed, stock_.meter.bytes().reserved.current);
   if (stock_.capacity > 0) {
@@ -93,7 +97,7 @@ Block* Growth::acquire(std::size_t bytes, const Request& request, Lock& lock) {
   Block* block = nullptr;
   try {
     block = stock_.heap.add_segment(base, bytes, request.small);
-  } catch (...) {  // the host has no memory for its block
+  } catch (...) {  // no host memory for its block
     const Unlocked unlocked{lock};
     stock_.source.release(base, bytes);
     throw;

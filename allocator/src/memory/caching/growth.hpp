@@ -13,7 +13,10 @@
 
 namespace millrace {
 
-/** @brief New memory, and how much of it: in a range, or in a new segment. */
+/**
+ * @brief Gets new memory, and decides how much: in a range, or as a new segment. Called under the
+ *        lock, which is dropped for calls of the source.
+ */
 class Growth {
  public:
   Growth(Stock& stock, const Reports& reports, Allowance& allowance, Ranges& ranges,
@@ -26,12 +29,15 @@ class Growth {
         giving_back_(giving_back) {}
 
   /**
-   * @brief What is missing, in a range; else a new segment of the size that the policy likes, or
-   *        else of the size that is needed.
-   * @return a claimed block; nullptr: the device or the limit said no
+   * @brief Maps the missing memory in a range. Otherwise acquires a segment of the size that the
+   *        policy prefers, and if that is refused, of the needed size.
+   * @return a claimed block; nullptr if the device or the limit refused
    */
   Block* grow(const Request& request, Lock& lock);
-  /** @brief In the stream's range, or as a segment of its own: never more than was asked for. */
+  /**
+   * @brief Gets memory for `reserve`, in the stream's range or as a segment of its own: no more
+   *        than the request, rounded up.
+   */
   Block* grow_reserve(const Request& request, Lock& lock);
 
  private:

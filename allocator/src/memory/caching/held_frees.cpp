@@ -1,7 +1,7 @@
-// PyTorch's way merges a freed block at once, and splits it again for the next request of its size.
-// The block that a stream freed last is held instead: as it is, until anybody looks at what is free
-// for that stream. A request that would be given just this part of the merged block has it. Streams
-// share no free memory there, so that each may have a block held.
+// PyTorch merges a freed block at once, and splits it again for the next request of its size. Here
+// the block that a stream freed last is held unmerged instead, until a call needs the stream's free
+// blocks. A request that would get exactly this part of the merged block takes the held block.
+// Streams share no free memory with Sharing::own_stream, so each stream may have a held block.
 
 #include "memory/caching/held_frees.hpp"
 
@@ -20,7 +20,7 @@ bool HeldFrees::hold_in_lane(Block* block, StreamRef stream) {
   if (block->spare != 0 || FreeBlocks::mergeable(block->previous, id)) return false;
   const Marker next = stock_.device.ledger().next_if_open(id);
   if (next == 0) return false;
-  held_.make_room(id);  // there usually is: a request made it
+  held_.make_room(id);  // usually `take_of_lane` has made room
   const Point point{id, next};
   block->points.set(point);
   const WhileLive was = upkeep_.count_in(*block, false);
@@ -38,7 +38,7 @@ void HeldFrees::put_completed(Block* block) {
   if (!may_hold) return free_blocks_.put(block);
   let_go(lane);
   if (FreeBlocks::mergeable(block->previous, lane)) return free_blocks_.put(block);
-  // What other streams did is complete.
+  // The uses by other streams are complete, so only the point of its own stream remains.
   if (const Marker own = block->points.on(lane); own != 0) {
     block->points.set({lane, own});
   } else {
@@ -71,6 +71,9 @@ Block* HeldFrees::take_of_lane(const Request& request) {
   return block;
 }
 
+// Returns whether PyTorch, which merges the block with its free neighbors, would serve a request of
+// this size at the same address. The merged block has to begin with the held block, has to be split
+// if it is larger, and has to be the best fit of the lane.
 bool HeldFrees::is_best_fit(const Block& block) const {
   if (FreeBlocks::mergeable(block.previous, block.lane)) return false;
   const Block* const right = FreeBlocks::mergeable(block.next, block.lane) ? block.next : nullptr;
@@ -88,7 +91,7 @@ bool HeldFrees::is_best_fit(const Block& block) const {
   return place_of(&block) < place_of(best);
 }
 
-// A held block is put where it belongs.
+// Puts a block that is no longer held on its shelf, merged with its free neighbors.
 void HeldFrees::put_back(Block* block) {
   stock_.heap.live().erase(block);
   block->state = BlockState::claimed;

@@ -12,10 +12,8 @@
 namespace millrace {
 
 /**
- * @brief The block that each stream freed last, not merged yet (Sharing::own_stream). Under the
- *        lock.
- *
- * With other policies it never has one.
+ * @brief Keeps the block that each stream freed last, unmerged: the held block of its lane. Only
+ *        with Sharing::own_stream. Callers hold the lock.
  */
 class HeldFrees {
  public:
@@ -23,30 +21,31 @@ class HeldFrees {
       : stock_(stock), reports_(reports), free_blocks_(free_blocks), upkeep_(upkeep) {}
 
   /**
-   * @brief Holds a claimed block that only its lane's stream has used, in place of the one that is
-   *        held there. False: it is not held. The block is live again if this throws.
+   * @brief Holds a claimed block that only its lane's stream has used. Puts the block that was held
+   *        for the lane on its shelf. If this throws, the claimed block is live again.
+   * @return false if the block is not held
    */
   [[nodiscard]] bool hold(Block* block, StreamRef stream) {
     return !stock_.lanes_mix && hold_in_lane(block, stream);
   }
   /**
-   * @brief Puts a claimed block that a poll has found complete where it belongs, or holds it in
-   *        place of the one that is held there.
+   * @brief Puts a claimed block that a poll has found complete on its shelf, or holds it in place
+   *        of the held block of its lane.
    */
   void put_completed(Block* block);
   /**
-   * @brief The block that is held for the lane of the request, given out, if the best fit for the
-   *        request is what it would be merged into, less the rest that is split off. Otherwise none
-   *        is held there any more. While frees are pending, the caller polls first: that may show
-   *        free blocks that fit better.
+   * @brief Gives out the held block of the request's lane, if PyTorch would serve the request at
+   *        its address. Otherwise puts the held block on its shelf. While frees are pending, the
+   *        caller polls first, because free blocks that fit better may appear.
+   * @return nullptr if the held block does not serve
    */
   Block* take(const Request& request) { return stock_.lanes_mix ? nullptr : take_of_lane(request); }
 
-  /** @brief Puts the lane's held block where it belongs: before anybody looks at the lane. */
+  /** @brief Puts the lane's held block on its shelf. Call it before a search of the lane. */
   void let_go(StreamId lane) {
     if (Block* const block = held_.take(lane)) put_back(block);
   }
-  /** @brief The same of all lanes. */
+  /** @brief The same for all lanes. */
   void let_go();
 
  private:

@@ -6,18 +6,19 @@
 
 namespace millrace {
 
-// Where the least run of free neighbors begins that are all `usable` and together large enough. It
-// has up to `most` bytes, if any of it is kept for another stream. A block that is large enough
-// alone is not part of it: it was looked at before, and with it the run would be no smaller.
+// Returns the first block of the smallest run of free neighbors that are all `usable` and together
+// large enough. A run with a block that is kept for another stream has at most `most` bytes. A
+// block that is large enough alone is in no such run: the search has inspected it before, and the
+// run would be no smaller than the block.
 template <typename Usable>
 Block* Merging::least_run(const Request& request, std::size_t most, const Usable& usable) {
   using Rank = std::pair<std::size_t, std::pair<std::size_t, std::byte*>>;
   Block* best = nullptr;
   Rank best_rank;
   const auto look = [&](const Run& candidate) {
-    Block* first = nullptr;  // of the shortest run that ends at `block`
+    Block* first = nullptr;  // the first block of the shortest run that ends at `block`
     std::size_t run = 0;
-    std::size_t foreign = 0;  // blocks in the run that are kept for others
+    std::size_t foreign = 0;  // blocks in the run that are kept for other streams
     Block* block = candidate.first;
     for (std::size_t i = 0; i < candidate.count; ++i, block = block->next) {
       ordering::count_steps(1);
@@ -45,6 +46,7 @@ Block* Merging::least_run(const Request& request, std::size_t most, const Usable
   };
   std::size_t looks = 0;
   stock_.runs.visit(request.small, request.bytes, [&](const Run& run) {
+    // Otherwise each block of the run is large enough alone.
     if (run.at_least < request.bytes) look(run);
     return ++looks < kMostCandidates;
   });

@@ -12,21 +12,24 @@
 
 namespace millrace {
 
-/** @brief Free neighbors that together serve a request. What is returned is claimed, as one block.
- */
+/** @brief Merges free neighbors that together serve a request. Returned blocks are claimed. */
 class Merging {
  public:
   Merging(Stock& stock, FreeBlocks& free_blocks, const Reuse& reuse, Waiting& waiting)
       : stock_(stock), free_blocks_(free_blocks), reuse_(reuse), waiting_(waiting) {}
 
   /**
-   * @brief Neighbors that need no wait.
-   * @param most  bytes of a run of which any block is kept for another stream
+   * @brief Takes the smallest sufficient run of neighbors that need no wait.
+   * @param most  maximum bytes of a run with a block that is kept for another stream
+   * @return nullptr if no run serves
    */
   Block* take(const Request& request, std::size_t most);
   /**
-   * @brief Neighbors with all that they wait for. Under pressure, which is when `newest` is the
-   * tail, whomever they are kept for.
+   * @brief Takes a run of neighbors that the user can wait for, and makes the user wait. Takes
+   *        neighbors that are kept for other streams only under pressure, that is if `newest` is
+   *        OrderedDevice::kTail. Drops the lock for the waits.
+   * @param newest  serial of the newest marker to wait for
+   * @return nullptr if no run serves
    */
   Block* take_waiting(const Request& request, std::uint64_t newest, Lock& lock);
 

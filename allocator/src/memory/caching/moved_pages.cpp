@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Blocks, or runs of them, of which pages are not to be had that a search passes over.
+// Maximum number of blocks, or runs, without pages to take that a search skips.
 constexpr std::size_t kMostLooks = 64;
 
 constexpr auto kAll = std::numeric_limits<std::size_t>::max();
@@ -18,9 +18,9 @@ constexpr auto kAll = std::numeric_limits<std::size_t>::max();
 }  // namespace
 
 /*
- * Pages that a request takes from where they lie: those that are complete, and those that its
- * stream is ordered after. Another stream's are taken only as far as it had more than it needed
- * lately: it would soon take them back.
+ * Finds pages that a request can take from other addresses: complete pages, and pages whose uses
+ * the request's stream is ordered after. Another stream keeps what it needed in its last bursts,
+ * because it would soon take that back.
  */
 class MovedPages::Movable {
  public:
@@ -32,7 +32,8 @@ class MovedPages::Movable {
     Block* last = nullptr;
   };
 
-  // The smallest block that has a page; else free neighbors that have one together.
+  // Returns the smallest block that contains a whole page; otherwise free neighbors that contain
+  // one together. A block of two pages always contains one, a smaller block may not.
   Blocks find() {
     for (const std::size_t least : {page_, 2 * page_}) {
       if (Block* const block = find_block(least)) return {block, block};
@@ -41,7 +42,7 @@ class MovedPages::Movable {
     std::size_t looks = 0;
     moved_.stock_.runs.visit(false, page_, [&](const Run& run) {
       found = find_in(run);
-      if (found.first == found.last) {  // what of one block is taken is known later
+      if (found.first == found.last) {  // `claim_pages` subtracts the bytes of a single block
         Blocks one = found;
         put_back(one);
       }
@@ -65,7 +66,7 @@ class MovedPages::Movable {
     std::size_t bytes = 0;
   };
 
-  // What the user reserved stays where it is.
+  // Memory that the user reserved stays where it is.
   [[nodiscard]] static bool has_movable_pages(const Segment& segment) {
     return segment.growable() && !segment.kept;
   }
@@ -98,8 +99,8 @@ class MovedPages::Movable {
     return allows_ordered_ && moved_.stock_.shelves.ready(block, request_.user.id());
   }
 
-  // What is found is taken from its lanes' spare bytes: together they may be too much where each
-  // is not.
+  // Subtracts the found blocks from the spare bytes of their lanes at once, because blocks that are
+  // within the spare bytes one by one may exceed them together.
   Blocks find_in(const Run& run) {
     if (!has_movable_pages(*run.first->segment)) return {};
     Blocks found;
@@ -118,7 +119,7 @@ class MovedPages::Movable {
     put_back(found);
     return {};
   }
-  // As if they had not been found.
+  // Adds the blocks to the spare bytes of their lanes again.
   void put_back(Blocks& found) {
     for (const Block* block = found.first; block != nullptr; block = block->next) {
       if (std::size_t* const left = spare_of(block->lane)) *left += block->bytes;
@@ -127,7 +128,7 @@ class MovedPages::Movable {
     found = {};
   }
 
-  // nullptr: all that the lane has.
+  // Returns the lane's spare bytes; nullptr if all its memory may be taken.
   std::size_t* spare_of(StreamId lane) {
     if (!moved_.reuse_.kept_for_other(lane, request_)) return nullptr;
     const auto known = std::ranges::find(spare_, lane, &Spare::lane);
@@ -142,8 +143,9 @@ class MovedPages::Movable {
   std::vector<Spare> spare_;
 };
 
-// What a lane has beyond what its stream needed lately; `kAll` of one that was never marked, which
-// says nothing of what it needs at once, and of one that has nothing live.
+// Returns the bytes of a lane beyond what its stream needed in its last bursts. Returns `kAll` if
+// the stream was never marked, since its need at one time is then unknown, or if it has nothing
+// live.
 std::size_t MovedPages::unneeded(StreamId lane) {
   const Demand demand = upkeep_.demand_of(lane);
   if (demand.previous_began == 0 || demand.live.current == 0) return kAll;
@@ -163,7 +165,7 @@ std::vector<Block*> MovedPages::gather(const Request& request, std::size_t bytes
   while (bytes >= page) {
     const Movable::Blocks found = movable.find();
     if (found.first == nullptr) break;
-    gathered.push_back(nullptr);  // first, since it may throw
+    gathered.push_back(nullptr);  // before the pages are claimed, since it may throw
     Block* const pages = claim_pages(movable, found.first, found.last, bytes);
     if (pages == nullptr) {
       gathered.pop_back();
@@ -175,7 +177,8 @@ std::vector<Block*> MovedPages::gather(const Request& request, std::size_t bytes
   return gathered;
 }
 
-// Claims at most `most` bytes of the free blocks up to `last`.
+// Merges the free blocks from `first` to `last`, and claims whole pages of them, at most `most`
+// bytes.
 Block* MovedPages::claim_pages(Movable& movable, Block* first, Block* last, std::size_t most) {
   const bool one = first == last;
   const StreamId lane = first->lane;
@@ -205,7 +208,7 @@ Block* MovedPages::move(std::span<Block* const> pages, Block* to, Lock& lock) {
     const Unlocked unlocked{lock};
     try {
       begin_moves();
-    } catch (const DeviceError&) {  // then the request grows by what is still missing
+    } catch (const DeviceError&) {  // then the request grows by the missing bytes
     } catch (const std::bad_alloc&) {
     }
   }

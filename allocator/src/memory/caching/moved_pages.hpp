@@ -17,7 +17,10 @@
 
 namespace millrace {
 
-/** @brief Free pages of ranges that are mapped where a request needs them, in place of growing. */
+/**
+ * @brief Maps free pages of ranges a second time, where a request needs them, instead of new
+ *        memory.
+ */
 class MovedPages {
  public:
   MovedPages(Stock& stock, const Reports& reports, FreeBlocks& free_blocks,
@@ -33,15 +36,15 @@ class MovedPages {
         move_patience_(stock.policy.moved_before_growth) {}
 
   /**
-   * @brief Claims whole pages, no more than `bytes`: mapping them elsewhere is not growing. Nothing
-   *        waits: not the host either.
+   * @brief Claims whole free pages that can be moved for the request, at most `bytes`. Neither a
+   *        stream nor the host waits.
    */
   std::vector<Block*> gather(const Request& request, std::size_t bytes);
   /**
-   * @brief Maps claimed pages at the beginning of `to` as well, which gets their points; where they
-   *        were is unmapped once these are complete. Pages that the device did not move are free
-   *        again.
-   * @return what of `to` is still missing; nullptr: nothing is
+   * @brief Maps claimed pages at the beginning of `to` as well, which gets their points. The old
+   *        addresses are stale, and are unmapped once these points are complete. Pages that the
+   *        device did not move are free again. Drops the lock for the calls.
+   * @return the rest of `to`, which still has no memory; nullptr if nothing is missing
    */
   Block* move(std::span<Block* const> pages, Block* to, Lock& lock);
 

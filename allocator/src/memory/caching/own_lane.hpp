@@ -7,15 +7,23 @@
 
 namespace millrace {
 
-/** @brief The lane of a request: where it looks first. What is returned is claimed. */
+/**
+ * @brief Takes blocks from the lane of a request, which is searched first. Returned blocks are
+ *        claimed.
+ */
 class OwnLane {
  public:
   OwnLane(Stock& stock, FreeBlocks& free_blocks, HeldFrees& held)
       : stock_(stock), free_blocks_(free_blocks), held_(held) {}
 
-  /** @brief The best fit that needs no wait. What other streams' fronts keep does not change it. */
+  /**
+   * @brief Takes the best fit that needs no wait. Blocks in other streams' fronts do not change the
+   *        result.
+   */
   Block* take(const Request& request);
-  /** @brief PyTorch's best fit: the smallest block that is large enough, then the lowest address.
+  /**
+   * @brief Takes PyTorch's best fit: the smallest block that is large enough; of several, the one
+   *        at the lowest address. Obeys Policy::max_split.
    */
   Block* take_best_fit(const Request& request);
 

@@ -1,4 +1,4 @@
-// Requests and frees that a stream's front serves without the allocator's lock.
+// Serves usual requests and frees from a stream's front, without the allocator's lock.
 
 #include <optional>
 #include <span>
@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // bytes of a request that can be rounded
+constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // largest request that can be rounded
 
 }  // namespace
 
@@ -66,7 +66,7 @@ std::size_t QuickPath::take(std::span<const std::size_t> sizes, PlainRequest req
   return served;
 }
 
-// As `take`, under the lock.
+// Like `take`, under the allocator's lock.
 Block* QuickPath::take_alone(const Request& request) {
   Stock& stock = stock_;
   Front* const front = upkeep_.of(request.lane);
@@ -127,7 +127,8 @@ void QuickPath::keep(std::span<Block*> blocks, const StreamRef* stream) {
   }
 }
 
-// Claims live blocks of one stream that no other has used: all, or none. In its front's turn.
+// Claims the blocks at all addresses if each is live and only `owner` has used it; otherwise none.
+// Called in the turn of the owner's front.
 bool QuickPath::claim_plain(std::span<void* const> addresses, StreamId owner,
                             std::vector<Block*>& claimed) {
   Stock& stock = stock_;
@@ -148,11 +149,11 @@ bool QuickPath::claim_plain(std::span<void* const> addresses, StreamId owner,
   return true;
 }
 
-// As in `keep`, what is read before the turn is what can be read then.
+// As in `keep`, only atomic fields are read before the turn.
 std::optional<std::vector<Block*>> QuickPath::keep_batch(std::span<void* const> addresses,
                                                          const StreamRef* stream) {
   Stock& stock = stock_;
-  constexpr std::size_t kMostInTurn = 256;  // other threads may wait for the turn's end
+  constexpr std::size_t kMostInTurn = 256;  // other threads may wait for the turn to end
   if (addresses.size() > kMostInTurn) return {};
   const auto first = std::ranges::find_if(addresses, [](void* each) { return each != nullptr; });
   std::vector<Block*> left;
@@ -181,7 +182,7 @@ std::optional<std::vector<Block*>> QuickPath::keep_batch(std::span<void* const> 
   return left;
 }
 
-// As `keep`, under the lock.
+// Like `keep`, under the allocator's lock, for a claimed block.
 bool QuickPath::keep_alone(Block* block, StreamRef stream) {
   Stock& stock = stock_;
   const StreamId id = stream.id();
@@ -195,8 +196,8 @@ bool QuickPath::keep_alone(Block* block, StreamRef stream) {
     const QuickBins::Size size = block->rounded();
     if (!keepable(stock, *front, *block, id, size)) return false;
     stock.turns.add(*front);
-    stock.meter.freed(was.requested, block->bytes, id,
-                      block->tag);  // a kept one may be another's at once
+    // Counted before `push`: afterwards another request may take the block at once.
+    stock.meter.freed(was.requested, block->bytes, id, block->tag);
     push(stock, *front, block, size, point);
   }
   reports_.freed(was, *block, {&point, 1});

@@ -15,8 +15,8 @@
 namespace millrace {
 
 /**
- * @brief The usual request and the usual free: a block of its size class that its stream freed
- *        itself goes into that stream's front and out again.
+ * @brief Serves the usual request and the usual free: a block that a stream freed goes into the
+ *        stream's front, and serves the stream's next request of its size.
  */
 class QuickPath {
  public:
@@ -25,43 +25,47 @@ class QuickPath {
 
   struct Answer {
     Block* block = nullptr;
-    bool ask = false;  // again, under the lock: the front serves nothing now
+    bool ask = false;  // the front could not serve now: ask it again under the lock
   };
 
   // Without the allocator's lock.
-  /** @brief A block that fits, of those that the stream freed since anybody last looked further. */
+  /** @brief Takes a block that fits from the front of the owner's stream. */
   Answer take(const PlainRequest& request, QuickBins::Size size);
   /**
-   * @brief Serves one stream's requests for these sizes, in this order, as many as its front can;
-   *        all in one turn.
-   * @param request  what they have in common
-   * @return how many of the sizes are served
+   * @brief Serves one stream's requests for these sizes, in this order, until its front cannot
+   *        serve one. Takes one turn of the front.
+   * @param request  what the requests have in common
+   * @return number of sizes that are served; sizes of 0 get no block
    */
   std::size_t take(std::span<const std::size_t> sizes, PlainRequest request,
                    std::vector<Block*>& blocks);
-  /** @param stream  where the block is freed; nullptr: where it is owned */
+  /**
+   * @brief Frees the block into the front of its stream, if the front accepts it.
+   * @param stream  where the block is freed; nullptr: on its owner
+   */
   Kept keep(void* address, const StreamRef* stream);
   /**
-   * @brief Keeps those claimed blocks that their streams' fronts take, and puts nullptr in their
-   *        place. Blocks of one stream that follow each other take one turn.
+   * @brief Keeps the claimed blocks that the fronts of their streams accept, and replaces each by
+   *        nullptr. Successive blocks of one stream take one turn.
    */
   void keep(std::span<Block*> blocks, const StreamRef* stream);
   /**
-   * @brief Frees a batch of one stream's blocks that no other has used: what its front keeps, in
-   *        one turn.
-   * @return the others, claimed; nothing: it is another batch, and nothing has happened
+   * @brief Frees a batch of one stream's blocks that no other stream has used. The front keeps the
+   *        blocks that it accepts, in one turn.
+   * @return the other blocks, claimed; nothing if the batch is of another kind, which is unchanged
    */
   std::optional<std::vector<Block*>> keep_batch(std::span<void* const> addresses,
                                                 const StreamRef* stream);
 
-  // Under it.
+  // Under the allocator's lock: like `take` and `keep`.
   Block* take_alone(const Request& request);
   bool keep_alone(Block* block, StreamRef stream);
 
  private:
   static constexpr std::uint64_t kIdsAtOnce = 1024;
 
-  // These take the stock: it would be loaded from here again after each atomic operation.
+  // These take the stock as an argument: otherwise `stock_` is loaded again after each atomic
+  // operation.
   [[nodiscard]] static Point passed_wait(const Stock& stock, const Front& front, StreamId stream,
                                          QuickBins::Size size);
   static Block* pop(Stock& stock, Turns::Turn& turn, Front& front, const PlainRequest& request,

@@ -3,11 +3,11 @@
 #include "memory/caching/quick_path.hpp"
 
 /// @file
-/// What `allocate` and `deallocate` inline of the usual request and the usual free.
+/// The part of the usual request and the usual free that `allocate` and `deallocate` inline.
 
 namespace millrace {
 
-// The block's earlier uses were all of this stream.
+// The stream comes after all earlier uses of the block, so the block's points need no change.
 [[gnu::always_inline]] inline void QuickPath::give_again(const Stock& stock, Front& front,
                                                          Block* block, const PlainRequest& request,
                                                          std::uint64_t id) {
@@ -18,7 +18,8 @@ namespace millrace {
   front.demand.count(block->bytes, request.next, [&] { return stock.device.newest_marker(); });
 }
 
-// Whether the live block, freed on `stream`, can be kept as it is: no other stream has used it.
+// Returns whether the front may keep the live block, freed on `stream`: no other stream has used
+// it, and its bin has room.
 [[gnu::always_inline]] inline bool QuickPath::keepable(const Stock& stock, const Front& front,
                                                        const Block& block, StreamId stream,
                                                        QuickBins::Size size) {
@@ -36,8 +37,9 @@ namespace millrace {
   size.small() ? stock.with_small.add(front) : stock.with_large.add(front);
 }
 
-// What the first waiting block of the front waits for, if its stream has passed that and a small
-// request finds nothing else. Without the front's lock: the ledger may have to take one of its own.
+// Returns the point that the front's first waiting block waits for, if `stream` is ordered after it
+// and a small request finds no block of its class; otherwise no point. Called without the front's
+// lock, because the ledger may take a lock of its own.
 [[gnu::always_inline]] inline Point QuickPath::passed_wait(const Stock& stock, const Front& front,
                                                            StreamId stream, QuickBins::Size size) {
   const WaitingBlocks& waiting = front.quick.waiting();
@@ -46,7 +48,7 @@ namespace millrace {
   return stock.device.ledger().ordered(next, stream) ? next : Point{};
 }
 
-// In the front's turn.
+// Called in the front's turn.
 [[gnu::always_inline]] inline Block* QuickPath::pop(Stock& stock, Turns::Turn& turn, Front& front,
                                                     const PlainRequest& request,
                                                     QuickBins::Size size) {
@@ -77,8 +79,8 @@ namespace millrace {
   return {.block = pop(stock, turn, *front, request, size)};
 }
 
-// Until the front is locked, another thread may free the same block: what is read before is what
-// can be read then.
+// Another thread may free the same block until the front is locked. Only atomic fields are read
+// before that, and they are checked again under the lock.
 [[gnu::always_inline]] inline Kept QuickPath::keep(void* address, const StreamRef* stream) {
   Stock& stock = stock_;
   Block* const block = stock.heap.live().find(address);
@@ -99,7 +101,7 @@ namespace millrace {
   return uses_.keep(*front, block);
 }
 
-// In the front's turn: a live block that its owner, `point.stream`, frees.
+// Called in the front's turn, for a live block that its owner, `point.stream`, frees.
 [[gnu::always_inline]] inline Kept QuickPath::keep_plain(Stock& stock, Turns::Turn& turn,
                                                          Front& front, Block* block, Point point) {
   const QuickBins::Size size = block->rounded();

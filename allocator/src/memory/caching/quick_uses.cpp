@@ -28,7 +28,7 @@ bool QuickUses::record_use(void* address, StreamRef stream) {
   return true;
 }
 
-// Claims a block of the front's stream that one other stream, `used`, uses as well.
+// Claims a block of the front's stream if exactly one other stream, `used`, has used it.
 bool QuickUses::claim(Front& front, Block* block, StreamRef& used) const {
   const auto hold = stock_.turns.hold(front);
   const StreamId id = front.stream();
@@ -43,8 +43,9 @@ bool QuickUses::claim(Front& front, Block* block, StreamRef& used) const {
   return true;
 }
 
-// The claimed block waits for its stream and for `used`, which is marked. Earlier tenants come
-// before the work of its stream.
+// Sets the block's points, on its own stream and on `used`, and marks `used`. The number of the
+// marker is read before it is recorded, so it covers the use. Earlier points are dropped, because
+// the block's stream is ordered after them.
 void QuickUses::mark(Block* block, StreamRef used) {
   const StreamId id = block->lane;
   const Ledger& ledger = stock_.device.ledger();
@@ -55,7 +56,8 @@ void QuickUses::mark(Block* block, StreamRef used) {
   if (is_open) try_mark(stock_.device, used);
 }
 
-// Whether the claimed block, with its points, waits in the front now.
+// Puts the claimed block, which has its points, among the blocks that wait in the front. Returns
+// false if the front does not accept it.
 bool QuickUses::keep_marked(Front& front, Block* block) {
   Turns::Turn turn{stock_.turns, front};
   const WhileLive was = block->live;

@@ -7,29 +7,33 @@
 namespace millrace {
 
 /**
- * @brief Small blocks that one other stream uses as well, as long as only their stream's front has
- *        to know.
+ * @brief Records the use of small blocks by one other stream, and frees them, as long as their
+ *        stream's front can do that alone.
  *
- * Such a freed block waits in the front until its stream is ordered after the other one's use.
+ * Such a freed block waits in the front until its stream is ordered after the use by the other
+ * stream.
  */
 class QuickUses {
  public:
   QuickUses(Stock& stock, const GraphPools& graphs) : stock_(stock), graphs_(graphs) {}
 
   // Without the allocator's lock.
-  /** @brief False: the use is to be recorded under the allocator's lock. */
+  /**
+   * @brief Records that `stream` uses the block.
+   * @return false: record it under the allocator's lock
+   */
   [[nodiscard]] bool record_use(void* address, StreamRef stream);
   /**
-   * @brief Frees a block with company on its owner's stream, which is the front's.
-   * @return yes, no, or marked: it is claimed and has its points, and is to be freed under the lock
+   * @brief Frees a block with recorded uses on its owner's stream, which is the front's.
+   * @return yes, no, or marked: the block is claimed and has its points; free it under the lock
    */
   Kept keep(Front& front, Block* block);
 
-  // Under it.
+  // Under the allocator's lock.
   /**
-   * @brief A freed block of which the meter knows, with its points: it serves its stream again once
-   *        that has passed what another stream did with it. False: it is put where all streams see
-   *        it.
+   * @brief Lets a freed block, which has its points and is counted, wait in its stream's front
+   *        until the stream is ordered after the use by the other stream.
+   * @return false: put the block on a shelf
    */
   bool wait(Block* block);
 

@@ -21,7 +21,7 @@ std::size_t RangePages::unmap_free(Segment& range, std::size_t most, Lock& lock)
   };
   std::size_t released = 0;
   if (range.free_bytes < range.page || !range.may_have_free_page) return 0;
-  range.may_have_free_page = false;  // what is put back sets it again
+  range.may_have_free_page = false;  // putting a block with a page back sets it again
   for (Block* block = range.last; block != nullptr && released < most;) {
     ordering::count_steps(1);
     if (!is_free(block)) {
@@ -38,7 +38,7 @@ std::size_t RangePages::unmap_free(Segment& range, std::size_t most, Lock& lock)
     released += unmap_run(block, most - released, lock, before);
     block = before;
   }
-  if (released >= most) range.may_have_free_page = true;
+  if (released >= most) range.may_have_free_page = true;  // not all blocks were inspected
   return released;
 }
 
@@ -49,7 +49,8 @@ bool RangePages::has_page(const Segment& range, const std::byte* begin,
   return round_up(from, page) + page <= static_cast<std::size_t>(end - range.base);
 }
 
-// Gives back up to `most` bytes of the free blocks from `block` on. `before`: where to go on.
+// Gives back whole pages, at most `most` bytes, of the run of free blocks that begins with `block`.
+// Sets `before` to the block with which the search continues.
 std::size_t RangePages::unmap_run(Block* block, std::size_t most, Lock& lock, Block*& before) {
   free_blocks_.claim(block);
   while (block->next != nullptr && block->next->state == BlockState::free) {
@@ -60,7 +61,7 @@ std::size_t RangePages::unmap_run(Block* block, std::size_t most, Lock& lock, Bl
   }
   bool complete = completions_.complete_on_host(block, lock);
   try {
-    complete = complete && stale_.unmap_all(lock);  // what is mapped elsewhere does not go back
+    complete = complete && stale_.unmap_all(lock);  // pages mapped twice would not go back
   } catch (...) {
     free_blocks_.put(block);
     throw;
@@ -125,14 +126,14 @@ void RangePages::give_back_empty(Lock& lock) {
   for (const AddressRange& range : empty) {
     try {
       stock_.source.give_back(range);
-    } catch (...) {  // the others go back all the same
+    } catch (...) {  // the other ranges are given back all the same
       failure = std::current_exception();
     }
   }
   if (failure) std::rethrow_exception(failure);
 }
 
-// Claims the free blocks that are just these pages, cut out of larger ones.
+// Claims these pages, each if it lies in one free block: splits it off that block.
 std::vector<Block*> RangePages::claim(std::span<const AddressRange> pages) {
   std::vector<Block*> claimed;
   const auto begins_before = [](const AddressRange& some, const std::byte* address) {
@@ -182,7 +183,7 @@ std::size_t RangePages::unmap_these(std::span<const AddressRange> pages, Lock& l
       released += block->bytes;
       stock_.heap.vacate(block);
     }
-  } catch (...) {  // the block itself is free again
+  } catch (...) {  // the block that threw is on its shelf again
     while (left != claimed.end()) free_blocks_.put(*left++);
     throw;
   }

@@ -13,7 +13,10 @@
 
 namespace millrace {
 
-/** @brief Whole pages of free blocks in growable ranges: they are what can be given back. */
+/**
+ * @brief Finds whole pages of free blocks in growable ranges, and gives them back. Called under the
+ *        lock, which is dropped for calls of the source.
+ */
 class RangePages {
  public:
   RangePages(Stock& stock, const Reports& reports, FreeBlocks& free_blocks,
@@ -24,28 +27,39 @@ class RangePages {
         completions_(completions),
         stale_(stale) {}
 
-  /** @brief Whether the addresses of a range have a whole page in them. */
+  /**
+   * @brief Returns whether the addresses from `begin` to `end` contain a whole page of the range.
+   */
   [[nodiscard]] bool has_page(const Segment& range, const std::byte* begin,
                               const std::byte* end) const;
   /**
-   * @brief Keeps the last whole pages of the claimed block, at most `most` bytes; the rest is free
+   * @brief Keeps the last whole pages of the claimed block, at most `most` bytes. The rest is free
    *        again.
+   * @return the pages, claimed; nullptr if the block contains no whole page
    */
   Block* keep(Block* block, std::size_t most);
   /**
-   * @brief Gives back up to `most` bytes, whole pages, of what is free in a range, the last ones
-   *        first.
+   * @brief Gives back whole free pages of a range, at most `most` bytes, the last ones first. The
+   *        host waits for their uses.
+   * @return bytes that went back
    */
   std::size_t unmap_free(Segment& range, std::size_t most, Lock& lock);
   /**
-   * @brief Gives back pages that are free, each as far as it lies in one free block.
+   * @brief Gives back these pages, each if it lies in one free block. The host waits for their
+   *        uses.
    * @param pages  in address order
+   * @return bytes that went back
    */
   std::size_t unmap_these(std::span<const AddressRange> pages, Lock& lock);
-  /** @brief As PyTorch does with ranges in which nothing is mapped any more. Other policies keep
-   *         them. */
+  /**
+   * @brief Gives back ranges in which nothing is mapped, with `expandable_segments` (as PyTorch
+   *        does). Other policies keep them.
+   */
   void give_back_empty(Lock& lock);
-  /** @brief At the end, when no work uses the range any more. */
+  /**
+   * @brief Unmaps all memory of the range and gives its addresses back, when the allocator is
+   *        destroyed and no work uses the range.
+   */
   void release(const Segment& range);
 
  private:

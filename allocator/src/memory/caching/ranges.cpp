@@ -9,10 +9,12 @@
 namespace millrace {
 namespace {
 
-// Ranges of one allocator: each takes twice the device's size of the process's addresses.
+// Maximum number of ranges of one allocator. Each takes twice the size of the device from the
+// addresses of the process.
 constexpr std::size_t kMostRanges = 16;
 
-// Holes, or blocks in front of one, that a request looks at before it grows elsewhere.
+// Maximum number of holes, of stale blocks, and of blocks before a gap, that a request inspects
+// before it grows elsewhere.
 constexpr std::size_t kMostHoles = 64;
 
 }  // namespace
@@ -29,7 +31,8 @@ Block* Ranges::grow(const Request& request, Lock& lock) {
   return gap ? map(request, *gap, lock) : nullptr;
 }
 
-// Addresses that pages were moved from, where work is complete, are unmapped as they are needed.
+// Old addresses of moved pages are unmapped when a request needs them, if all work on them is
+// complete.
 std::optional<Ranges::Gap> Ranges::find_gap(const Request& request, Lock& lock) {
   constexpr int kMostUnmapped = 4;
   for (int i = 0; i < kMostUnmapped; ++i) {
@@ -42,17 +45,18 @@ std::optional<Ranges::Gap> Ranges::find_gap(const Request& request, Lock& lock) 
 }
 
 std::optional<Ranges::Gap> Ranges::find_gap_of(const Request& request, bool stale_too, Lock& lock) {
-  held_.let_go();  // a gap may come after blocks that what is held would merge with
+  held_.let_go();  // a held block may merge with blocks before a gap
   auto gap = least_gap(request, request.lane, stale_too);
   if (gap) return gap;
   const bool added = add_range(request, lock);
-  held_.let_go();  // another thread may have freed one meanwhile
+  held_.let_go();  // another thread may have freed a block meanwhile
   if (added) gap = least_gap(request, request.lane, stale_too);
   return gap ? gap : least_gap(request, {}, stale_too);
 }
 
-// What a range lacks after `last`, which is its last block or the one before a hole. The stream
-// must be able to use the blocks before the gap without a wait: it grows in order not to wait.
+// Returns the gap after `last`, which is the range's last block or the block before a hole. Free
+// blocks before the gap count only if the user need not wait for them: it grows in order not to
+// wait.
 Ranges::Gap Ranges::gap_behind(Segment& range, Block* last, const Request& request) const {
   Gap gap{.range = &range};
   std::size_t in_front = 0, looks = 0;
@@ -60,7 +64,7 @@ Ranges::Gap Ranges::gap_behind(Segment& range, Block* last, const Request& reque
     ordering::count_steps(1);
     const bool usable =
         block->state == BlockState::free && stock_.shelves.ready(*block, request.user.id());
-    // One that is large enough, and was not given, is kept for another stream.
+    // Blocks that are large enough, but did not serve, are kept for another stream.
     if (!usable || in_front + block->bytes >= request.bytes) break;
     in_front += block->bytes;
     gap.first = block;
@@ -70,7 +74,8 @@ Ranges::Gap Ranges::gap_behind(Segment& range, Block* last, const Request& reque
   return gap;
 }
 
-// Where the least has to be mapped in the ranges of `home`; of any stream, if that is none.
+// Returns the gap with the fewest bytes to map, in the ranges of `home`, or of any stream if `home`
+// is none.
 std::optional<Ranges::Gap> Ranges::least_gap(const Request& request, StreamId home,
                                              bool stale_too) const {
   std::optional<Gap> best;
@@ -86,6 +91,7 @@ std::optional<Ranges::Gap> Ranges::least_gap(const Request& request, StreamId ho
     least = bytes;
   };
   const auto& holes = stock_.heap.holes();
+  // Of many holes, only those that are large enough alone are inspected.
   Block* hole = holes.first(holes.size() <= kMostHoles ? 1 : request.bytes);
   for (std::size_t looks = 0; hole != nullptr && looks < kMostHoles; ++looks) {
     consider(*hole->segment, hole->previous, hole, hole->bytes, 1);
@@ -99,6 +105,7 @@ std::optional<Ranges::Gap> Ranges::least_gap(const Request& request, StreamId ho
        stale_too && left != stale_.blocks().end() && looks < kMostHoles; ++left) {
     ++looks;
     if (!stale_.is_complete(**left)) continue;
+    // Counted twice, because these pages are unmapped first.
     consider(*(*left)->segment, (*left)->previous, *left, (*left)->bytes, 2);
   }
   return best;
@@ -108,8 +115,8 @@ std::ptrdiff_t Ranges::ranges_of(StreamId home) const {
   return std::ranges::count(stock_.heap.ranges(), home, &Segment::home);
 }
 
-// A range for the stream of the request: that of a stream that is gone, or a new one. False if
-// there are no addresses to be had, or if a range more would not help.
+// Gives the request's stream a range: the range of a destroyed stream, or a new one. Returns false
+// if the source has no addresses, or if another range would not help.
 bool Ranges::add_range(const Request& request, Lock& lock) {
   if (stock_.capacity > 0 && request.bytes > stock_.capacity) return false;
   for (const Segment* range : stock_.heap.ranges()) {
@@ -130,26 +137,26 @@ bool Ranges::add_range(const Request& request, Lock& lock) {
   range_refusals_.granted();
   if (ranges_of(request.lane) == before) {
     stock_.heap.add_range(range->base, range->bytes, request.lane, stock_.source.page_bytes());
-  } else {  // another thread was faster
+  } else {  // another thread added a range meanwhile
     const Unlocked unlocked{lock};
     stock_.source.give_back(*range);
   }
   return true;
 }
 
-// Moves pages to the gap, and maps new memory in the rest of it. The addresses, and the blocks
-// before them, are claimed while the memory is being mapped: other threads grow after them. What
-// was moved stays there if the rest is not to be had.
+// Moves pages to the gap, and maps new memory in the rest of it. The gap and the free blocks before
+// it are claimed during the calls, so other threads grow after them. Moved pages stay in the gap if
+// the rest cannot be mapped.
 Block* Ranges::map(const Request& request, const Gap& gap, Lock& lock) {
   Block* const fresh = stock_.heap.fill(*gap.range, gap.hole, gap.bytes);
   Block* const first = gap.first == nullptr ? fresh : gap.first;
   for (Block* block = first; block != fresh; block = block->next) free_blocks_.claim(block);
-  Block* rest = fresh;  // null: nothing is missing
+  Block* rest = fresh;  // nullptr: nothing is missing
   const auto undo = [&] {
     for (Block* block = first; block != fresh;) free_blocks_.put(std::exchange(block, block->next));
     stock_.heap.vacate(rest);
     if (rest == fresh) return;
-    fresh->lane = request.lane;  // which need not wait for the pages
+    fresh->lane = request.lane;  // its stream need not wait for the moved pages
     free_blocks_.put(fresh);
   };
   bool mapped = false;

@@ -17,7 +17,10 @@
 
 namespace millrace {
 
-/** @brief Growable ranges: where in them a request's memory is mapped. */
+/**
+ * @brief Growable ranges: decides where in them a request's memory is mapped, and maps it. Called
+ *        under the lock, which is dropped for calls of the source.
+ */
 class Ranges {
  public:
   Ranges(Stock& stock, const Reports& reports, FreeBlocks& free_blocks, HeldFrees& held,
@@ -31,17 +34,22 @@ class Ranges {
         moved_pages_(moved_pages),
         giving_back_(giving_back) {}
 
+  /** @brief Returns whether the request is served by ranges. */
   [[nodiscard]] bool serve(const Request& request) const;
-  /** @brief In the stream's own range if that is to be had, else where there are addresses. */
+  /**
+   * @brief Maps the missing memory in a range of the request's stream if possible, otherwise in
+   *        another range.
+   * @return a claimed block; nullptr if the device or the limit refused, or no range has addresses
+   */
   Block* grow(const Request& request, Lock& lock);
 
  private:
-  /** @brief Where memory may be mapped in a range. */
+  /** Addresses of a range in which memory may be mapped. */
   struct Gap {
     Segment* range = nullptr;
-    Block* first = nullptr;  // of the free blocks in front of it that it makes larger; may be none
-    Block* hole = nullptr;   // null: behind the last block; stale: to be unmapped first
-    std::size_t bytes = 0;   // that are missing
+    Block* first = nullptr;  // first free block before the gap that joins it; nullptr: none
+    Block* hole = nullptr;   // nullptr: after the last block; a stale block is unmapped first
+    std::size_t bytes = 0;   // to map
   };
 
   std::optional<Gap> find_gap(const Request& request, Lock& lock);
@@ -61,7 +69,7 @@ class Ranges {
   StalePages& stale_;
   MovedPages& moved_pages_;
   GivingBack& giving_back_;
-  Backoff range_refusals_;  // of the source
+  Backoff range_refusals_;  // of ranges by the source
 };
 
 }  // namespace millrace

@@ -15,6 +15,7 @@ void Reports::tell_allocated(const Block& block, StreamId user) const {
 void Reports::tell_all(const Heap& heap, AllocationObserver& observer) const {
   std::vector<const Block*> live;
   for (const auto& [base, segment] : heap.segments()) {
+    // Each piece of memory without holes is one segment for the observer.
     std::byte* begin = nullptr;
     std::size_t bytes = 0;
     const auto report = [&] {

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/** @brief What the allocator's observer is told. Without one, nothing. Under the lock. */
+/** @brief Reports the allocator's events to its observer, if it has one. Callers hold the lock. */
 class Reports {
  public:
   Reports(const OrderedDevice& device, const Meter& meter) : device_(device), meter_(meter) {}
@@ -19,7 +19,7 @@ class Reports {
   void send_to(AllocationObserver* observer) noexcept { observer_ = observer; }
   [[nodiscard]] bool any() const noexcept { return observer_ != nullptr; }
 
-  /** @brief The live block was given out; `user` uses it first. */
+  /** @brief Reports that the live block was given out; `user` uses it first. */
   void allocated(const Block& block, StreamId user) const {
     if (any()) tell_allocated(block, user);
   }
@@ -40,7 +40,7 @@ class Reports {
     if (any()) observer_->pages_moved(to, from, bytes);
   }
 
-  /** @brief Tells `observer` of each segment and live block as if it were new. */
+  /** @brief Reports each segment and each live block to `observer`, as if they were new. */
   void tell_all(const Heap& heap, AllocationObserver& observer) const;
 
  private:

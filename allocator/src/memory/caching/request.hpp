@@ -8,31 +8,31 @@
 
 namespace millrace {
 
-/** @brief What a front has to know of a request of one stream. */
+/** @brief The data of a request that a front needs. Its owner is its first user. */
 struct PlainRequest {
   std::size_t requested;
   std::size_t bytes;  // rounded
   StreamRef owner;
   Tag tag;
-  Marker next;  // of the owner: its next marker
+  Marker next;  // the owner's next marker
 };
 
 /** @brief Whether a front kept a freed block. */
 enum class Kept : std::uint8_t {
   no,
   yes,
-  ask,     // again, under the lock
-  marked,  // it is claimed and has its points: it is to be taken back under the lock
+  ask,     // ask it again under the lock
+  marked,  // claimed, with its points; to be freed under the lock
 };
 
-/** @brief What a search has to know of a request. */
+/** @brief The data of a request that a search needs. */
 struct Request : PlainRequest {
   bool small;
   StreamRef user;
-  StreamId lane;  // where it looks first
+  StreamId lane;  // the lane that is searched first
   Marker next_of_user;
-  Front* front = nullptr;  // that serves its lane, if one did when it began
-  bool pressed = false;    // nothing else serves: blocks that are kept for others are carved too
+  Front* front = nullptr;  // the front that served its lane when the request began, if any
+  bool pressed = false;    // under pressure: also splits blocks that are kept for other streams
 };
 
 }  // namespace millrace

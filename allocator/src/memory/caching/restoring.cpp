@@ -1,4 +1,4 @@
-// An allocator that begins in the middle of what another one did.
+// Starts an allocator in the middle of a trace, with the memory that another one had.
 
 #include "memory/caching/restoring.hpp"
 
@@ -25,8 +25,9 @@ void require_tiled(const SegmentLayout& segment) {
 
 std::byte* begin_of(const SegmentLayout& segment) { return static_cast<std::byte*>(segment.base); }
 
-// The range that a segment is in: that with the last base before it. Ranges have more addresses
-// than memory, and the last ones may be those of another. Their number: it is in none.
+// Returns the index of the range of a segment: the range with the last base before it. Ranges have
+// more addresses than memory, so the last addresses of a range may be those of another. Returns the
+// number of ranges if the segment is in none.
 std::size_t range_of(const SegmentLayout& segment, std::span<const RangeLayout> ranges) {
   std::size_t best = ranges.size();
   for (std::size_t i = 0; i < ranges.size(); ++i) {
@@ -39,7 +40,7 @@ std::size_t range_of(const SegmentLayout& segment, std::span<const RangeLayout> 
 
 }  // namespace
 
-// Blocks of a claimed block, from its first address on.
+// Makes the segment's blocks of the claimed block `rest`, from its first address on.
 void Restoring::restore_blocks(const SegmentLayout& segment, Block* rest) {
   const StreamRef stream = stock_.device.resolve(segment.stream);
   rest->lane = stream.id();
@@ -68,13 +69,14 @@ void Restoring::restore_blocks(const SegmentLayout& segment, Block* rest) {
   }
 }
 
-// `inside`: its segments, in address order.
+// `inside`: the range's segments, in address order.
 void Restoring::restore_range(const RangeLayout& range,
                               std::span<const SegmentLayout* const> inside) {
   Segment& made = stock_.heap.add_range(
       range.base, range.bytes, stock_.device.resolve(range.stream).id(), range.page, range.small);
   for (const SegmentLayout* const segment : inside) {
     const auto offset = static_cast<std::size_t>(begin_of(*segment) - made.base);
+    // A hole lies between blocks, so it is vacated after the block that follows it was added.
     Block* const hole =
         offset > made.bytes ? stock_.heap.fill(made, nullptr, offset - made.bytes) : nullptr;
     Block* const block = stock_.heap.fill(made, nullptr, segment->bytes);

@@ -10,7 +10,10 @@
 
 namespace millrace {
 
-/** @brief Adopts what another allocator had, into one that has nothing. Under the lock. */
+/**
+ * @brief Gives an allocator without memory the segments and ranges of another one. Callers hold the
+ *        lock.
+ */
 class Restoring {
  public:
   using SegmentLayout = CachingAllocator::SegmentLayout;
@@ -19,7 +22,7 @@ class Restoring {
   Restoring(Stock& stock, const Reports& reports, FreeBlocks& free_blocks, FrontUpkeep& upkeep)
       : stock_(stock), reports_(reports), free_blocks_(free_blocks), upkeep_(upkeep) {}
 
-  /** @brief As CachingAllocator::restore. */
+  /** @brief Does what CachingAllocator::restore describes. */
   void restore(std::span<const SegmentLayout> segments, std::span<const RangeLayout> ranges);
 
  private:

@@ -23,7 +23,7 @@ Block* Reuse::take_ready(const Request& request) {
   return best;
 }
 
-// The best fit of other lanes that the device has finished with.
+// Returns the best fit of the blocks of any lane that are complete on the device.
 Block* Reuse::least_complete(const Request& request) {
   const std::size_t limit = carve_limit(request);
   return first_usable(
@@ -31,7 +31,8 @@ Block* Reuse::least_complete(const Request& request) {
       [&](const Block& b) { return b.bytes <= limit || !kept_for_other(b.lane, request); });
 }
 
-// The best fit of other lanes that the user is ordered after although it is not complete.
+// Returns the best fit of the blocks of other lanes that the user is ordered after, complete or
+// not.
 Block* Reuse::least_ordered(const Request& request) {
   if (!stock_.shelves.any_waits()) return nullptr;
   const StreamId user = request.user.id();

@@ -10,24 +10,31 @@
 
 namespace millrace {
 
-/** @brief What the one rule gives a request for nothing. What is returned is claimed. */
+/** @brief Finds free blocks that a request may use without a wait. Returned blocks are claimed. */
 class Reuse {
  public:
   Reuse(Stock& stock, FreeBlocks& free_blocks, const FrontUpkeep& upkeep, OwnLane& own_lane)
       : stock_(stock), free_blocks_(free_blocks), upkeep_(upkeep), own_lane_(own_lane) {}
 
-  /** @brief The best fit: of its own lane, of other lanes, of memory that no stream has used. */
+  /**
+   * @brief Takes the best fit of the request's lane, otherwise of other lanes, otherwise of memory
+   *        that no stream has used.
+   */
   Block* take_ready(const Request& request);
   /**
-   * @brief The best fit of complete blocks, however much larger than the request, of streams that
-   *        have nothing live: such a stream waits for another phase of the program, as where
-   * streams take turns.
+   * @brief Takes the best fit of complete blocks, of any size, whose streams have nothing live. In
+   *        programs whose streams take turns, such a stream waits for another phase of the program.
    */
   Block* take_from_idle(const Request& request);
 
-  /** @brief Whether a large piece of `lane` would be missed by its stream if another carved it. */
+  /**
+   * @brief Returns whether `lane` is the lane of another stream that exists: it would miss a large
+   *        block that this request splits.
+   */
   [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
-  /** @brief The largest block that is kept for another stream and that the request may carve. */
+  /**
+   * @brief Returns the size of the largest block kept for another stream that the request may take.
+   */
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
 
  private:

@@ -7,7 +7,8 @@
 namespace millrace {
 namespace {
 
-// Blocks, or runs of them, that the host waits for before a request fails.
+// Maximum number of runs, of lanes, and of blocks of a shelf that the host waits for before a
+// request fails.
 constexpr std::size_t kMostRunsAwaited = 64;
 
 }  // namespace
@@ -16,7 +17,7 @@ Block* Search::find(const Request& request, Lock& lock, bool& left_out) {
   return stock_.lanes_mix ? find_of_any_lane(request, lock, left_out) : find_own(request, lock);
 }
 
-// PyTorch's way.
+// Sharing::own_stream: PyTorch searches only the request's own lane.
 Block* Search::find_own(const Request& request, Lock& lock) {
   Block* block = own_lane_.take_best_fit(request);
   if (block == nullptr) return nullptr;
@@ -27,10 +28,12 @@ Block* Search::find_own(const Request& request, Lock& lock) {
 Block* Search::find_of_any_lane(const Request& request, Lock& lock, bool& left_out) {
   if (Block* block = find_for_nothing(request, lock, left_out)) return block;
   if ((request.small || !stock_.bins_are_pools) && stock_.with_small.any()) {
-    upkeep_.empty_small();  // so far of what may merge into one for the request
+    upkeep_.empty_small();  // so far only blocks that may merge for the request
     if (Block* block = find_for_nothing(request, lock, left_out)) return block;
   }
   if (stock_.policy.sharing != Sharing::wait_before_grow) return nullptr;
+  // A wait for memory that was used long ago is short. For other memory the stream waits only if it
+  // has its share.
   const std::uint64_t old = waiting_.long_ago(request);
   if (Block* block = waiting_.take(request, old, lock)) return block;
   if (Block* block = merging_.take_waiting(request, old, lock)) return block;
@@ -46,7 +49,7 @@ Block* Search::find_all(const Request& request, Lock& lock) {
   return find(request, lock, left_out);
 }
 
-// Without a wait.
+// Finds a block that needs no wait.
 Block* Search::find_for_nothing(const Request& request, Lock& lock, bool& left_out) {
   if (Block* block = reuse_.take_ready(request)) return block;
   if (!completions_.poll_what_waits(lock)) left_out = true;

@@ -13,7 +13,10 @@
 
 namespace millrace {
 
-/** @brief The order in which a request looks for a free block. What is returned is claimed. */
+/**
+ * @brief Searches for free blocks in the order of requests (caching_state.hpp). Returned blocks are
+ *        claimed. Callers hold the lock; searches with a Lock may drop it.
+ */
 class Search {
  public:
   Search(Stock& stock, FreeBlocks& free_blocks, Completions& completions, FrontUpkeep& upkeep,
@@ -28,18 +31,24 @@ class Search {
         merging_(merging) {}
 
   /**
-   * @brief Before the allocator grows.
-   * @param left_out  set if streams are in flight that were not asked about
+   * @brief Searches before the allocator grows.
+   * @param left_out  set to true if not all streams in flight were queried
    */
   Block* find(const Request& request, Lock& lock, bool& left_out);
-  /** @brief The same, and once more if streams were left out. */
+  /** @brief The same; polls and searches once more if streams were left out. */
   Block* find_all(const Request& request, Lock& lock);
-  /** @brief Any free block that serves, of any lane and either pool. */
+  /**
+   * @brief Takes any free block that serves, of any lane and either pool, also one that needs a
+   *        wait.
+   */
   Block* find_any(const Request& request, Lock& lock);
-  /** @brief For the pool of a graph: without a wait and without a poll. */
+  /** @brief Searches for the pool of a graph, without a wait and without a poll. */
   Block* find_complete(const Request& request);
 
-  /** @brief What must be complete before free neighbors could serve the request; may be empty. */
+  /**
+   * @brief Returns what the host must wait for before free blocks could serve the request; may be
+   *        empty.
+   */
   [[nodiscard]] PointSet points_of_runs(const Request& request);
 
  private:

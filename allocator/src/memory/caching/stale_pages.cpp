@@ -11,12 +11,12 @@ bool StalePages::is_complete(const Block& block) const {
                              [&](const Point p) { return stock_.device.ledger().completed(p); });
 }
 
-// Threads take turns, and a block stays in `blocks_` until it is unmapped: while that is empty, no
-// page is mapped twice, so that pages which are unmapped go back to the device.
+// Threads take turns, and a block stays in `blocks_` until it is unmapped. So while `blocks_` is
+// empty, no page is mapped twice, and unmapped pages go back to the device.
 bool StalePages::unmap(Block* block, std::size_t bytes, Lock& lock) {
   std::unique_lock turn{ending_, std::defer_lock};
   {
-    const Unlocked unlocked{lock};  // a thread that has its turn takes the allocator's lock next
+    const Unlocked unlocked{lock};  // lock order: `ending_` before the allocator's lock
     turn.lock();
   }
   if (std::ranges::find(blocks_, block) == blocks_.end() || !is_complete(*block)) return true;
@@ -24,7 +24,7 @@ bool StalePages::unmap(Block* block, std::size_t bytes, Lock& lock) {
   try {
     const Unlocked unlocked{lock};
     stock_.source.end_move(block->address, block->bytes);
-  } catch (const DeviceError&) {  // it is tried again, after the others
+  } catch (const DeviceError&) {  // tried again later, after the other blocks
     const auto place = std::ranges::find(blocks_, block);
     std::rotate(place, std::next(place), blocks_.end());
     return false;
@@ -62,7 +62,7 @@ bool StalePages::unmap_all(Lock& lock) {
     for (const Block* const block : blocks_) points.join(block->points);
     if (!points.empty() && !completions_.await(points, lock)) return false;
     if (!unmap_until(0, lock)) return false;
-    if (!blocks_.empty() && blocks_.front() == first) return false;  // not complete all the same
+    if (!blocks_.empty() && blocks_.front() == first) return false;  // still not complete
   }
   return true;
 }

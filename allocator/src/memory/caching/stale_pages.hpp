@@ -10,31 +10,37 @@
 
 namespace millrace {
 
-/** @brief Old addresses of pages that lie elsewhere now: they stay mapped for enqueued work. */
+/**
+ * @brief Old addresses of pages that were moved. They stay mapped until the work enqueued on them
+ *        is complete. Called under the lock, which is dropped for calls of the source.
+ */
 class StalePages {
  public:
   StalePages(Stock& stock, Completions& completions) : stock_(stock), completions_(completions) {}
 
-  /** @brief Claimed -> stale. */
+  /** @brief Claimed -> stale: adds the old addresses of moved pages. */
   void add(Block* block);
-  /** @brief The oldest first. */
+  /** @brief Returns the stale blocks, the oldest first. */
   [[nodiscard]] const std::deque<Block*>& blocks() const noexcept { return blocks_; }
-  /** @brief Whether all work on the block is known to be complete. */
+  /** @brief Returns whether all work on the block is known to be complete. */
   [[nodiscard]] bool is_complete(const Block& block) const;
 
   /**
-   * @brief Unmaps the first `bytes` of a stale block, in whole pages, and leaves a hole there.
-   * @return false if the driver refused; true also if another thread unmapped the block first
+   * @brief Unmaps the first `bytes` of a stale block, in whole pages, if its work is complete.
+   *        Leaves a hole.
+   * @return false if the driver refused; true also if the work is not complete, or another thread
+   *         unmapped the block first
    */
   bool unmap(Block* block, std::size_t bytes, Lock& lock);
   /**
-   * @brief Unmaps stale blocks, the oldest first, until at most `most` bytes of them are left, or
-   *        work on the next one is not known to be complete. False if the driver refused.
+   * @brief Unmaps stale blocks, the oldest first, until at most `most` bytes of them are left or
+   *        the work on the next one is not known to be complete.
+   * @return false if the driver refused
    */
   bool unmap_until(std::size_t most, Lock& lock);
   /**
-   * @brief Waits on the host for the work on all stale blocks, and unmaps them. False if the host
-   *        cannot wait, or the driver refused.
+   * @brief Waits on the host for the work on all stale blocks, and unmaps them.
+   * @return false if the host cannot wait, or the driver refused
    */
   bool unmap_all(Lock& lock);
 

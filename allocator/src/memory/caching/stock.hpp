@@ -39,29 +39,32 @@ struct Stock {
         heap(d.completion() == Completion::synchronized),
         shelves(d.ledger(), policy.sharing) {}
 
-  /** @brief The same as the device's; most references need no call. */
+  /** @brief Like OrderedDevice::resolve, without a call for most references. */
   [[nodiscard]] StreamRef resolve(StreamRef stream) const {
     return stream.id().valid() && stream.handle() != per_thread ? stream : device.resolve(stream);
   }
-  /** @brief The same as the policy's. */
+  /** @brief Like Policy::round. */
   [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept {
     return granule_bits != 0 ? (bytes + granule_bits) & ~granule_bits : policy.round(bytes);
   }
 
-  /** @brief False: a request of its size looks in the other pool, and would not empty its bin. */
+  /**
+   * @brief Returns whether a bin may keep the block. A request of this size has to search the pool
+   *        of the block; otherwise it would never empty the bin.
+   */
   [[nodiscard]] bool in_its_pool(const Block& block, QuickBins::Size size) const noexcept {
     return !bins_are_pools || block.segment->small == size.small();
   }
 
-  /** @brief Whether fronts serve nothing. In the turn of one. */
+  /** @brief Returns whether fronts serve nothing. Called in the turn of a front. */
   [[nodiscard, gnu::always_inline]] bool is_shut() const noexcept {
     return shut.load(std::memory_order_acquire);
   }
 
-  /** @brief Of an allocation that no front serves. Under the lock. */
+  /** @brief Returns the id of an allocation that no front serves. Called under the lock. */
   [[nodiscard]] std::uint64_t new_id() noexcept {
     if (has_fronts) return next_id.fetch_add(1, std::memory_order_relaxed);
-    const std::uint64_t id = next_id.load(std::memory_order_relaxed);  // nobody else takes any
+    const std::uint64_t id = next_id.load(std::memory_order_relaxed);  // no other thread takes ids
     next_id.store(id + 1, std::memory_order_relaxed);
     return id;
   }
@@ -71,31 +74,32 @@ struct Stock {
   SegmentSource& source;
   const Policy policy;
 
-  // What the policy decides for each call, worked out once.
-  const bool lanes_mix;      // a stream may have blocks of other streams' lanes
-  const bool follows_order;  // false: a stream may have only what the device has completed
-  const bool polls_frees;    // other streams' uses hold a free back until a poll sees them complete
+  // Decisions of the policy that each call needs.
+  const bool lanes_mix;      // a stream may take blocks of other streams' lanes
+  const bool follows_order;  // false: a stream may take only blocks that are complete on the device
+  const bool polls_frees;  // other streams' uses keep a free back until a poll finds them complete
   const bool has_fronts;
-  const bool bins_are_pools;  // small bins have blocks of the small pool, large ones of the large
-  // The pool of a graph does not: what it takes and gives back are blocks of another allocator.
-  const bool saves_segments;
-  const std::size_t granule_bits;  // 0: the policy rounds otherwise
-  const StreamHandle per_thread;   // on each thread the handle of another stream
-  std::size_t capacity = 0;        // bytes that the device has; 0: it would not say
+  const bool bins_are_pools;  // small bins have blocks of the small pool, large bins of the large
+  const bool saves_segments;  // free segments reduce growth; false for graph pools, whose segments
+                              // are blocks of another allocator
+  const std::size_t granule_bits;  // 0: the policy rounds in another way
+  const StreamHandle per_thread;   // this handle is another stream on each thread
+  std::size_t capacity = 0;        // bytes of the device; 0: unknown
 
   Fronts fronts;
-  FrontList<&Front::with_small> with_small;  // blocks in their class bins
-  FrontList<&Front::with_large> with_large;
-  std::atomic<bool> shut{false};  // fronts serve nothing; written under `mutex`. A release, and
-                                  // read as an acquire: a front comes after what a pause looked at
+  FrontList<&Front::with_small> with_small;  // fronts with small blocks
+  FrontList<&Front::with_large> with_large;  // fronts with large blocks
+  // True: fronts serve nothing. Written under `mutex` with release and read with acquire, so
+  // changes of a front come after everything that a pause has read.
+  std::atomic<bool> shut{false};
   std::atomic<std::uint64_t> next_id{1};
 
-  std::mutex mutex;  // of everything below
+  std::mutex mutex;  // guards everything below
   Heap heap;
   Meter meter;
   Turns turns{mutex, meter};
   Shelves shelves;  // the free blocks
-  Runs runs;        // of them those that are neighbors
+  Runs runs;        // of free neighbors
 };
 
 }  // namespace millrace

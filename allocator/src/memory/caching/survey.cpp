@@ -11,13 +11,14 @@
 namespace millrace {
 namespace {
 
-// Blocks and queues that are described one by one; of the others the message has the sum.
+// Maximum number of blocks and queues that are described one by one. The message has only the sum
+// of the others.
 constexpr std::size_t kMostDescribed = 1024;
 
-// Runs in which the largest piece is looked for.
+// Maximum number of runs that are searched for the largest piece.
 constexpr std::size_t kMostRuns = 64;
 
-/** Counts down what may still be looked at. */
+/** Counts down how many blocks and queues may still be inspected. */
 class Budget {
  public:
   [[nodiscard]] bool spend() noexcept {
@@ -29,7 +30,7 @@ class Budget {
   std::size_t left_ = kMostDescribed;
 };
 
-// The same number for blocks that are stranded in the same place for the same reason.
+// Returns the same number for blocks that are stranded in the same lane for the same reason.
 std::uint64_t kind_of(const Block& block) {
   std::uint64_t kind = 0;
   const auto mix = [&](std::uint64_t value) {
@@ -46,10 +47,10 @@ std::uint64_t kind_of(const Block& block) {
 }
 
 struct Share {
-  const Block* one;  // of several that are alike
+  const Block* one;  // one of several blocks of a kind
   std::size_t bytes;
 };
-using Shares = std::unordered_map<std::uint64_t, Share>;  // by lane, and by what is waited for
+using Shares = std::unordered_map<std::uint64_t, Share>;  // by `kind_of`
 
 void add_share(Shares& shares, const Block& block) {
   shares.try_emplace(kind_of(block), Share{&block, 0}).first->second.bytes += block.bytes;
@@ -68,7 +69,8 @@ bool Survey::may_have(const Block& block, StreamId stream) const {
   return stock_.shelves.ready(block, stream);
 }
 
-// The largest of the free neighbors that the stream may have; neighbors can be merged on demand.
+// Returns the bytes of the largest piece of free neighbors that the stream may use: a request can
+// merge them.
 std::size_t Survey::largest_run(StreamId stream) const {
   std::size_t largest = 0;
   Budget budget;
@@ -81,7 +83,8 @@ std::size_t Survey::largest_run(StreamId stream) const {
   for (const bool small : {false, true}) {
     std::size_t looks = 0;
     stock_.runs.visit_largest(small, [&](const Run& run) {
-      // What may not be had parts the run; what is beside it may be another run.
+      // A block that the stream may not use divides the run. Blocks beside the run may belong to
+      // another run.
       std::size_t piece = grow(0, run.first->previous, &Block::previous);
       const Block* block = run.first;
       for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
@@ -96,7 +99,7 @@ std::size_t Survey::largest_run(StreamId stream) const {
   return largest;
 }
 
-// PyTorch's way: what is kept for another stream is of no use, whatever it waits for.
+// Sharing::own_stream: a stream cannot use blocks of other lanes, whatever they wait for.
 void Survey::picture_of_lanes(StreamId user, MemoryPicture& seen) const {
   std::map<std::string, std::size_t> kept;
   Budget budget;
@@ -120,7 +123,7 @@ void Survey::picture_of_lanes(StreamId user, MemoryPicture& seen) const {
   }
 }
 
-// Otherwise each free block is complete, or ready for its lane and in a queue, or in a queue.
+// Other policies: each free block is complete, or it waits in a queue, ready for its lane or not.
 void Survey::picture_of_queues(const Request& request, MemoryPicture& seen) const {
   const StreamId user = request.user.id();
   const auto take = [&](std::size_t bytes, std::size_t largest) {
@@ -192,7 +195,7 @@ MemoryPicture Survey::picture(const Request& request) const {
   return seen;
 }
 
-// When the user of the request could have the block, in words.
+// Describes when the user of the request could use the block.
 std::string Survey::usable_when(const Block& block, const Request& request) const {
   std::string usable;
   for (const Point point : block.points) {

@@ -13,7 +13,9 @@
 
 namespace millrace {
 
-/** @brief What of the free memory a stream could have now, and why not the rest. Changes nothing.
+/**
+ * @brief Determines which free memory a stream could use now, and why it cannot use the rest.
+ *        Changes nothing. Callers hold the lock.
  */
 class Survey {
  public:
@@ -21,9 +23,15 @@ class Survey {
          const Allowance& allowance)
       : stock_(stock), graphs_(graphs), completions_(completions), allowance_(allowance) {}
 
-  /** @brief What the message of a request that fails says, but for what the device has. */
+  /**
+   * @brief Returns the data of the message of a request that fails, except the device's own
+   *        numbers.
+   */
   [[nodiscard]] MemoryPicture picture(const Request& request) const;
-  /** @brief Looks at all blocks. */
+  /**
+   * @brief Returns the bytes that the stream could use now, and the stranded bytes. Visits all
+   *        blocks.
+   */
   [[nodiscard]] UsableBytes usable(StreamId stream) const;
 
  private:

@@ -4,11 +4,13 @@
 
 namespace millrace {
 
-/** @brief Marks the stream. Without the allocator's lock. */
+/**
+ * @brief Marks the stream, and ignores errors of the driver. Call it without the allocator's lock.
+ */
 inline void try_mark(OrderedDevice& device, StreamRef stream) {
   try {
     device.mark(stream);
-  } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
+  } catch (const DeviceError&) {  // a later marker of the stream will cover the use
   }
 }
 

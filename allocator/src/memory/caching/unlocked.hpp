@@ -4,10 +4,10 @@
 
 namespace millrace {
 
-/** @brief The allocator's lock. A function that takes one may drop it around a driver call. */
+/** @brief The allocator's lock. A function that takes a Lock may drop it around a driver call. */
 using Lock = std::unique_lock<std::mutex>;
 
-/** @brief Around a driver call: drops the allocator's lock, and takes it again. */
+/** @brief Drops the allocator's lock for a driver call, and takes it again when it is destroyed. */
 class Unlocked {
  public:
   explicit Unlocked(Lock& lock) : lock_(lock) { lock_.unlock(); }

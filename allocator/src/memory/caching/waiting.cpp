@@ -9,16 +9,18 @@
 
 namespace millrace {
 
-// The newest marker that a request may wait for although its stream could still grow. What was last
-// used before its previous burst began has had a whole burst's time: a batch's, where the stream is
-// marked once a batch, so that waiting for it keeps nothing from running ahead by a batch.
+// Returns the newest marker for which a request waits although its stream may still grow. Memory
+// that was last used before the stream's previous burst began had the time of a whole burst to
+// become complete. If the stream is marked once per batch, that is the time of a batch, so a wait
+// does not stop the stream from running a batch ahead.
 std::uint64_t Waiting::long_ago(const Request& request) const {
   const Demand demand = upkeep_.demand_of(request.lane);
   const bool burst_begins = stock_.device.ledger().next(request.lane) != demand.marker;
   return burst_begins ? demand.began : demand.previous_began;
 }
 
-// A stream gets so much of its own that it need not wait: what it ever held, and some bursts more.
+// A stream grows instead of waiting while its memory is at most its highest live bytes plus
+// `spare_bursts` bursts.
 bool Waiting::should_grow(const Request& request) const {
   const Demand demand = upkeep_.demand_of(request.lane);
   if (demand.largest_burst == 0) return stock_.policy.spare_bursts > 0;
@@ -51,7 +53,7 @@ Block* Waiting::take(const Request& request, std::uint64_t newest, Lock& lock) {
       best = &block;
       best_rank = rank;
     }
-    return false;  // and so on: the next may have been used earlier
+    return false;  // continues: a later block may have an earlier marker
   };
   for (Lane* const lane : stock_.shelves.waiting(kMostCandidates)) {
     const std::size_t limit =

@@ -12,7 +12,9 @@
 
 namespace millrace {
 
-/** @brief Blocks that a stream can be made to wait for, and when it should rather have new memory.
+/**
+ * @brief Takes free blocks that a stream has to wait for, and decides when it gets new memory
+ *        instead.
  */
 class Waiting {
  public:
@@ -20,18 +22,31 @@ class Waiting {
       : stock_(stock), free_blocks_(free_blocks), upkeep_(upkeep), reuse_(reuse) {}
 
   /**
-   * @brief The block whose last missing marker was recorded earliest, and not after `newest`; among
-   *        equals the best fit. Its user waits for it.
+   * @brief Takes the block whose last missing marker was recorded earliest; of several, the best
+   *        fit. Makes the user wait for it, without the lock.
+   * @param newest  serial of the newest marker to wait for, or OrderedDevice::kTail
+   * @return the block, claimed; nullptr if none serves
    */
   Block* take(const Request& request, std::uint64_t newest, Lock& lock);
-  /** @brief How early the user would be let go on: 0 if it has to wait for nothing. */
+  /**
+   * @brief Returns the serial of the last marker that the user would wait for
+   *        (OrderedDevice::kTail: a marker recorded now). Returns 0 if it need not wait, and
+   *        nothing if it cannot wait.
+   */
   [[nodiscard]] std::optional<std::uint64_t> earliest(const Block& block, StreamId user) const;
-  /** @brief Orders the user after the claimed block's points, or puts it back and returns false. */
+  /**
+   * @brief Makes the user wait for the claimed block's points, without the lock.
+   * @return false if the user cannot wait; the block is free again, as after an exception
+   */
   bool wait_for(const Request& request, Block* block, Lock& lock);
 
-  /** @brief The newest marker that a request may wait for although its stream could still grow. */
+  /**
+   * @brief Returns the newest marker for which a request waits although its stream may still grow.
+   */
   [[nodiscard]] std::uint64_t long_ago(const Request& request) const;
-  /** @brief Whether the stream has less than its share, and need not wait. */
+  /**
+   * @brief Returns whether the stream has less than its share, so that it grows instead of waiting.
+   */
   [[nodiscard]] bool should_grow(const Request& request) const;
 
  private:

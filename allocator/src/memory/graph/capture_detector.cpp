@@ -40,8 +40,8 @@ std::optional<CaptureDetector::Watched> CaptureDetector::watched() const {
   return capture_ ? std::optional{Watched{captures_, origin_}} : std::nullopt;
 }
 
-// All streams of a capture end together: one stands for all. The device is asked without the
-// lock; an answer about a capture that another thread has ended meanwhile says nothing.
+// All streams of a capture end together, so one stands for all. The device is queried without the
+// lock: the answer is ignored if another thread has ended that capture meanwhile.
 bool CaptureDetector::still_captured(const Watched& seen) {
   if (asks_captured(seen.origin)) return true;
   const std::lock_guard lock{mutex_};
@@ -63,8 +63,10 @@ void CaptureDetector::look_at(StreamRef stream) {
   const bool is_captured = asks_captured(stream);
   {
     const std::lock_guard lock{mutex_};
+    // The usual case: the detector knows this already.
     if (is_captured == (capture_ && capture_->has(stream))) return;
   }
+  // The stream has joined or left a capture, so the known capture may have ended.
   if (const auto seen = watched()) still_captured(*seen);
   if (!is_captured) return;
   const std::lock_guard lock{mutex_};

@@ -10,8 +10,8 @@ namespace millrace {
  * @brief The device of a pool's allocator. It runs nothing and makes no driver call.
  *
  * Its records and waits are the edges that the program reported. During a capture nothing
- * completes, since captured work runs when the graph does. After a capture everything is complete,
- * since graphs that share a pool never run at once.
+ * completes, since captured work runs when its graph is launched. After a capture everything is
+ * complete, since graphs that share a pool never run at the same time.
  */
 class CaptureDevice final : public Device {
  public:

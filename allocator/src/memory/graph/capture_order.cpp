@@ -13,6 +13,7 @@ StreamRef CaptureOrder::join(StreamRef stream) {
     known->takes_part = true;
     return known->inner;
   }
+  // Room first, so the list does not throw once the stream is attached.
   streams_.reserve(streams_.size() + 1);
   const StreamHandle handle{reinterpret_cast<void*>(next_handle_++)};
   return streams_.emplace_back(stream, device_.attach(handle), true).inner;
@@ -40,6 +41,7 @@ void CaptureOrder::end() {
   }
   captured_.set_capturing(false);
   if (!remembers_) forget_former();
+  // Outside of captures `CaptureDevice` has no work, so this completes all that the capture freed.
   device_.synchronize();
 }
 

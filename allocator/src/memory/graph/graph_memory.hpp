@@ -7,7 +7,10 @@
 
 namespace millrace {
 
-/** @brief What private pools need of the general allocator. They call it without their locks. */
+/**
+ * @brief The functions of the general allocator that private pools call, without holding their own
+ *        locks.
+ */
 class GraphMemory {
  public:
   virtual ~GraphMemory() = default;
@@ -27,13 +30,16 @@ class GraphMemory {
   [[nodiscard]] virtual void* take(std::size_t bytes, StreamRef pool, Effort effort) = 0;
 
   /**
-   * @brief Frees what `take` gave, or a block that its user has freed and graphs used until now.
-   *        Makes no driver call.
+   * @brief Frees memory from `take`, or a block that its user has freed and that graphs used until
+   *        now. Makes no driver call.
    * @param points  what must come before its next use
    */
   virtual void give_back(void* base, const PointSet& points) = 0;
 
-  /** @brief Sends all requests of the stream through the lock, where they ask for a pool. */
+  /**
+   * @brief Closes the stream's front, so each request of the stream checks whether a pool serves
+   *        it.
+   */
   virtual void close_front(StreamId stream) = 0;
 };
 

@@ -28,8 +28,8 @@ GraphPools::GraphPools(GraphMemory& memory, OrderedDevice& device, const Policy&
   link_->pools = this;
 }
 
-// Holders keep their pools, which then know neither the allocator nor the device. What pools hold
-// goes with the allocator: nothing is given back, and no observer is notified.
+// Holders keep their pools, but not the allocator and the device. The memory of the pools goes with
+// the allocator: nothing is given back, and no observer is notified.
 void GraphPools::close() noexcept {
   {
     const std::lock_guard lock{link_->mutex};
@@ -39,7 +39,7 @@ void GraphPools::close() noexcept {
     end_on_device(*known.pool);
     try {
       known.pool->close();
-    } catch (const std::exception&) {  // an entry stays in a ledger
+    } catch (const std::exception&) {  // the ledger keeps an entry
     }
   }
   unheld_ = nullptr;
@@ -56,7 +56,7 @@ std::shared_ptr<GraphPool::Hold> GraphPools::make(GraphPool::HeldUntil until) {
   return hold;
 }
 
-// Under the lock.
+// Called under the lock.
 void GraphPools::note_any() noexcept {
   any_.store(!pools_.empty() || !uses_.empty(), std::memory_order_release);
 }
@@ -110,7 +110,7 @@ void GraphPools::end(PrivatePool& pool, bool kept) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// Ends the streams of its capture, all at once for other threads.
+// Ends the captures of all streams of the pool. For other threads they end together.
 void GraphPools::end_on_device(const PrivatePool& pool) noexcept {
   std::list<Captured> ended;
   {
@@ -126,7 +126,7 @@ void GraphPools::end_on_device(const PrivatePool& pool) noexcept {
 void GraphPools::end_capture(StreamRef stream) noexcept {
   try {
     device_.end_capture(stream);
-  } catch (const std::exception&) {  // no marker: a later one of that stream will cover it
+  } catch (const std::exception&) {  // no marker: a later marker of the stream covers the work
   }
 }
 
@@ -135,7 +135,7 @@ std::optional<StreamRef> GraphPools::in_capture(const PrivatePool& pool, StreamR
   return {};
 }
 
-// Under the lock.
+// Called under the lock.
 std::shared_ptr<PrivatePool> GraphPools::pool_of(StreamId stream) const {
   for (const Captured& captured : captured_) {
     if (captured.stream.id() == stream) return captured.pool;
@@ -143,7 +143,7 @@ std::shared_ptr<PrivatePool> GraphPools::pool_of(StreamId stream) const {
   return nullptr;
 }
 
-// nullptr: neither is captured.
+// Returns nullptr if neither stream is captured.
 std::shared_ptr<PrivatePool> GraphPools::require_one_pool(StreamId owner, StreamId user) const {
   std::unique_lock lock{mutex_};
   std::shared_ptr<PrivatePool> pool = pool_of(owner);
@@ -210,7 +210,7 @@ bool GraphPools::keep(void* address, PointSet& points) {
   return kept;
 }
 
-// No graph of the pool will run again.
+// Frees the general memory that was kept only for graphs of the pool: none of them will run again.
 void GraphPools::end_uses(PrivatePool& pool) {
   const PointSet after = pool.points();
   std::vector<GraphUses::Freed> freed;
@@ -227,21 +227,21 @@ void GraphPools::unheld(const PrivatePool& pool) noexcept {
   if (it != pools_.end()) to_be_given_back(it->second);
 }
 
-// After a free: it may have been the last live block of a pool without a holder.
+// Called after a free, which may be that of the last live block of a pool without a holder.
 void GraphPools::freed_in(const PrivatePool& pool) noexcept {
   const std::lock_guard lock{mutex_};
   const auto it = pools_.find(&pool);
   if (it != pools_.end() && it->second.held == Held::lingering) to_be_given_back(it->second);
 }
 
-// Under the lock.
+// Called under the lock.
 void GraphPools::to_be_given_back(Pool& pool) noexcept {
   pool.held = Held::no;
   pool.next_unheld = std::exchange(unheld_, &pool);
   untidy_.store(true, std::memory_order_release);
 }
 
-// It lingers from here on: a free that follows has it looked at again.
+// The pool is `lingering` afterwards, so the next free in it queues it again.
 GraphPools::Pool* GraphPools::next_to_give_back() noexcept {
   const std::lock_guard lock{mutex_};
   Pool* const pool = unheld_;
@@ -261,13 +261,13 @@ void GraphPools::tidy() {
     try {
       give_back(*pool);
     } catch (...) {
-      freed_in(*pool->pool);  // again later
+      freed_in(*pool->pool);  // queued again
       throw;
     }
   }
 }
 
-// By one thread at a time.
+// Called by one thread at a time, under `tidying_`.
 void GraphPools::give_back(Pool& known) {
   const std::shared_ptr<PrivatePool> pool = known.pool;
   const bool is_empty = pool->give_back();

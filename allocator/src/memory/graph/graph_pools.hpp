@@ -17,7 +17,7 @@ namespace millrace {
 
 class GraphPools;
 
-/** @brief Leads holders to the pools of their allocator, while that lives. */
+/** @brief Leads holders to the pools of their allocator while the allocator exists. */
 struct GraphPoolsLink {
   std::mutex mutex;  // never held across a driver call
   GraphPools* pools = nullptr;
@@ -33,8 +33,8 @@ struct GraphPool::Hold {
 };
 
 /**
- * @brief The private pools of an allocator: which streams are captured into which, and which pools
- *        have no holder. Its lock is taken last, and no call is made under it.
+ * @brief Keeps the private pools of an allocator: which streams are captured into which pool, and
+ *        which pools have no holder. Its lock is taken last, and no call is made under it.
  */
 class GraphPools {
  public:
@@ -43,25 +43,31 @@ class GraphPools {
   GraphPools(const GraphPools&) = delete;
   GraphPools& operator=(const GraphPools&) = delete;
 
-  /** @brief Ends all captures, before the allocator goes. Holders may outlive it. */
+  /** @brief Ends all captures before the allocator is destroyed. Holders may outlive it. */
   void close() noexcept;
 
-  /** @brief Whether calls have to ask here at all. Takes no lock. */
+  /** @brief Returns whether calls have to consult the pools at all. Takes no lock. */
   [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_acquire); }
 
+  /** @brief Makes a pool and its first holder. */
   [[nodiscard]] std::shared_ptr<GraphPool::Hold> make(GraphPool::HeldUntil until);
-  /** @brief Begins a capture into the pool. One that throws has done nothing. */
+  /** @brief Begins a capture into the pool. Has no effect if it throws. */
   void begin(PrivatePool& pool, StreamRef origin);
-  /** @brief Adds a stream to the pool's capture. One that throws has done nothing. */
+  /** @brief Adds a stream to the pool's capture. Has no effect if it throws. */
   void join(PrivatePool& pool, StreamRef stream);
-  /** @brief Ends the pool's capture, whatever it throws. */
+  /**
+   * @brief Ends the pool's capture, also if it throws.
+   * @param kept  whether the capture made a graph
+   */
   void end(PrivatePool& pool, bool kept);
-  /** @brief The stream's inner reference, if it is in the pool's capture. */
+  /**
+   * @brief Returns the stream's inner reference if it is in the pool's capture, otherwise nothing.
+   */
   [[nodiscard]] std::optional<StreamRef> in_capture(const PrivatePool& pool, StreamRef stream);
-  /** @brief The pool's last holder is gone. Makes no call. */
+  /** @brief Queues the pool to be given back, when its last holder is gone. Makes no call. */
   void unheld(const PrivatePool& pool) noexcept;
 
-  // Calls of the allocator. Where these return nullptr or false, pools have no part in the call.
+  // Calls of the allocator. If they return nullptr, false or 0, the call does not concern a pool.
   [[nodiscard]] void* allocate(std::size_t bytes, StreamRef owner, StreamRef user);
   /** @param stream  nullptr: the owner */
   bool deallocate(void* address, const StreamRef* stream);
@@ -72,27 +78,36 @@ class GraphPools {
     return blocks_.block_size(address);
   }
 
-  /** @brief Whether callers must not see this live block: a pool's segment, or freed and kept. */
+  /**
+   * @brief Returns whether the live block at `address` is hidden from callers: a pool's segment, or
+   *        a block that was freed and is kept for graphs.
+   */
   [[nodiscard]] bool hides(const void* address) const;
-  /** @brief Whether it is a segment of a pool, or a block that graphs use. */
+  /**
+   * @brief Returns whether `address` is a pool's segment, or a block that graphs use or have used.
+   */
   [[nodiscard]] bool may_use(const void* address) const;
+  /** @brief Hides a pool's segment from callers; `show` reveals it again. */
   void hide(const void* segment);
   void show(const void* segment);
 
-  /** @brief If `stream` is captured: its graph uses this general memory. @return whether it is */
+  /**
+   * @brief If `stream` is captured, notes that its graph uses the general memory at `address`.
+   * @return whether it is captured
+   */
   bool use(void* address, StreamId stream);
-  /** @brief The user frees general memory: `GraphUses::keep`. */
+  /** @brief Keeps general memory that the user frees, if graphs use it: `GraphUses::keep`. */
   [[nodiscard]] bool keep(void* address, PointSet& points);
 
-  /** @brief Takes back the memory of pools without a holder. The caller holds no lock. */
+  /** @brief Gives back the memory of pools without a holder. The caller holds no lock. */
   void tidy();
   [[nodiscard]] GraphPoolStatistics statistics() const;
 
  private:
   enum class Held {
     yes,
-    no,         // to be given back
-    lingering,  // given back, but for what is live
+    no,         // queued to be given back
+    lingering,  // given back, except live blocks
   };
   struct Pool {
     std::shared_ptr<PrivatePool> pool;
@@ -126,9 +141,9 @@ class GraphPools {
 
   std::mutex tidying_;  // held while pools are given back, by one thread; taken before `mutex_`
 
-  mutable std::mutex mutex_;  // of everything below
+  mutable std::mutex mutex_;  // guards everything below
   std::unordered_map<const PrivatePool*, Pool> pools_;
-  Pool* unheld_ = nullptr;  // the first of those with Held::no
+  Pool* unheld_ = nullptr;  // the first pool with Held::no
   std::list<Captured> captured_;
   GraphUses uses_;
   std::unordered_set<const void*> segments_;

@@ -43,7 +43,7 @@ std::vector<GraphUses::Freed> GraphUses::end(const PrivatePool& pool, const Poin
   std::vector<Freed> freed;
   freed.reserve(used->second.size());
   for (void* const address : used->second) uses_.at(address).after.join(after);
-  // Nothing below fails.
+  // Nothing below throws.
   for (void* const address : used->second) {
     const auto it = uses_.find(address);
     Use& use = it->second;

@@ -10,10 +10,10 @@ namespace millrace {
 class PrivatePool;
 
 /**
- * @brief The general memory that captured graphs use.
+ * @brief Records the general memory that captured graphs use.
  *
- * The user may free such a block at any time. It is then kept until no graph that uses it will run
- * again, and its next use comes after their last launches as well. Not thread-safe.
+ * The user may free such a block at any time. The block is then kept until no graph that uses it
+ * will run again, and its next use comes after their last launches as well. Not thread-safe.
  */
 class GraphUses {
  public:
@@ -24,32 +24,32 @@ class GraphUses {
 
   [[nodiscard]] bool empty() const noexcept { return uses_.empty(); }
 
-  /** @brief Graphs of `pool` use the block. */
+  /** @brief Notes that graphs of `pool` use the block. */
   void add(void* address, const PrivatePool& pool);
 
   /**
-   * @brief The user frees the block.
-   * @param points  what must come before its next use; if the block is not kept, joined by the
-   *                launches of former graphs
-   * @return whether it is kept, with these points: `end` returns it
+   * @brief Keeps a block that the user frees, if graphs use it.
+   * @param points  what must come before its next use. Gets the launches of former graphs too, if
+   *                the block is not kept.
+   * @return whether the block is kept; `end` then returns it with these points
    */
   [[nodiscard]] bool keep(void* address, PointSet& points);
-  /** @brief Whether the user has freed the block, and it is kept. */
+  /** @brief Returns whether the user has freed the block, and it is kept. */
   [[nodiscard]] bool keeps(const void* address) const;
-  /** @brief Whether graphs use the block, or have used it. */
+  /** @brief Returns whether graphs use the block, or have used it. */
   [[nodiscard]] bool knows(const void* address) const { return uses_.contains(address); }
 
   /**
-   * @brief No graph of `pool` will run again.
-   * @param after  their launches: all that still uses what they used
+   * @brief Ends the uses by graphs of `pool`, which will not run again.
+   * @param after  launches of these graphs, which must come before the next use of the blocks
    * @return the blocks that were kept for these graphs alone
-   * @throws std::bad_alloc; it may be called again then
+   * @throws std::bad_alloc; the call may then be repeated
    */
   [[nodiscard]] std::vector<Freed> end(const PrivatePool& pool, const PointSet& after);
 
  private:
   struct Use {
-    Few<const PrivatePool*> pools;  // whose graphs use it
+    Few<const PrivatePool*> pools;  // pools whose graphs use the block
     bool freed = false;
     PointSet after;  // the launches of former graphs; once freed, the user's points too
   };

@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-/** @brief A stream in name only (`OrderedDevice::open_nominal`), until it is closed. */
+/** @brief Owns a stream that exists in the ledger only (`OrderedDevice::open_nominal`). */
 class NominalStream {
  public:
   NominalStream(OrderedDevice& device, std::string name)
@@ -16,7 +16,7 @@ class NominalStream {
   ~NominalStream() {
     try {
       close(true);
-    } catch (const std::exception&) {  // it stays open: an entry in the ledger
+    } catch (const std::exception&) {  // the ledger keeps an entry
     }
   }
   NominalStream(const NominalStream&) = delete;
@@ -24,7 +24,10 @@ class NominalStream {
 
   [[nodiscard]] StreamRef ref() const noexcept { return ref_; }
 
-  /** @brief Once, while the device is there; later calls do nothing. `idle`: as `close_nominal`. */
+  /**
+   * @brief Closes the stream, while the device exists. Later calls do nothing.
+   * @param idle  as for OrderedDevice::close_nominal
+   */
   void close(bool idle) {
     OrderedDevice* const device = std::exchange(device_, nullptr);
     if (device != nullptr) device->close_nominal(ref_, idle);

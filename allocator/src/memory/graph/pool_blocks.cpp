@@ -13,7 +13,7 @@ void* PoolBlocks::allocate(const std::shared_ptr<PrivatePool>& pool, std::size_t
   const std::uint64_t capture = pool->captures();
   const auto inner_owner = pool->order().find(owner.id());
   const auto inner_user = pool->order().find(user.id());
-  if (!inner_owner || !inner_user) return nullptr;  // it has just ended
+  if (!inner_owner || !inner_user) return nullptr;  // the capture has just ended
   const FirstMarkers first = FirstMarkers::now(device_.ledger(), owner.id(), user.id());
   void* const address = pool->allocate(bytes, *inner_owner, *inner_user);
   try {
@@ -26,7 +26,8 @@ void* PoolBlocks::allocate(const std::shared_ptr<PrivatePool>& pool, std::size_t
   return address;
 }
 
-// Where the block is used within the capture that it was given out in.
+// Returns the inner reference of a stream that is in the capture which allocated the block; nothing
+// if the stream is not in it, or the capture has ended.
 std::optional<StreamRef> PoolBlocks::still_in(const Live& live, StreamId stream) {
   if (live.capture != live.pool->captures()) return {};
   return live.pool->order().find(stream);
@@ -58,7 +59,8 @@ std::shared_ptr<PrivatePool> PoolBlocks::deallocate(void* address, const StreamR
   return pool;
 }
 
-// A graph that is captured elsewhere would use the block after it is freed, at each launch.
+// A graph that is captured into another pool would still use the block at each launch after the
+// free.
 void PoolBlocks::refuse_other_captures(const char* call, const Live& live, StreamId stream) const {
   const bool is_mine = live.pool->order().find(stream).has_value();
   if (is_mine || !device_.captured(stream)) return;
@@ -68,7 +70,7 @@ void PoolBlocks::refuse_other_captures(const char* call, const Live& live, Strea
                   call)};
 }
 
-// The block was used outside its capture, or that has ended.
+// Frees a block that was used outside its capture, or whose capture has ended.
 void PoolBlocks::free_outside(void* address, const Live& live, StreamRef stream) {
   const Ledger& ledger = device_.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
@@ -79,7 +81,7 @@ void PoolBlocks::free_outside(void* address, const Live& live, StreamRef stream)
   for (const StreamRef use : live.uses) {
     try {
       if (ledger.is_open(use.id())) device_.mark(use);
-    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
+    } catch (const DeviceError&) {  // a later marker of the stream will cover the use
     }
   }
   live.pool->free_after(address, std::move(points));

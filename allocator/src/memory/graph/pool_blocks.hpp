@@ -14,10 +14,11 @@
 namespace millrace {
 
 /**
- * @brief The live blocks of private pools: which pool each is of, and the streams that use it.
+ * @brief Keeps the live blocks of private pools: the pool of each block, and the streams that use
+ *        it.
  *
- * Streams are given by the device's references. A block that was used by streams of its capture
- * alone, and is freed in it, serves that capture again. Any other block serves a later capture,
+ * Callers pass the device's references of streams. A block that was used only by streams of its
+ * capture, and is freed in it, serves that capture again. Any other block serves a later capture,
  * once its uses are complete. Thread-safe; no call is made under its lock.
  */
 class PoolBlocks {
@@ -30,11 +31,12 @@ class PoolBlocks {
   [[nodiscard]] void* allocate(const std::shared_ptr<PrivatePool>& pool, std::size_t bytes,
                                StreamRef owner, StreamRef user);
 
-  // As the calls of Allocator. Nothing happens where the block is none of these.
+  // Like the calls of Allocator. If the address is not such a block, they do nothing and return
+  // nullptr, false or 0.
   /**
-   * @brief A free that throws leaves the block live.
+   * @brief Frees the block. If it throws, the block is still live.
    * @param stream  nullptr: the owner
-   * @return the pool of the block
+   * @return the block's pool
    */
   std::shared_ptr<PrivatePool> deallocate(void* address, const StreamRef* stream);
   std::shared_ptr<PrivatePool> deallocate(void* address, Point marker);
@@ -45,10 +47,10 @@ class PoolBlocks {
  private:
   struct Live {
     std::shared_ptr<PrivatePool> pool;
-    std::uint64_t capture;  // in which it was given out
+    std::uint64_t capture;  // the number of the capture that allocated it
     StreamRef owner;
     FirstMarkers first_markers;
-    StreamUses uses;  // outside the capture
+    StreamUses uses;  // recorded uses outside the capture
   };
   using LiveBlocks = std::unordered_map<const void*, Live>;
 

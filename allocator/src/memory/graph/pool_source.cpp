@@ -29,12 +29,12 @@ void PoolSource::hold(const Segment& segment) {
     const std::lock_guard lock{mutex_};
     segments_.push_back(segment);
   } catch (...) {
-    memory_.give_back(segment.base, {});  // nothing used it
+    memory_.give_back(segment.base, {});  // no work has used it
     throw;
   }
 }
 
-// The least that is large enough. Under the lock.
+// Takes the smallest parked segment that is large enough. Called under the lock.
 void* PoolSource::unpark(std::size_t bytes) {
   Segment* best = nullptr;
   for (Segment& segment : segments_) {
@@ -46,7 +46,7 @@ void* PoolSource::unpark(std::size_t bytes) {
   return best->base;
 }
 
-// Under the lock.
+// Called under the lock.
 PoolSource::Segment* PoolSource::find(const void* base) {
   const auto it = std::ranges::find(segments_, base, &Segment::base);
   return it == segments_.end() ? nullptr : &*it;
@@ -58,6 +58,7 @@ void PoolSource::release(void* base, std::size_t) {
     const std::lock_guard lock{mutex_};
     Segment* const segment = find(base);
     if (!segment->leaving) {
+      // Graphs may still use the segment, so the pool keeps it.
       segment->parked = true;
       return;
     }
@@ -66,7 +67,7 @@ void PoolSource::release(void* base, std::size_t) {
   memory_.give_back(base, after);
 }
 
-// Under the lock. @return what must come before its next use
+// Removes the segment, and returns what must come before its next use. Called under the lock.
 PointSet PoolSource::take_out(const Segment* segment) {
   PointSet after;
   after.assign(after_);

@@ -10,10 +10,11 @@
 namespace millrace {
 
 /**
- * @brief The segments of a private pool: memory of the general allocator, which the pool holds
- *        until nothing captured can use it.
+ * @brief The segments of a private pool: memory of the general allocator, which the pool keeps
+ *        until no captured work can use it.
  *
- * A segment that the pool's allocator releases before that is parked, and serves its next requests.
+ * A segment that the pool's allocator releases earlier is parked: it serves later requests of the
+ * pool.
  */
 class PoolSource final : public SegmentSource {
  public:
@@ -23,15 +24,18 @@ class PoolSource final : public SegmentSource {
   void release(void* base, std::size_t bytes) override;
   [[nodiscard]] std::size_t granularity() const override { return kGranularity; }
 
-  /** @brief How hard `acquire` looks for memory from now on. */
+  /** @brief Sets how hard `acquire` searches for memory from now on. */
   void set_effort(GraphMemory::Effort effort);
   /**
-   * @brief Adds a parked segment of this size: does all that can be done to get it.
-   * @throws out_of_memory, of the general allocator
+   * @brief Adds a parked segment of `bytes` bytes, with GraphMemory::Effort::pressed.
+   * @throws out_of_memory of the general allocator
    */
   void add(std::size_t bytes);
 
-  /** @brief Gives segments back to the general allocator, while it lives. One at a time. */
+  /**
+   * @brief Gives segments back to the general allocator while it exists. Only one object exists at
+   *        a time.
+   */
   class GivingBack {
    public:
     /** @param points  what must come before the next use of these segments */
@@ -40,17 +44,21 @@ class PoolSource final : public SegmentSource {
     GivingBack(const GivingBack&) = delete;
     GivingBack& operator=(const GivingBack&) = delete;
 
-    /** @brief Gives the segment back: now if it is parked, else if it is released meanwhile. */
+    /**
+     * @brief Gives the segment back: at once if it is parked, otherwise when it is released while
+     *        this object exists.
+     */
     void let_go(void* base);
 
    private:
     PoolSource& source_;
   };
 
-  /** @brief The segments that are held. */
+  /** @brief Returns the addresses of all segments. */
   [[nodiscard]] std::vector<void*> segments() const;
-  /** @brief The segments acquired since the last call, in order. */
+  /** @brief Returns the addresses of the segments acquired since the last call, in order. */
   [[nodiscard]] std::vector<void*> acquired();
+  /** @brief Returns the bytes of all segments. */
   [[nodiscard]] std::size_t bytes() const;
 
  private:
@@ -60,8 +68,8 @@ class PoolSource final : public SegmentSource {
     void* base;
     std::size_t bytes;
     bool parked;
-    bool is_new = true;    // since the last call of `acquired`
-    bool leaving = false;  // it is given back when it is released
+    bool is_new = true;    // acquired since the last call of `acquired`
+    bool leaving = false;  // given back when it is released
   };
 
   void* unpark(std::size_t bytes);
@@ -71,10 +79,10 @@ class PoolSource final : public SegmentSource {
 
   GraphMemory& memory_;
   const StreamRef pool_;
-  mutable std::mutex mutex_;  // of everything below
+  mutable std::mutex mutex_;  // guards everything below
   std::vector<Segment> segments_;
   GraphMemory::Effort effort_ = GraphMemory::Effort::ask;
-  PointSet after_;  // what is given back is used after these
+  PointSet after_;  // what must come before the next use of segments that are given back
 };
 
 }  // namespace millrace

@@ -10,8 +10,9 @@
 namespace millrace {
 namespace {
 
-// The general allocator's choices, but for these: no wait is inserted in a graph, memory comes in
-// segments that begin small and become an eighth of what there is, and they serve all sizes.
+// Returns the policy of a pool. It is the general allocator's, without waits, because no wait is
+// inserted into a graph. If sharing is not PyTorch's, segments serve all sizes; they are small at
+// first, and later have an eighth of the pool's bytes.
 Policy for_pool(Policy policy) {
   if (policy.sharing == Sharing::wait_before_grow) policy.sharing = Sharing::ordered;
   policy.growable_ranges = false;
@@ -73,7 +74,8 @@ bool PrivatePool::never_ran() {
   return !ran_;
 }
 
-// What was acquired for a capture that came to nothing, and is free: no graph ever used it.
+// Gives back the free segments that were acquired for an abandoned capture: no graph ever used
+// them.
 void PrivatePool::drop_unused() {
   PointSet freed_outside;
   {
@@ -91,25 +93,25 @@ void* PrivatePool::allocate(std::size_t bytes, StreamRef owner, StreamRef user) 
   for (;;) {
     try {
       return inner_.allocate(bytes, owner, user);
-    } catch (const out_of_memory&) {  // here; another thread may have taken what was added
+    } catch (const out_of_memory&) {  // again after `add`, whose segment another thread may take
     }
     add(bytes, owner, user);
   }
 }
 
-// A segment for this request and no more, with all that can be done to get it.
+// Adds a segment for this request and no more, with all that can be done to get it.
 void PrivatePool::add(std::size_t bytes, StreamRef owner, StreamRef user) {
   const Policy& policy = inner_.policy();
   const bool fixed_sizes = policy.large_segment_most == 0;
   const std::size_t multiple = std::max(policy.segment_multiple, source_.granularity());
   const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-  std::size_t needed = bytes;  // of which there are not as many, where it is beyond all bounds
+  std::size_t needed = bytes;  // refused by the general allocator if it is too large to be rounded
   if (bytes <= largest - multiple) {
     const std::size_t rounded = policy.round(bytes);
     needed = fixed_sizes ? policy.segment_for(rounded, 0) : round_up(rounded, multiple);
   }
   source_.add(needed);
-  if (fixed_sizes) return;  // the next request asks for just that
+  if (fixed_sizes) return;  // the next request acquires exactly this segment
   try {
     (void)inner_.reserve(bytes, policy.sharing == Sharing::own_stream ? owner : user);
   } catch (const out_of_memory&) {
@@ -126,8 +128,8 @@ bool PrivatePool::complete(const PointSet& points) const {
                              [&](const Point point) { return device_.ledger().completed(point); });
 }
 
-// Memory that was used outside serves captures once that is complete: where a graph will be
-// launched is not known yet.
+// Memory that was used outside of captures serves captures only after that use is complete, because
+// it is not known yet on which stream a graph will be launched.
 void PrivatePool::settle() {
   std::vector<void*> ended;
   {
@@ -161,18 +163,18 @@ void PrivatePool::launched(StreamRef stream) {
     launches_.join(point);
     forget_complete_launches();
   }
-  if (!device_.attached(stream.id())) device_.mark(stream);  // who knows how long it lives
+  if (!device_.attached(stream.id())) device_.mark(stream);  // it may be destroyed at any time
 }
 
-// Streams come and go: the points of those that are gone must not pile up. Each look is paid for by
-// as many launches elsewhere. Under the lock.
+// The points of destroyed streams must not pile up. The set is searched only after it has doubled,
+// so the cost is spread over as many launches. Called under the lock.
 void PrivatePool::forget_complete_launches() {
   if (launches_.size() < many_launches_) return;
   launches_.erase_if([&](const Point point) { return device_.ledger().completed(point); });
   many_launches_ = std::max(kFewLaunches, launches_.size() * 2);
 }
 
-// Whether graphs are launched without a report of it. Under the lock.
+// Returns whether graphs may have been launched without a report. Called under the lock.
 bool PrivatePool::launches_untold() const {
   return ran_ && !any_launch_ && until_ == GraphPool::HeldUntil::destroyed;
 }

@@ -16,11 +16,11 @@
 namespace millrace {
 
 /**
- * @brief The memory of graphs that never run at once: an allocator on a ledger of its own, whose
- *        segments the pool holds until no graph does.
+ * @brief The memory of graphs that never run at the same time: an allocator on a ledger of its own,
+ *        whose segments the pool keeps until no graph uses them.
  *
- * Streams of the capture are given by their inner references (`CaptureOrder`), others by the
- * device's. It makes no driver call but where it says so.
+ * Callers pass the inner references of streams of the capture (`CaptureOrder`), and the device's
+ * references of others. It makes no driver call unless its comment says so.
  */
 class PrivatePool {
  public:
@@ -33,39 +33,53 @@ class PrivatePool {
   [[nodiscard]] CaptureOrder& order() noexcept { return order_; }
   [[nodiscard]] const CaptureOrder& order() const noexcept { return order_; }
   [[nodiscard]] bool capturing() const noexcept { return capturing_; }
-  /** @brief How many captures have begun. */
+  /** @brief Returns the number of captures that have begun. */
   [[nodiscard]] std::uint64_t captures() const noexcept { return captures_; }
 
-  /** @brief Polls the device. @throws std::logic_error if a capture goes on */
+  /**
+   * @brief Begins a capture. Polls the device.
+   * @throws std::logic_error if the pool is in a capture
+   */
   void begin();
   /**
-   * @brief Ends the capture, whatever it throws.
-   * @param kept  a graph came of it; else what was acquired for it and is free is given back
+   * @brief Ends the capture, also if it throws.
+   * @param kept  true: it made a graph; false: free memory that was acquired for it is given back
    */
   void end(bool kept);
 
-  /** @brief Whether no capture has ended with a graph. */
+  /** @brief Returns whether no capture has ended with a graph. */
   [[nodiscard]] bool never_ran();
 
   /**
-   * @brief Memory for streams of the capture. Threads that ask at once do not affect each other.
-   * @throws out_of_memory, of the general allocator: the pool and it together have no such memory
+   * @brief Allocates memory for streams of the capture. Concurrent requests do not make each other
+   *        fail.
+   * @throws out_of_memory of the general allocator, if it and the pool together have no such memory
    */
   [[nodiscard]] void* allocate(std::size_t bytes, StreamRef owner, StreamRef user);
   [[nodiscard]] CachingAllocator& memory() noexcept { return inner_; }
-  /** @brief Frees a block that was used outside of captures too, until `points`. */
+  /**
+   * @brief Frees a block that was used outside of captures, too.
+   * @param points  what must come before its next use
+   */
   void free_after(void* address, PointSet points);
 
-  /** @throws out_of_memory as `allocate`  @throws std::logic_error if a capture goes on */
+  /**
+   * @brief Adds memory until the pool has `bytes` in one piece.
+   * @throws out_of_memory as `allocate`
+   * @throws std::logic_error if the pool is in a capture
+   */
   void reserve(std::size_t bytes);
-  /** @brief Marks the stream, if it is not attached. */
+  /** @brief Notes a launch on the stream. Marks the stream if it is not attached. */
   void launched(StreamRef stream);
 
-  /** @brief No graph will run again: gives back all that is free. @return whether that was all */
+  /**
+   * @brief Gives back all free memory, since no graph will run again.
+   * @return whether that was all memory
+   */
   bool give_back();
-  /** @brief What must come before the next use of memory that its graphs used. */
+  /** @brief Returns what must come before the next use of memory that its graphs used. */
   [[nodiscard]] PointSet points();
-  /** @brief Ends a capture that goes on, and the stream in whose name it asked for memory. */
+  /** @brief Ends a capture in progress, and closes the nominal stream of the pool. */
   void close();
 
   [[nodiscard]] GraphPoolStatistics statistics();
@@ -86,7 +100,7 @@ class PrivatePool {
   static constexpr std::size_t kFewLaunches = 16;
 
   OrderedDevice& device_;
-  NominalStream nominal_;  // in whose name it asks the general allocator
+  NominalStream nominal_;  // requests to the general allocator are made in its name
   const GraphPool::HeldUntil until_;
   PoolSource source_;
   CaptureOrder order_;
@@ -94,12 +108,12 @@ class PrivatePool {
   std::atomic<bool> capturing_{false};
   std::atomic<std::uint64_t> captures_{0};
 
-  std::mutex mutex_;              // of everything below; never held across a call of `inner_`
-  std::vector<Outside> outside_;  // freed, and maybe used outside still
-  PointSet launches_;             // and of what was freed outside before
-  std::size_t many_launches_ = kFewLaunches;  // when to look which are complete
+  std::mutex mutex_;              // guards everything below; never held across a call of `inner_`
+  std::vector<Outside> outside_;  // freed, but maybe still in use outside of captures
+  PointSet launches_;             // also points of blocks that were freed outside before
+  std::size_t many_launches_ = kFewLaunches;  // size from which complete launches are removed
   bool any_launch_ = false;
-  bool ran_ = false;  // a graph came of a capture
+  bool ran_ = false;  // a capture has made a graph
 };
 
 }  // namespace millrace
