@@ -1,6 +1,10 @@
+#include <new>
+#include <vector>
+
 #include "millrace/device/checking.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/host_memory/failing_host_memory.hpp"
 #include "test/support/plain_device.hpp"
 
 using namespace millrace;
@@ -184,4 +188,58 @@ TEST_CASE("memory that was kept until another thread saw it unused goes back wit
   CHECK(bench.used() == 0);
   CHECK(bench.checking.races().empty());
   other->join();
+}
+
+TEST_CASE("a free into the driver's pool that fails leaves the block live") {
+  const bool later = GENERATE(false, true);  // the driver gets it back only after a wait
+  for (std::uint64_t number = 1;; ++number) {
+    CAPTURE(later, number);
+    Pooled bench;
+    void* const memory = bench.allocator.allocate(kBytes, bench.main);
+    Gate gate = bench.device.enqueue_gate(bench.copy.handle());
+    bench.allocator.record_use(memory, bench.copy);
+    Stream spinning{bench.ordered, {.name = "spinning"}, true};
+    if (later) bench.allocator.record_use(memory, spinning);
+    bool failed = false;
+    {
+      const test::FailingHostMemory fails{number};
+      try {
+        bench.allocator.deallocate(memory);
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      }
+      if (!failed && !test::FailingHostMemory::failed()) {
+        gate.open();
+        return;
+      }
+    }
+    gate.open();
+    CHECK(bench.allocator.is_live(memory) == failed);
+    CHECK(bench.allocator.statistics().bytes.allocated.current == (failed ? kBytes : 0));
+    if (failed) bench.allocator.deallocate(memory);
+    spinning.mark();
+    bench.call_when_idle();
+    CHECK(bench.used() == 0);
+  }
+}
+
+TEST_CASE("a free into the driver's pool that an observer refuses leaves the block live") {
+  struct Refusing final : AllocationObserver {
+    void allocated(const AllocationEvent&) override {}
+    void freed(const FreeEvent&) override {
+      if (refuses) throw std::bad_alloc{};
+    }
+    void segment_acquired(void*, std::size_t) override {}
+    void segment_released(void*, std::size_t) override {}
+    bool refuses = true;
+  } observer;
+  Pooled bench;
+  bench.allocator.observe(&observer);
+  void* const memory = bench.allocator.allocate(kBytes, bench.main);
+  CHECK_THROWS_AS(bench.allocator.deallocate(memory), std::bad_alloc);
+  CHECK(bench.allocator.is_live(memory));
+  CHECK(bench.allocator.statistics().bytes.allocated.current == kBytes);
+  observer.refuses = false;
+  bench.allocator.deallocate(memory);
+  CHECK(bench.allocator.statistics().bytes.allocated.current == 0);
 }

@@ -1,6 +1,7 @@
 #include "millrace/memory/driver_allocator.hpp"
 
 #include <algorithm>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -31,14 +32,15 @@ struct DriverAllocator::State {
 
   explicit State(OrderedDevice& d) : device(d) {}
 
-  Live take(void* address, std::optional<Point> marker = {}) {
+  using LiveBlocks = std::unordered_map<void*, Live>;
+
+  /** @brief Removes a block from the live ones. The node keeps it, so that it can be put back. */
+  LiveBlocks::node_type take(void* address, std::optional<Point> marker = {}) {
     const std::lock_guard lock{mutex};
     const auto it = live.find(address);
     if (it == live.end()) refuse_address("deallocate", address);
     if (marker) it->second.first_markers.require_covered(*marker, address);
-    Live taken = std::move(it->second);
-    live.erase(it);
-    return taken;
+    return live.extract(it);
   }
 
   /** @brief A freed block that goes back to the driver only after `points` are complete. */
@@ -53,15 +55,18 @@ struct DriverAllocator::State {
     return !kept.empty();
   }
 
-  void note_reserved() {
+  /** @return the bytes that the driver's pool has reserved now */
+  std::size_t note_reserved() {
     // No lock is held across the driver call.
     const std::size_t now = device.device().pool_info().reserved;
     const std::lock_guard lock{mutex};
     if (now > reserved) meter.reserved(now - reserved);
     if (now < reserved) meter.released(reserved - now);
     reserved = now;
+    return now;
   }
 
+  void free(LiveBlocks::node_type taken, StreamRef stream, std::optional<Point> marker);
   void free(void* address, const Live& block, StreamRef stream, std::optional<Point> marker);
   void* give_out(void* address, std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag);
   bool order(StreamRef stream, const std::vector<Point>& points);
@@ -71,9 +76,9 @@ struct DriverAllocator::State {
 
   OrderedDevice& device;
   std::mutex mutex;
-  std::unordered_map<void*, Live> live;
+  LiveBlocks live;
   Meter meter;
-  std::vector<Kept> kept;
+  std::list<Kept> kept;
   std::size_t reserved = 0;
   AllocationObserver* observer = nullptr;
   std::uint64_t next_id = 1;
@@ -174,6 +179,18 @@ void* DriverAllocator::State::give_out(void* address, std::size_t bytes, StreamR
   return address;
 }
 
+// If host memory runs out or an observer throws, the block is live again.
+void DriverAllocator::State::free(LiveBlocks::node_type taken, StreamRef stream,
+                                  std::optional<Point> marker) {
+  try {
+    free(taken.key(), taken.mapped(), stream, marker);
+  } catch (...) {
+    const std::lock_guard lock{mutex};
+    live.insert(std::move(taken));
+    throw;
+  }
+}
+
 void DriverAllocator::State::free(void* address, const Live& block, StreamRef stream,
                                   std::optional<Point> marker) {
   const Ledger& ledger = device.ledger();
@@ -190,16 +207,19 @@ void DriverAllocator::State::free(void* address, const Live& block, StreamRef st
   }
   const bool ordered = order(stream, points);
   if (ordered) points = {{stream.id(), ledger.next(stream.id())}};
+  std::list<Kept> keeping;  // allocated now: after the report, nothing may fail
+  keeping.push_back({address, block.bytes, {}});
   {  // reported first: once the driver has the block, another thread may get its address
     const std::lock_guard lock{mutex};
-    meter.freed(block.requested, block.bytes, block.owner.id(), block.tag);
     if (observer != nullptr) observer->freed({block.id, address, block.bytes, points});
+    meter.freed(block.requested, block.bytes, block.owner.id(), block.tag);
   }
   if (ordered && give_back(address, stream)) return;
   if (device.attached(stream.id())) mark(stream);
+  keeping.front().points = std::move(points);
   const std::lock_guard lock{mutex};
   meter.draining(block.bytes);
-  kept.push_back({address, block.bytes, std::move(points)});
+  kept.splice(kept.end(), keeping);
 }
 
 // Makes `stream` wait for the points. Returns false if it cannot wait for one of them (an
@@ -241,45 +261,50 @@ bool DriverAllocator::State::give_back(void* address, StreamRef stream) noexcept
 void DriverAllocator::State::give_back_kept(StreamRef stream) {
   if (!keeps_any()) return;
   device.poll();
-  std::vector<Kept> complete;
+  std::list<Kept> complete;
   {
     const std::lock_guard lock{mutex};
-    std::erase_if(kept, [&](Kept& each) {
+    for (auto each = kept.begin(); each != kept.end();) {
+      const auto next = std::next(each);
       const bool done = std::ranges::all_of(
-          each.points, [&](const Point point) { return device.ledger().completed(point); });
-      if (done) complete.push_back(std::move(each));
-      return done;
-    });
+          each->points, [&](const Point point) { return device.ledger().completed(point); });
+      if (done) complete.splice(complete.end(), kept, each);
+      each = next;
+    }
   }
   // Another thread may have seen the completions: observers learn that this one comes after them.
   if (!complete.empty()) device.device().learn_completions();
-  for (Kept& each : complete) {
+  while (!complete.empty()) {
+    const Kept& each = complete.front();
     const bool given = give_back(each.address, stream);
     const std::lock_guard lock{mutex};
     if (given) {
       meter.drained(each.bytes);
+      complete.pop_front();
     } else {
-      kept.push_back(std::move(each));
+      kept.splice(kept.end(), complete, complete.begin());
     }
   }
 }
 
 void DriverAllocator::deallocate(void* address) {
   if (address == nullptr) return;
-  const State::Live block = state_->take(address);
-  state_->free(address, block, block.owner, {});
+  auto block = state_->take(address);
+  const StreamRef owner = block.mapped().owner;
+  state_->free(std::move(block), owner, {});
 }
 
 void DriverAllocator::deallocate(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->device.resolve(stream);
-  state_->free(address, state_->take(address), stream, {});
+  state_->free(state_->take(address), stream, {});
 }
 
 void DriverAllocator::deallocate(void* address, Point marker) {
   if (address == nullptr) return;
-  const State::Live block = state_->take(address, marker);
-  state_->free(address, block, block.owner, marker);
+  auto block = state_->take(address, marker);
+  const StreamRef owner = block.mapped().owner;
+  state_->free(std::move(block), owner, marker);
 }
 
 bool DriverAllocator::is_live(const void* address) const {
@@ -317,14 +342,13 @@ void DriverAllocator::transfer(void* address, StreamRef new_owner) {
 
 std::size_t DriverAllocator::trim(std::size_t keep_bytes) {
   State& state = *state_;
-  state.note_reserved();
-  const std::size_t before = state.reserved;
+  const std::size_t before = state.note_reserved();
   state.device.synchronize();
   state.give_back_kept(state.device.resolve(state.device.device().legacy_stream()));
   state.device.synchronize();
   state.device.device().trim_pool(keep_bytes);
-  state.note_reserved();
-  return before - state.reserved;
+  const std::size_t after = state.note_reserved();
+  return before - std::min(before, after);  // another thread may have made the pool grow
 }
 
 Tag DriverAllocator::tag(std::string_view name) {

@@ -15,8 +15,9 @@ class HandleTable {
 
   void* add(std::unique_ptr<T> object) {
     if (free_.empty()) {
-      free_.push_back(objects_.size());
+      free_.reserve(objects_.size() + 1);  // room for every slot, so that `remove` allocates nothing
       objects_.emplace_back();
+      free_.push_back(objects_.size() - 1);
     }
     const std::size_t slot = free_.back();
     free_.pop_back();
