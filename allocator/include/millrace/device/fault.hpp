@@ -32,9 +32,9 @@ class FaultInjector final : public DeviceObserver {
   /** @brief Removes all requests, and revives a device that was lost. */
   void clear();
 
-  /** @brief Number of calls that this object made fail so far. */
+  /** @brief Returns the number of calls that this object made fail so far. */
   [[nodiscard]] std::uint64_t injected() const;
-  /** @brief Number of calls so far, successful or failed. */
+  /** @brief Returns the number of calls so far, successful or failed. */
   [[nodiscard]] std::uint64_t calls() const;
 
   void before(Call call) override;
