@@ -51,8 +51,8 @@ void OrderedDevice::State::record_wanted(StreamRef stream) {
   if (in_host_callback() || !known->wanted_mark.exchange(false)) return;
   try {
     record_if_there(stream);
-  } catch (const DeviceError& error) {  // the call itself says what is wrong
-    if (error.code() == ErrorCode::capture) known->wanted_mark = true;  // made after the capture
+  } catch (const DeviceError& error) {  // the call itself reports the error
+    if (error.code() == ErrorCode::capture) known->wanted_mark = true;  // retried after the capture
   }
 }
 
@@ -93,7 +93,7 @@ Event OrderedDevice::State::covering_mark(Point point) {
   if (!handle) return {};
   Event mark = record_if_there(StreamRef{*handle, point.stream});
   if (mark.recorded()) return mark;
-  const auto last = ledger.earliest_covering(point);  // that it left
+  const auto last = ledger.earliest_covering(point);  // left by a detached stream
   return last ? pool->find(last->token) : Event{};
 }
 
@@ -151,8 +151,7 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
   const bool legacy = stream.handle() == state_->device.legacy_stream();
   if (legacy && !state_->legacy_attached.load(std::memory_order_acquire)) {
     const StreamId known = state_->legacy.load(std::memory_order_relaxed);
-    if (known.valid() &&
-        state_->streams.find(known) != nullptr) {  // not detached by another handle
+    if (known.valid() && state_->streams.find(known) != nullptr) {  // not detached
       stream = {stream.handle(), known};
       state_->record_wanted(stream);
       return stream;
