@@ -159,6 +159,7 @@ class Device {
   /** @brief Allocates `bytes` bytes of pinned host memory (cudaMallocHost). */
   [[nodiscard]] void* allocate_host(std::size_t bytes);
   void free_host(void* address);  ///< may synchronize the device
+  /** @brief Returns the free and the total bytes of the device. */
   [[nodiscard]] MemoryInfo memory_info();
 
   // Growable ranges: reserve addresses first, then map memory in whole pages. The contents of newly
@@ -196,12 +197,14 @@ class Device {
   [[nodiscard]] void* allocate_async(std::size_t bytes, StreamHandle stream);
   void free_async(void* address, StreamHandle stream);  ///< ordered after the stream's work so far
   void trim_pool(std::size_t keep_bytes);  ///< keeps at least this many bytes in the pool
+  /** @brief Returns the state of the driver's pool; all 0 without one. */
   [[nodiscard]] virtual DriverPoolInfo pool_info() { return {}; }
 
   // Streams. The driver may reuse the handle of a destroyed stream; it never reuses an id.
   [[nodiscard]] StreamHandle create_stream(const StreamOptions& options = {});
   void destroy_stream(StreamHandle stream);  ///< enqueued work still runs
   [[nodiscard]] StreamHandle legacy_stream() const noexcept { return {}; }
+  /** @brief Returns the handle that means another stream on each thread (cudaStreamPerThread). */
   [[nodiscard]] virtual StreamHandle per_thread_stream() = 0;
   [[nodiscard]] std::uint64_t stream_id(StreamHandle stream);  ///< the driver's id, never reused
   /**

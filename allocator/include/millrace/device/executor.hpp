@@ -14,7 +14,14 @@ namespace millrace {
 class Condition {
  public:
   virtual ~Condition() = default;
+  /**
+   * @brief Releases `lock`, waits for a notification, and takes the lock again.
+   *
+   * May also return without a notification: call it in a loop that checks the condition.
+   * @throws Deadlock on a virtual machine if no actor can run
+   */
   virtual void wait(std::unique_lock<std::mutex>& lock) = 0;
+  /** @brief Wakes all waiting actors. */
   virtual void notify_all() = 0;
 };
 
@@ -30,6 +37,7 @@ class HostOrderObserver {
    *        `acquired(object)`.
    */
   virtual void released(std::uint64_t object) = 0;
+  /** @brief Reports that the calling thread comes after all earlier calls of `released(object)`. */
   virtual void acquired(std::uint64_t object) = 0;
   /** @brief Reports that the actor of the calling thread ends. Its last release came before. */
   virtual void ended() = 0;
@@ -62,6 +70,7 @@ class Executor {
    */
   [[nodiscard]] virtual std::unique_ptr<Task> spawn(std::string name,
                                                     std::function<void()> body) = 0;
+  /** @brief Makes a condition for actors of this executor, which must outlive it. */
   [[nodiscard]] virtual std::unique_ptr<Condition> make_condition() = 0;
   /** @brief Returns the time on the calling actor's clock. */
   [[nodiscard]] virtual Nanoseconds now() = 0;
@@ -87,6 +96,10 @@ class Executor {
   void released(const void* object) const {
     if (observer_ != nullptr) observer_->released(reinterpret_cast<std::uintptr_t>(object));
   }
+  /**
+   * @brief Reports the other end of that order: the caller comes after all earlier `released`
+   * calls.
+   */
   void acquired(const void* object) const {
     if (observer_ != nullptr) observer_->acquired(reinterpret_cast<std::uintptr_t>(object));
   }

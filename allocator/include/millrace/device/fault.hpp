@@ -18,6 +18,7 @@ namespace millrace {
  */
 class FaultInjector final : public DeviceObserver {
  public:
+  /** @brief Starts to observe `device`, which must outlive this object. No call fails yet. */
   explicit FaultInjector(Device& device);
   ~FaultInjector() override;
   FaultInjector(const FaultInjector&) = delete;

@@ -38,6 +38,7 @@ class Meeting {
    */
   using Effect = std::function<void(std::span<const KernelContext> parties)>;
 
+  /** @brief Used by `VirtualMachine::make_meeting`. */
   explicit Meeting(std::shared_ptr<simulation::MeetingState> state);
   ~Meeting();
   Meeting(const Meeting&) = delete;

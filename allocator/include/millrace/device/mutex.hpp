@@ -15,6 +15,7 @@ class LockWaiting {
   virtual ~LockWaiting() = default;
   /** @brief Returns when `mutex` may be free; may also return early. */
   virtual void wait(const void* mutex) = 0;
+  /** @brief Wakes the threads that wait for `mutex`. */
   virtual void notify(const void* mutex) = 0;
 
   /** @brief Returns the calling thread's object; nullptr on an ordinary thread. */

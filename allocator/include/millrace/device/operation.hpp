@@ -42,6 +42,7 @@ class KernelContext {
  public:
   explicit KernelContext(std::span<const std::span<std::byte>> views) : views_(views) {}
 
+  /** @brief Returns view number `view` as bytes. */
   [[nodiscard]] std::span<std::byte> bytes(std::size_t view) const { return views_[view]; }
 
   /** @brief Returns view number `view` as an array of `T`, without an incomplete `T` at the end. */

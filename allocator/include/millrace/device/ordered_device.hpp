@@ -97,7 +97,7 @@ class OrderedDevice {
    * @brief Removes a stream: call it before the stream is destroyed.
    *
    * Records a last marker, so that other streams can still wait for memory that was freed there.
-   * After it returns, Millrace does not use the handle any more, on any thread.
+   * After it returns, Millrace does not use the handle anymore, on any thread.
    */
   void detach(StreamRef stream);
 

@@ -73,6 +73,7 @@ struct DeviceProfile {
   /** @brief The source of each figure, by key path ("copy.host_to_device"). */
   std::map<std::string, std::string> sources;
 
+  /** @brief Returns the host time of a call of this kind. */
   [[nodiscard]] Nanoseconds host(Call call) const noexcept {
     return host_time[static_cast<std::size_t>(call)];
   }

@@ -38,7 +38,9 @@ class Stream {
    * @return the marker
    */
   Point mark() { return device_->mark(ref_); }
+  /** @brief Orders later work of this stream after `event`. The host does not block. */
   void wait(const Event& event) { device_->wait(ref_, event); }
+  /** @brief Blocks the host until the stream's work so far is complete. */
   void synchronize() { device_->synchronize(ref_); }
 
   /** @brief Makes this stream wait for everything enqueued on `other` so far. Records a marker. */

@@ -124,7 +124,7 @@ class Allocator {
   void deallocate(std::span<void* const> addresses, StreamRef stream);
 
   /**
-   * @brief Returns whether `address` is a live allocation. An allocator that cannot tell returns
+   * @brief Returns whether `address` is a live allocation. An allocator that cannot know it returns
    *        true.
    */
   [[nodiscard]] virtual bool is_live(const void* address) const { return address != nullptr; }

@@ -44,6 +44,7 @@ class Buffer {
     return *this;
   }
 
+  /** @brief Returns the address; nullptr if the buffer owns nothing. */
   [[nodiscard]] void* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }  ///< bytes asked for
   [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }

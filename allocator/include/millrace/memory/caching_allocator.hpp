@@ -85,6 +85,7 @@ class CachingAllocator final : public Allocator {
   void report_all(AllocationObserver& observer) const;
   [[nodiscard]] OrderedDevice& device() const noexcept override;
 
+  /** @brief Returns the decisions of this allocator. */
   [[nodiscard]] const Policy& policy() const noexcept;
 
   /**
@@ -114,7 +115,7 @@ class CachingAllocator final : public Allocator {
    * the piece by the usual rule. Reserved memory is given back after all other free memory; in a
    * growable range this holds for the whole range, until it is empty.
    *
-   * If `stream` is captured, the piece is general memory all the same. The graph pool of the
+   * If `stream` is captured, the piece is general memory anyway. The graph pool of the
    * capture takes complete memory of other streams before it gets new memory, so it takes the piece
    * too, except with Sharing::own_stream. GraphPool::reserve, before the capture, is for that pool
    * alone.

@@ -92,6 +92,7 @@ class GraphPool {
    */
   static void release(void* retained) noexcept;
 
+  /** @brief Returns the memory of this pool. */
   [[nodiscard]] GraphPoolStatistics statistics() const;
 
   struct Hold;

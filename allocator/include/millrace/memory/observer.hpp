@@ -40,8 +40,11 @@ struct FreeEvent {
 class AllocationObserver {
  public:
   virtual ~AllocationObserver() = default;
+  /** @brief Reports an allocation. */
   virtual void allocated(const AllocationEvent&) {}
+  /** @brief Reports that a stream uses the allocation with this id: `Allocator::record_use`. */
   virtual void use_recorded(std::uint64_t /*id*/, StreamId) {}
+  /** @brief Reports a free. */
   virtual void freed(const FreeEvent&) {}
   /**
    * @brief Reports that the allocator got memory.
