@@ -188,8 +188,8 @@ class Device {
    */
   void alias(void* to, void* from, std::size_t bytes);
 
-  // The driver's stream-ordered pool (cudaMallocAsync). Without one, `trim_pool` does nothing, and
-  // the other calls throw DeviceError (`not_supported`).
+  // The driver's stream-ordered pool (cudaMallocAsync). Without one, these calls throw DeviceError
+  // (`not_supported`); `trim_pool` and `pool_info` may also do nothing.
   /**
    * @brief Allocates from the driver's pool. Work enqueued on `stream` from now on may use the
    *        memory.
@@ -197,7 +197,7 @@ class Device {
   [[nodiscard]] void* allocate_async(std::size_t bytes, StreamHandle stream);
   void free_async(void* address, StreamHandle stream);  ///< ordered after the stream's work so far
   void trim_pool(std::size_t keep_bytes);  ///< keeps at least this many bytes in the pool
-  /** @brief Returns the state of the driver's pool; all 0 without one. */
+  /** @brief Returns the state of the driver's pool. Call it only if `has_driver_pool()`. */
   [[nodiscard]] virtual DriverPoolInfo pool_info() { return {}; }
 
   // Streams. The driver may reuse the handle of a destroyed stream; it never reuses an id.
