@@ -64,8 +64,7 @@ class AliasedPages {
   const std::size_t page_bytes_;
   std::uint64_t next_ = 0;
   std::pmr::unordered_map<std::uintptr_t, std::uint64_t> pages_;  // page number by address
-  std::pmr::unordered_map<std::uint64_t, std::size_t>
-      mappings_;  // number of addresses by page number
+  std::pmr::unordered_map<std::uint64_t, std::size_t> mappings_;  // their number by page
 };
 
 }  // namespace millrace

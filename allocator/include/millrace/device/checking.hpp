@@ -21,9 +21,9 @@ namespace millrace {
  * Host threads are identified automatically; inside a host callback, the callback is the actor. The
  * order between host threads comes from an attached executor (spawn, join, conditions), and from
  * `released` and `acquired`, which code with its own lock must call. Without these calls, a pinned
- * buffer that one thread fills and another thread enqueues counts as a race. If one thread has seen
- * work complete, its OrderedDevice knows it. Threads learn it too if they get memory from an
- * allocator because of it, or if it makes a wait of theirs unnecessary.
+ * buffer that one thread fills and another thread enqueues counts as a race. If one thread sees
+ * work complete, its OrderedDevice knows it. Another thread is ordered after that completion if,
+ * because of it, the thread gets memory from an allocator or needs no wait.
  *
  * On a virtual device, pageable host memory is not checked: a copy has finished with it when the
  * call returns.

@@ -98,7 +98,7 @@ class Executor {
   }
   /**
    * @brief Reports the other end of that order: the caller comes after all earlier `released`
-   * calls.
+   *        calls.
    */
   void acquired(const void* object) const {
     if (observer_ != nullptr) observer_->acquired(reinterpret_cast<std::uintptr_t>(object));
