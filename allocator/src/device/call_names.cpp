@@ -2,7 +2,7 @@
 
 namespace millrace {
 
-// A switch, so that a call without a name is a warning.
+// A switch, so that the compiler warns about a call without a name.
 const char* to_string(Call call) noexcept {
   switch (call) {
     case Call::allocate:

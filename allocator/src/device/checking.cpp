@@ -20,7 +20,7 @@ namespace {
 
 using Actor = RaceChecker::Actor;
 
-// Not std::thread::id: that of a thread that has ended may be given to another.
+// Replaces std::thread::id, which the system may give to another thread after this one has ended.
 std::uint64_t this_thread() {
   static std::atomic<std::uint64_t> threads{0};
   thread_local const std::uint64_t id = ++threads;
@@ -36,7 +36,7 @@ RaceChecker::Access kind(Access access) {
 }  // namespace
 
 struct CheckingObserver::State {
-  /** Device, handle, and the thread where the handle stands for one stream a thread. */
+  /** Device, handle, and, if the handle means another stream on each thread, that thread. */
   using StreamKey = std::tuple<unsigned, std::uint64_t, std::uint64_t>;
 
   Actor thread() {
@@ -53,11 +53,11 @@ struct CheckingObserver::State {
     return threads[this_thread()] = checker.add_thread(std::move(name));
   }
 
-  // Threads share the ledger: a thread that sees a completion publishes it there, and because of
-  // that another thread may be given the memory, or leave a wait out.
+  // Threads share the ledger: a thread that sees a completion publishes it there. For that reason
+  // another thread may get the memory, or leave a wait out.
   void publish_completions() { checker.release(thread(), kCompletions); }
   void learn_completions() { checker.acquire(thread(), kCompletions); }
-  static constexpr std::uint64_t kCompletions = 0;  // no object lies there
+  static constexpr std::uint64_t kCompletions = 0;  // no object has this address
 
   mutable std::mutex mutex;
   RaceChecker checker;
@@ -66,7 +66,7 @@ struct CheckingObserver::State {
   std::map<std::uint64_t, Actor> in_callback;  ///< key: the thread that runs it
   std::map<StreamKey, Actor> streams;
   std::map<std::pair<unsigned, std::uint64_t>, Actor> callbacks;  ///< key: device and serial
-  std::set<const void*> pooled;                                   ///< live in a driver's pool
+  std::set<const void*> pooled;                                   ///< allocated in a driver's pool
   std::vector<std::unique_ptr<Tap>> taps;
   Executor* executor = nullptr;
   unsigned devices = 0;
@@ -87,7 +87,9 @@ class CheckingObserver::Tap final : public DeviceObserver {
 
   [[nodiscard]] const Device& device() const noexcept { return device_; }
 
-  /** With the state locked. */
+  /**
+   * Returns the actor of the stream; adds one if it is unknown. The caller has locked the state.
+   */
   Actor stream(StreamHandle handle) {
     const auto known = state_.streams.find(stream_key(handle));
     if (known != state_.streams.end()) return known->second;
@@ -174,7 +176,7 @@ class CheckingObserver::Tap final : public DeviceObserver {
     state_.pooled.insert(address);
   }
 
-  // Reported again if the call failed and is repeated.
+  // The driver's call comes after this report. If it fails and is repeated, the report comes again.
   void pool_freed(StreamHandle handle, void* address) override {
     const std::lock_guard lock{state_.mutex};
     if (state_.pooled.erase(address) == 0) return;
@@ -203,8 +205,9 @@ class CheckingObserver::Tap final : public DeviceObserver {
   }
 
  private:
-  // A copy has read or written pageable memory when the call returns, so that only threads can race
-  // for that; and the heap hands it from thread to thread without telling.
+  // A call that copies pageable memory returns after it has read or written that memory, so only
+  // host threads can race for it. And the heap gives memory from one thread to another without a
+  // report.
   [[nodiscard]] bool pageable(const void* address) const {
     return virtual_ != nullptr && simulation::Machine::pageable(*virtual_, address);
   }

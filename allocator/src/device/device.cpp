@@ -38,14 +38,14 @@ constexpr const char* kPool = "has no pool of the driver";
  *   - `before` is called before the driver call, in the order of registration. If one throws, as a
  *     FaultInjector does, the driver is not called.
  *   - Each observer whose `before` returned gets one `after`, also if the call throws.
- *   - An event (`recorded`, `stream_completed`, ...) comes after the driver call, before `after`,
- *     and only if the call succeeded. So what an observer knows has happened.
- *   - `pool_freed` and `callback_enqueued` come before the driver call. After it, another thread
- *     may get the memory, or the callback may run, before this thread can say so. If enqueuing the
- *     callback fails, `callback_ended` follows.
- * Observers are called without a lock, on the thread of the call; `callback_started` and
- * `callback_ended` on the thread that runs the callback. The list does not change while other
- * threads use the device.
+ *   - An event (`recorded`, `stream_completed`, ...) is reported after the driver call, before
+ *     `after`, and only if the call succeeded. So every reported event has happened.
+ *   - `pool_freed` and `callback_enqueued` are reported before the driver call. After that call,
+ *     another thread may get the memory, or the callback may run, before this thread can report it.
+ *     If enqueuing the callback fails, `callback_ended` follows.
+ * Observers are called without a lock, on the thread of the call. `callback_started` and
+ * `callback_ended` are called on the thread that runs the callback. The list does not change while
+ * other threads use the device.
  */
 Device::Entry::Entry(Device& device, Call call) : device_(device), call_(call) {
   device.calls_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);

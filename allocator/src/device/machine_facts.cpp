@@ -22,7 +22,7 @@ LibraryFacts facts_of(const SharedLibrary& library, const char* name) {
   return {name, library.path(), {}, library.problem()};
 }
 
-/** libcuda.so.580.65.06 -> 580.65.06 */
+/** Returns the version in a file name: libcuda.so.580.65.06 -> 580.65.06. */
 std::string version_in(const std::string& path) {
   const auto at = path.rfind(".so.");
   const std::string version = at == std::string::npos ? "" : path.substr(at + 4);
@@ -44,14 +44,14 @@ DriverFacts look_for_driver() {
   return facts;
 }
 
-/** nccl.h: 2.27.3 is 22703, and up to 2.8 it was 2804 for 2.8.4. */
+/** Formats the code of nccl.h: 22703 for 2.27.3; up to version 2.8 it was 2804 for 2.8.4. */
 std::string nccl_version(int code) {
   if (code == 0) return {};
   const int major = code >= 10000 ? 10000 : 1000;
   return fmt::format("{}.{}.{}", code / major, code % major / 100, code % 100);
 }
 
-/** The file that an environment variable names, as in the code that loads the library. */
+/** Returns the file that the environment variable names, like the code that loads the library. */
 std::string named_by(const char* variable, const std::string& otherwise) {
   const char* const given = std::getenv(variable);
   return given != nullptr ? given : otherwise;

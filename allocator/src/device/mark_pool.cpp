@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-// Mark::use: the number of the use above, the number of holders below.
+// Mark::use: number of the use in the upper half, number of holders in the lower half.
 constexpr unsigned kUseShift = 32;
 constexpr std::uint64_t kHolders = (std::uint64_t{1} << kUseShift) - 1;
 
@@ -91,6 +91,8 @@ void MarkPool::release(MarkerToken token) noexcept {
   drop_holder(marks_[static_cast<std::uint32_t>(token & kHolders)]);
 }
 
+// Adds a holder only if the token's use still has one: after its last holder, the mark may already
+// serve another use.
 Event MarkPool::find(MarkerToken token) const noexcept {
   Mark& mark = marks_[static_cast<std::uint32_t>(token & kHolders)];
   std::uint64_t use = mark.use.load();

@@ -14,22 +14,23 @@ namespace millrace {
 
 class MarkPool;
 
-/** @brief One recording of one driver event. It returns to its pool when its last holder is gone.
+/**
+ * @brief One recording of one driver event. It returns to its pool when its last holder is gone.
  */
 struct Mark {
-  std::atomic<std::uint64_t> use{0};  // which use of this object, and how many hold it
+  std::atomic<std::uint64_t> use{0};  // number of this use of the object, and its holders
   MarkPool* pool = nullptr;
   std::uint32_t index = 0;
   EventHandle own;    // the pool's event, recorded again in the next use
-  EventHandle event;  // what is recorded: `own`, or a caller's
+  EventHandle event;  // the recorded event: `own`, or a caller's
   Point point;
 };
 
 /**
- * @brief Marks and their driver events, for one use after another: as many as were ever in use at
- *        once. Creating an event costs twenty times taking one from here.
+ * @brief Marks and their driver events, which are reused. Their number is the highest number in use
+ *        at the same time. Creating an event takes twenty times as long as taking one from here.
  *
- * A token names one use of a mark, and finds it without a lock while it is held. The pool
+ * A token identifies one use of a mark, and finds it without a lock while it has a holder. The pool
  * lives until its owner has left it and all its marks have returned.
  */
 class MarkPool {
@@ -38,19 +39,19 @@ class MarkPool {
   MarkPool(const MarkPool&) = delete;
   MarkPool& operator=(const MarkPool&) = delete;
 
-  /** @brief A mark with an event of the pool's. */
+  /** @brief Returns a mark with an event of the pool. */
   [[nodiscard]] Event take();
-  /** @brief A mark of a caller's event. */
+  /** @brief Returns a mark for a caller's event. */
   [[nodiscard]] Event take(EventHandle callers);
 
-  /** @brief For the ledger, which holds the mark from now on, until `release`. */
+  /** @brief Adds the ledger as a holder of the mark, until `release`. */
   [[nodiscard]] static MarkerToken hold(const Event& event) noexcept;
   void release(MarkerToken token) noexcept;
 
-  /** @brief Nothing recorded if this use of the mark is over. */
+  /** @brief Returns the token's mark; an unrecorded event if this use of the mark is over. */
   [[nodiscard]] Event find(MarkerToken token) const noexcept;
 
-  /** @brief The owner is done with it. */
+  /** @brief Removes the owner. The pool deletes itself after its last mark has returned. */
   void leave() noexcept;
 
   static void add_holder(Mark& mark) noexcept;
@@ -63,11 +64,11 @@ class MarkPool {
   void give(Mark& mark) noexcept;
 
   Device& device_;
-  SpinLock lock_;  // of a few instructions, as long as there is a free mark
+  SpinLock lock_;  // held for a few instructions while a free mark exists
   ordering::StableTable<Mark> marks_;
-  std::vector<Mark*> free_;       // with an event each
-  std::vector<Mark*> free_bare_;  // without
-  std::size_t holders_ = 1;       // marks in use, and the owner
+  std::vector<Mark*> free_;       // marks with an event
+  std::vector<Mark*> free_bare_;  // marks without an event
+  std::size_t holders_ = 1;       // number of marks in use, plus 1 for the owner
 };
 
 }  // namespace millrace

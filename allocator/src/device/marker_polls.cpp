@@ -1,4 +1,4 @@
-// Asking the device which markers are complete.
+// Queries of the device: which markers are complete.
 
 #include <atomic>
 #include <mutex>
@@ -12,7 +12,8 @@ namespace millrace {
 
 namespace {
 
-// Markers in flight beyond which marks also poll; how often; and for how many streams in turn.
+// Number of markers in flight above which marks also poll; every how many marks; for how many
+// streams.
 constexpr std::size_t kTendedBeyond = 256;
 constexpr std::uint64_t kMarksPerRound = 16;
 constexpr std::size_t kStreamsPerRound = 32;
@@ -25,8 +26,7 @@ bool OrderedDevice::State::has_many_markers() const noexcept {
 
 bool OrderedDevice::State::ask(const WaitableMarker& marker) {
   const Event mark = pool->find(marker.token);
-  if (!mark.recorded())
-    return true;  // another thread has found that out, or the event is forgotten
+  if (!mark.recorded()) return true;  // another thread saw it complete, or the event is forgotten
   if (!device.query(mark.mark_->event)) return false;
   complete(mark.point());
   return true;
@@ -51,7 +51,7 @@ void OrderedDevice::State::search(const std::vector<WaitableMarker>& oldest) {
 void OrderedDevice::State::search(MarkerSearch search, std::optional<WaitableMarker> first) {
   for (auto marker = first; marker; marker = search.next(ledger)) {
     search.answered(marker->point.marker, ask(*marker));
-    if (ledger.outstanding_markers() == 0) return;  // known without the ledger's lock
+    if (ledger.outstanding_markers() == 0) return;  // this check takes no lock
   }
 }
 
@@ -66,7 +66,7 @@ void OrderedDevice::State::ask_some() {
   search(oldest);
 }
 
-// Without this, markers of streams that are never polled would accumulate.
+// Polls from time to time in `mark`: otherwise markers of streams that are never polled accumulate.
 void OrderedDevice::tend() {
   if (!state_->has_many_markers()) return;
   state_->pay_owed_marks();
@@ -78,7 +78,7 @@ void OrderedDevice::poll() {
   if (!state_->polls() || state_->ledger.outstanding_markers() == 0) return;
   ThreadLists* const lists = ThreadLists::of_this_thread();
   if (lists == nullptr) return state_->search(state_->ledger.oldest_outstanding());
-  // A question may run host work that polls as well: that finds no list here, and makes its own.
+  // A query may run host work that polls as well. That poll finds no list here and makes its own.
   std::vector<WaitableMarker> oldest = std::exchange(lists->oldest, {});
   oldest.clear();
   std::uint32_t slot = 0;

@@ -9,18 +9,19 @@
 namespace millrace {
 
 /**
- * @brief Which markers of one stream to ask the device about, so that few questions find the newest
- *        one that is complete.
+ * @brief Chooses which markers of one stream to query, so that few queries find the newest complete
+ *        one.
  *
- * Markers of a stream complete in order. The oldest ones are asked about one by one, as most often
- * few are complete; after that in growing steps. A `no` is not asked beyond, and what lies before
- * it is halved. The caller completes each marker that is answered with yes before it goes on.
+ * Markers of a stream complete in order. The first few are queried one by one, because usually few
+ * are complete, and later ones in growing steps. After a marker that is not complete, the search
+ * bisects the markers before it. The caller completes each marker that is found complete before it
+ * calls `next` again.
  */
 class MarkerSearch {
  public:
   explicit MarkerSearch(StreamId stream) : stream_(stream) {}
 
-  /** @brief The next marker to ask about; nothing when the search is over. */
+  /** @brief Returns the next marker to query; std::nullopt when the search is over. */
   [[nodiscard]] std::optional<WaitableMarker> next(const Ledger& ledger) const {
     return ledger.outstanding(stream_, ahead_, refused_);
   }
@@ -42,8 +43,8 @@ class MarkerSearch {
   static constexpr int kOneByOne = 4;
 
   StreamId stream_;
-  Marker refused_ = kNone;  // not complete, and so nothing from there on
-  std::size_t ahead_ = 0;   // how many places after the oldest marker to ask
+  Marker refused_ = kNone;  // this marker and all later ones are not complete
+  std::size_t ahead_ = 0;   // the next query is this many places after the oldest marker
   int complete_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Streams that are captured into graphs, and streams in name only.
+// Streams that are captured into graphs, and nominal streams, which exist in the ledger only.
 
 #include <mutex>
 #include <stdexcept>
@@ -27,8 +27,7 @@ StreamRef OrderedDevice::begin_capture(StreamRef stream) {
   }
   try {
     stream = resolve(stream);
-  } catch (
-      const DeviceError& error) {  // it is being captured already, and its id cannot be queried
+  } catch (const DeviceError& error) {  // captured already: its id cannot be queried
     const auto last = state_->streams.last_known(stream.handle());
     if (error.code() != ErrorCode::capture) throw;
     stream = {stream.handle(), last ? *last : state_->streams.resolve_unasked(stream.handle())};

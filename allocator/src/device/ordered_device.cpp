@@ -39,6 +39,7 @@ void OrderedDevice::State::refuse_reused_handle(StreamRef stream) {
   const std::uint64_t driver_id = device.stream_id(stream.handle());
   if (streams.is(stream.id(), driver_id)) [[likely]]
     return;
+  // Closes the destroyed stream, so that later calls do not find it.
   streams.resolve(stream.handle(), driver_id, stream.handle() == device.legacy_stream());
   throw DeviceError{ErrorCode::invalid_argument, "mark",
                     "the stream was destroyed, and another one has its handle"};
@@ -51,8 +52,8 @@ void OrderedDevice::State::record_wanted(StreamRef stream) {
   if (in_host_callback() || !known->wanted_mark.exchange(false)) return;
   try {
     record_if_there(stream);
-  } catch (const DeviceError& error) {  // the call itself says what is wrong
-    if (error.code() == ErrorCode::capture) known->wanted_mark = true;  // made after the capture
+  } catch (const DeviceError& error) {  // the call itself reports the error
+    if (error.code() == ErrorCode::capture) known->wanted_mark = true;  // retried after the capture
   }
 }
 
@@ -82,10 +83,12 @@ Event OrderedDevice::State::record_held(KnownStream& known, StreamRef stream, Ev
   mark.mark_->point = known.record.point;
   device.record(mark.mark_->event, stream.handle());
   const MarkerToken token = MarkPool::hold(mark);
+  // 0: the stream is closed and complete, and the ledger did not keep the token.
   if (ledger.publish_record(std::move(known.record), token) == 0) pool->release(token);
   return mark;
 }
 
+// The stream can be detached between the checks. Its last marker then covers the point.
 Event OrderedDevice::State::covering_mark(Point point) {
   if (const auto marker = ledger.earliest_covering(point)) return pool->find(marker->token);
   if (ledger.completed(point)) return {};
@@ -93,7 +96,7 @@ Event OrderedDevice::State::covering_mark(Point point) {
   if (!handle) return {};
   Event mark = record_if_there(StreamRef{*handle, point.stream});
   if (mark.recorded()) return mark;
-  const auto last = ledger.earliest_covering(point);  // that it left
+  const auto last = ledger.earliest_covering(point);  // left by a detached stream
   return last ? pool->find(last->token) : Event{};
 }
 
@@ -151,8 +154,7 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
   const bool legacy = stream.handle() == state_->device.legacy_stream();
   if (legacy && !state_->legacy_attached.load(std::memory_order_acquire)) {
     const StreamId known = state_->legacy.load(std::memory_order_relaxed);
-    if (known.valid() &&
-        state_->streams.find(known) != nullptr) {  // not detached by another handle
+    if (known.valid() && state_->streams.find(known) != nullptr) {  // not detached
       stream = {stream.handle(), known};
       state_->record_wanted(stream);
       return stream;
@@ -234,6 +236,7 @@ void OrderedDevice::synchronize(const Event& event) {
 
 void OrderedDevice::record(EventHandle event, StreamRef stream) {
   stream = resolve(stream);
+  // Earlier waits keep the earlier marker, but later ones must not use it for this event.
   forget(event);
   KnownStream* known = state_->streams.find(stream.id());
   const std::unique_lock held =
@@ -292,6 +295,7 @@ std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point
   if (ledger.traits(waiter).independent || ledger.traits(point.stream).independent) return {};
   if (state_->captured(waiter)) return {};
   if (const auto marker = ledger.earliest_covering(point)) return marker->serial;
+  // The marker that covered the point may have become complete since the first check.
   if (ledger.ordered(point, waiter)) return 0;
   const bool can_record = attached(point.stream) && !state_->captured(point.stream);
   if (can_record && !in_host_callback()) return kTail;
@@ -305,6 +309,7 @@ bool OrderedDevice::wait_for(StreamRef waiter, Point point) {
   const auto when = earliest_wait(waiter.id(), point);
   if (!when) return false;
   const Event mark = *when == 0 ? Event{} : state_->covering_mark(point);
+  // The point may have become complete since `earliest_wait`. Then no wait is needed.
   if (!mark.recorded()) {
     const bool ordered = *when == 0 || state_->ledger.ordered(point, waiter.id());
     state_->learn_complete(point);

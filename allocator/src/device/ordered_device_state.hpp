@@ -30,68 +30,84 @@ struct OrderedDevice::State {
 
   Device& device;
   const Completion completion;
-  const StreamHandle per_thread;  // on each thread the handle of another stream
+  const StreamHandle per_thread;  // means another stream on each thread
   Ledger ledger;
-  MarkPool* pool;  // marks that callers hold keep it beyond this
+  MarkPool* pool;  // lives until callers have released their marks
   StreamTable streams;
   OwedMarks owed;
   std::atomic<std::uint64_t> marks{0};
 
-  std::atomic<std::size_t> captures{0};  // streams that are captured
+  std::atomic<std::size_t> captures{0};  // number of captured streams
 
-  // The legacy stream lives as long as its device and cannot be captured, so the driver is asked
-  // about it once. An attachment ends, and its id with it: after one, each call asks.
+  // The legacy stream lives as long as its device and cannot be captured, so one query of the
+  // driver is enough. But an attachment can end, and its id with it. After the first attachment,
+  // each call queries the driver.
   std::atomic<StreamId> legacy{};
   std::atomic<bool> legacy_attached{false};
 
-  std::mutex mutex;  // of everything below; never held across a driver call
+  std::mutex mutex;  // guards all members below; never held across a driver call
   struct Captured {
     StreamId stream;
     unsigned times = 0;
   };
   std::unordered_map<void*, Captured> captured_handles;
-  std::unordered_map<void*, Event> foreign;  // callers' own events: the latest recording through us
-  std::uint32_t next_tended = 0;             // slot of the ledger
+  std::unordered_map<void*, Event> foreign;  // the newest recording of each caller's event
+  std::uint32_t next_tended = 0;             // the slot of the ledger at which `ask_some` continues
 
   void release(const std::vector<MarkerToken>& tokens) const noexcept {
     for (const MarkerToken token : tokens) pool->release(token);
   }
   void complete(Point marker);
   void complete(const Frontier& frontier) { release(ledger.complete(frontier)); }
-  /** Whether the point is complete. The caller goes by that, and perhaps another thread saw it. */
+  /**
+   * Returns whether the point is complete, and reports to observers that the caller relies on it.
+   * (Another thread may have seen the completion.)
+   */
   bool learn_complete(Point point) const;
 
   void refuse_other_threads(StreamRef stream) const;
-  /** Of a raw stream whose reference was kept: the driver may have given its handle to another. */
+  /**
+   * Throws if the driver gave the handle of a raw stream, whose reference the caller kept, to
+   * another stream.
+   */
   void refuse_reused_handle(StreamRef stream);
-  /** The marker that others want of a raw stream, in a call that was given that stream. */
+  /**
+   * Records the marker that other streams want of a raw stream, in a call that was given the
+   * stream.
+   */
   void record_wanted(StreamRef stream);
   Event record_mark(StreamRef stream);
-  /** @brief Captures that the driver alone knows of: whether it is asked for one. */
+  /** @brief Whether to ask the driver for a capture that was not announced. */
   enum class Untold : bool { not_asked, asked };
-  /** Nothing recorded: the stream has been detached, or is captured. */
+  /** Records a marker. Returns an unrecorded event if the stream was detached or is captured. */
   Event record_if_there(StreamRef stream, Untold captures = Untold::not_asked);
-  /** While the stream is held. */
+  /** Records a marker. The caller holds `known.recording`. */
   Event record_held(KnownStream& known, StreamRef stream, Event mark);
-  /** On the marker that covers `point` earliest; recorded now if need be, or nothing recorded. */
+  /**
+   * Returns the earliest mark that covers `point`, and records one if none exists. Returns an
+   * unrecorded event if that is not possible, or if the point is complete.
+   */
   Event covering_mark(Point point);
   void pay_owed_marks();
   [[nodiscard]] bool captured(StreamId stream) const noexcept {
     const KnownStream* const known = streams.find(stream);
     return known != nullptr && known->captured != 0;
   }
-  /** Whether the stream is captured, and the mark is made later. */
+  /** Returns whether the stream is captured. If so, `end_capture` records the mark. */
   bool owe_after_capture(KnownStream& known);
 
   [[nodiscard]] bool polls() const noexcept { return completion == Completion::polled; }
   [[nodiscard]] bool has_many_markers() const noexcept;
-  /** At every few calls about a few streams, in turn. */
+  /** Queries markers of a few streams in turn, in every few calls. */
   void ask_some();
-  /** Whether the marker was found to be complete now. */
+  /** Queries the marker. Returns whether it is complete now. */
   bool ask(const WaitableMarker& marker);
-  /** Round after round, one question a stream: what one stream has passed may spare another's. */
+  /**
+   * Searches in rounds with one query for each stream, because a completion that one stream's query
+   * finds may save queries of other streams.
+   */
   void search(const std::vector<WaitableMarker>& oldest);
-  /** @param first  what `search` asks about first */
+  /** @param first  the first marker to query */
   void search(MarkerSearch search, std::optional<WaitableMarker> first);
 };
 

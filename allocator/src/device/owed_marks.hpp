@@ -10,7 +10,10 @@
 
 namespace millrace {
 
-/** @brief Marks asked for where none can be recorded: one a stream, in the order of asking. */
+/**
+ * @brief Requested marks that could not be recorded yet: at most one for each stream, in order of
+ *        request.
+ */
 class OwedMarks {
  public:
   void add(KnownStream& known, StreamId stream) {
@@ -22,8 +25,7 @@ class OwedMarks {
 
   [[nodiscard]] bool empty() const noexcept { return !any_; }
 
-  /** @brief Calls `record` for each owed mark; after an exception that mark and later ones stay
-   * owed. */
+  /** @brief Calls `record` for each owed mark. After an exception, the later marks stay owed. */
   template <typename Record>
   void pay(StreamTable& table, Record record) {
     std::vector<StreamId> streams;
@@ -37,7 +39,7 @@ class OwedMarks {
       for (; paid < streams.size(); ++paid) {
         KnownStream* known = table.find(streams[paid]);
         if (known == nullptr) continue;
-        known->owes_mark = false;  // first: what is asked for from now on needs another one
+        known->owes_mark = false;  // before `record`: a request from now on needs another mark
         record(streams[paid]);
       }
     } catch (...) {

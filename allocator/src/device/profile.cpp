@@ -25,7 +25,7 @@ using text::refuse;
 using text::shown;
 
 constexpr std::string_view kSchema = "millrace.profile/1";
-constexpr double kLargest = 9.0e18;  // what fits into 63 bits
+constexpr double kLargest = 9.0e18;  // above this a figure does not fit into 63 bits
 
 double read_value(const Json& value, const Field& field, const JsonPlace& place) {
   if (field.dimension == Dimension::flag) {
@@ -41,7 +41,7 @@ double read_value(const Json& value, const Field& field, const JsonPlace& place)
   return number;
 }
 
-/** The figure in base units. */
+/** Returns the figure in base units. Throws if the unit is unknown or the figure is too large. */
 double scaled(double value, std::string_view unit_name, const Field& field,
               const JsonPlace& figure) {
   const profile::Unit* unit = profile::find_unit(unit_name, field.dimension);

@@ -22,7 +22,7 @@ struct Unit {
 [[nodiscard]] const Unit* find_unit(std::string_view name, Dimension dimension) noexcept;
 [[nodiscard]] std::string unit_names(Dimension dimension);
 
-/** @brief One figure of a profile: where it stands in JSON and in the struct. */
+/** @brief One figure of a profile: its key path in JSON, and how to get and set its member. */
 struct Field {
   std::string path;
   Dimension dimension;
@@ -31,7 +31,7 @@ struct Field {
   std::function<void(DeviceProfile&, double)> set;
 };
 
-/** @brief Every figure, in the order in which they are written. */
+/** @brief Returns all figures, in the order in which they are written. */
 [[nodiscard]] const std::vector<Field>& fields();
 
 }  // namespace millrace::profile

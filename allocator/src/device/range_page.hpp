@@ -7,9 +7,11 @@
 namespace millrace {
 
 /**
- * @brief The pages of growable ranges on a device of this much memory: mapping costs depend on the
- *        page, and what it rounds up to is small beside the device.
- * @param granularity  of the driver's memory: the least there can be; a power of two
+ * @brief Returns the page size of growable ranges, in bytes. Mapping costs time for each page, so
+ *        pages are as large as possible while rounding up to pages is small compared with the
+ *        device.
+ * @param granularity  smallest page of the driver, in bytes; a power of two
+ * @param memory       the device's memory, in bytes
  */
 [[nodiscard]] constexpr std::size_t range_page(std::size_t granularity,
                                                std::size_t memory) noexcept {

@@ -4,7 +4,9 @@
 
 namespace millrace {
 
-/** @brief A shared library, looked for by the loader's rules. Stays loaded until the process ends.
+/**
+ * @brief A shared library that the loader finds by its rules. It stays loaded until the process
+ *        ends.
  */
 class SharedLibrary {
  public:

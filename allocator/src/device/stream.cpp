@@ -32,7 +32,7 @@ void Stream::close() noexcept {
   if (device_ == nullptr) return;
   try {
     device_->detach(ref_);
-  } catch (const DeviceError&) {  // without a last marker its memory waits for a synchronization
+  } catch (const DeviceError&) {  // its freed memory then waits for a synchronization
   }
   try {
     device_->device().destroy_stream(ref_.handle());

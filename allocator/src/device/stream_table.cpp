@@ -6,8 +6,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kNominal = ~std::uint64_t{0};  // no driver's id: those are counted up
-constexpr std::uint64_t kFirstStandIn = kNominal - 1;  // and down from here
+constexpr std::uint64_t kNominal = ~std::uint64_t{0};  // the driver's ids count up from below
+constexpr std::uint64_t kFirstStandIn = kNominal - 1;  // stand-ins count down from here
 
 bool is_stand_in(std::uint64_t driver_id) {
   return driver_id <= kFirstStandIn && driver_id > kFirstStandIn / 2;
@@ -46,7 +46,7 @@ StreamId StreamTable::resolve(StreamHandle handle, std::uint64_t driver_id, bool
   const auto it = by_driver_id_.find(driver_id);
   if (it != by_driver_id_.end()) return it->second;
   forget_former(handle, driver_id);
-  // Its destruction is not reported, so no order with the legacy stream can be assumed.
+  // A raw stream's destruction is not reported, so no order with the legacy stream may be assumed.
   const StreamId stream = open(handle, driver_id, {.legacy = legacy, .blocking = false});
   if (handle != per_thread_) raw_[handle.value] = stream;
   return stream;
@@ -80,7 +80,7 @@ StreamId StreamTable::attach(StreamHandle handle, std::uint64_t driver_id,
     if (attached(stream)) {
       throw std::invalid_argument{"attach: this stream is attached already; detach it first"};
     }
-    // Seen as a raw handle until now, and what was freed there stays its own.
+    // It was a raw handle until now. Its id stays, and with it the points of memory freed on it.
     ledger_.set_traits(stream, traits);
     const auto raw = raw_.find(handle.value);
     if (raw != raw_.end() && raw->second == stream) raw_.erase(raw);
@@ -135,7 +135,7 @@ void StreamTable::close_locked(StreamId stream, Marker last) {
   ledger_.close(stream, last);
 }
 
-// Of two streams one after the other under one handle, the first is destroyed.
+// If a handle names another stream than before, the former stream was destroyed.
 void StreamTable::forget_former(StreamHandle handle, std::uint64_t driver_id) {
   const auto it = raw_.find(handle.value);
   if (it == raw_.end()) return;
@@ -143,8 +143,8 @@ void StreamTable::forget_former(StreamHandle handle, std::uint64_t driver_id) {
   raw_.erase(it);
   const KnownStream* known = find(former);
   if (known == nullptr || known->driver_id == driver_id) return;
-  // A stand-in's stream lives on, or was destroyed at a time that nobody knows: it stays open, and
-  // its work is complete once the device has been synchronized.
+  // The stream of a stand-in still exists, or was destroyed at an unknown time. It stays open, and
+  // its work is complete after a synchronization of the device.
   if (!is_stand_in(known->driver_id)) close_locked(former, 0);
 }
 

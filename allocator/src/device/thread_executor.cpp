@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// What a sleeping thread may oversleep: spent spinning instead.
+// A sleeping thread may wake up to this late, so the last part of `spend` spins.
 constexpr std::chrono::microseconds kSpin{100};
 
 }  // namespace

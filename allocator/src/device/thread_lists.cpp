@@ -3,6 +3,7 @@
 namespace millrace {
 namespace {
 
+// Needs no destructor, so it can be read after the lists of the thread were destroyed.
 thread_local bool are_there = true;
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-/** @brief Lists that a thread fills and empties again and again, so that polls allocate nothing. */
+/** @brief Lists that a thread reuses, so that polls allocate nothing. */
 struct ThreadLists {
   std::vector<MarkerToken> done;
   std::vector<WaitableMarker> oldest;
@@ -16,7 +16,10 @@ struct ThreadLists {
   ThreadLists& operator=(const ThreadLists&) = delete;
   ~ThreadLists();
 
-  /** @brief nullptr once they are gone: destructors of static objects may still free memory. */
+  /**
+   * @brief Returns the calling thread's lists; nullptr after their destruction: destructors of
+   *        static objects may still free memory.
+   */
   [[nodiscard]] static ThreadLists* of_this_thread();
 };
 

@@ -60,10 +60,10 @@ std::vector<std::shared_ptr<WorkItem>> recorded_item(const EventState& event) {
 }  // namespace
 
 /*
- * The order in each `do_` function, as in a driver:
+ * Each `do_` function proceeds in this order, like a driver:
  *   1. `enter` charges the call's host time and refuses every call on a lost device. So a call that
- *      fails takes time as well, and a lost device is reported whatever the arguments are.
- *      `enter_enqueue` also waits for room in the launch queue.
+ *      fails takes time as well, and a lost device is reported for any arguments. `enter_enqueue`
+ *      also waits for room in the launch queue.
  *   2. The arguments are checked before the call changes anything: a call that throws has done
  *      nothing, which Device promises. `do_free` checks its address before it waits for the device,
  *      and again after that, since another actor may have freed the block meanwhile.
@@ -101,8 +101,8 @@ void VirtualDevice::set_pool_policy(const DriverPoolPolicy& policy) {
   model_->pool.set_policy(policy);
 }
 
-// The pool's free segments are memory of the device that no program owns. So neither this call nor
-// `do_map` fails while the pool has any: both trim the pool, and only then say that memory is out.
+// The pool's free segments are memory of the device that no program owns. So this call and `do_map`
+// trim the pool before they report that the device has no memory.
 void* VirtualDevice::do_allocate(std::size_t bytes) {
   model_->enter(Call::allocate);
   refuse_nothing(Call::allocate, bytes);
@@ -127,8 +127,8 @@ void VirtualDevice::do_free(void* address) {
   }
   if (pooled) {
     // No work item: a free at host time orders nothing, and every stream may have the range at
-    // once. (The call has waited for all work; in a profile in which it does not, the program has
-    // to.) The pool then ignores the stream. The legacy one is passed because it always exists.
+    // once. (The call has waited for all work. If the profile's free does not wait, the program has
+    // to.) The pool then ignores the stream. The legacy stream is passed because it always exists.
     model_->pool.free(address, model_->stream(legacy_stream(), Call::free), nullptr);
   } else if (model_->memory.free(address) == 0) {
     refuse_address(Call::free, address);
@@ -268,7 +268,7 @@ StreamHandle VirtualDevice::per_thread_stream() {
 std::uint64_t VirtualDevice::do_stream_id(StreamHandle stream) {
   model_->enter(Call::stream_id);
   const simulation::StreamState& found = model_->stream(stream, Call::stream_id);
-  if (found.capturing) {  // a driver refuses even that, and breaks the capture
+  if (found.capturing) {  // a driver refuses even this call, and invalidates the capture
     refuse(Call::stream_id, fmt::format("stream {}", found.name), ErrorCode::capture);
   }
   return found.id;

@@ -5,6 +5,7 @@
 
 namespace millrace::ordering {
 
+// Makes cells begin at `begin` and end at `end`, and fills gaps with empty cells.
 AccessHistory::Cells::iterator AccessHistory::cover(Address begin, Address end) {
   split(begin);
   split(end);
@@ -55,6 +56,7 @@ void AccessHistory::split(Address at) {
   cells_.emplace_hint(std::next(it), at, std::move(upper));
 }
 
+// Neighbors often have the same accesses, since programs use large parts of a block at once.
 void AccessHistory::merge(Address begin, Address end) {
   auto it = cells_.lower_bound(begin);
   if (it == cells_.end()) return;

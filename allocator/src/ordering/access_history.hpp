@@ -12,12 +12,15 @@ namespace millrace::ordering {
 
 using Address = std::uintptr_t;
 
-/** A generation of a range. */
+/** One generation of a range: from an allocation to the next one. */
 struct Allocation {
   Address begin = 0, end = 0;
   std::shared_ptr<const Op> allocated, freed;
 };
 
+/**
+ * An earlier access that a later one may race with. `allocation` is the generation that it used.
+ */
 struct PastAccess {
   std::shared_ptr<const Op> op;
   bool write = false;
@@ -25,10 +28,10 @@ struct PastAccess {
   friend bool operator==(const PastAccess&, const PastAccess&) = default;
 };
 
-/** Bytes with the same past. */
+/** Bytes with the same history of accesses. */
 struct Cell {
   Address end = 0;
-  std::shared_ptr<const Allocation> allocation;  // the latest; null if there never was one
+  std::shared_ptr<const Allocation> allocation;  // the latest one; nullptr if there was none
   std::vector<PastAccess> accesses;
 
   [[nodiscard]] bool same_past(const Cell& other) const {
@@ -36,10 +39,10 @@ struct Cell {
   }
 };
 
-/** The accesses that may still matter, by address. */
+/** Keeps the accesses that may still matter, by address. */
 class AccessHistory {
  public:
-  /** Visits the cells that make up [begin, end), which are split and made as needed. */
+  /** Visits the cells that make up [begin, end). Splits and creates cells as needed. */
   template <typename Visit>
   void visit(Address begin, Address end, Visit visit) {
     for (auto it = cover(begin, end); it != cells_.end() && it->first < end; ++it) {
@@ -50,13 +53,15 @@ class AccessHistory {
     merge(begin, end);
   }
 
-  /** [to, to + bytes) has the past of [from, from + bytes), and no other. They do not overlap. */
+  /**
+   * Gives [to, to + bytes) the history of [from, from + bytes) and no other. They must not overlap.
+   */
   void copy(Address to, Address from, std::size_t bytes);
 
   /** Drops the cells of [begin, end). */
   void erase(Address begin, Address end);
 
-  /** Drops the accesses of which `done` holds; then the cells that say nothing. */
+  /** Drops the accesses for which `done` is true, and then the cells without information. */
   template <typename Predicate>
   void drop_if(Predicate done) {
     for (auto it = cells_.begin(); it != cells_.end();) {
@@ -67,7 +72,7 @@ class AccessHistory {
     if (!cells_.empty()) merge(cells_.begin()->first, cells_.rbegin()->second.end);
   }
 
-  /** Visits every operation that is remembered, perhaps more than once. */
+  /** Visits every remembered operation, perhaps more than once. */
   template <typename Visit>
   void for_each_op(Visit visit) const {
     for (const auto& [begin, cell] : cells_) {

@@ -16,8 +16,9 @@ std::shared_ptr<const Label> make_label(Kind kind, std::string name, std::string
 
 }  // namespace
 
-// A number is given to a new actor only when nothing that the old one did matters any more; counts
-// go on, so that what is known of the old one says nothing of the new.
+// A number is given to a new actor only after nothing that its former actor did matters anymore.
+// Counts continue from the former actor's, so clocks that include the former actor say nothing
+// about the new one.
 Actor Actors::add(ActorState state) {
   if (free_.empty()) {
     actors_.push_back(std::move(state));
@@ -110,7 +111,7 @@ void Actors::join_implicit(Clock& clock, const ActorState& stream) const {
   }
 }
 
-// `thread` gives `stream` something to do.
+// Joins into stream `on` what thread `by` had done, for a call of the thread on the stream.
 ActorState& Actors::act(Actor on, Actor by) {
   ActorState& s = stream(on);
   ActorState& t = thread(by);
@@ -179,7 +180,7 @@ void Actors::wait(Actor on, RaceChecker::EventKey event, Actor by) {
   if (const auto it = events_.find(event); it != events_.end()) s.clock.join(it->second);
 }
 
-// A removed stream, or one whose number was reused, has no future operations.
+// Skips a removed stream, and one whose number was reused: it has no future operations to order.
 void Actors::meet(std::uint64_t key, std::size_t parties, Actor on) {
   Meeting& meeting = meetings_[key];
   meeting.clock.join(stream(on).clock);
@@ -206,6 +207,8 @@ void Actors::device_synchronized(Actor by, unsigned device) {
   clock.join(removed_streams_[device]);
 }
 
+// The run takes all counts up to `last_of_run` at once. Later work of the stream is thereby ordered
+// after operations that the callback has not reported yet.
 Actor Actors::begin_callback(Actor on, Actor by, std::string name) {
   const Clock before = act(on, by).clock;
   const auto& known = actors_[on].callbacks;
@@ -261,8 +264,9 @@ bool Actors::ordered(const Op& first, const CurrentOp& second) const {
   return std::ranges::find(first.behind, run) != first.behind.end();
 }
 
-// Not only on the device: a free asks after the call that enqueued, and what a callback that still
-// runs will do may be before `now` although it is not ordered with `past`.
+// Order on the device is not enough for two reasons. A free checks that the call which enqueued a
+// use came before it, so `now` must follow that call too. And an operation of a callback that still
+// runs may come before `now` although it is not ordered with `past`.
 bool Actors::dominates(const CurrentOp& now, const Op& past) const {
   if (now.clock.at(past.actor) < past.count) return false;
   if (now.host_clock.at(past.thread) < past.thread_count) return false;

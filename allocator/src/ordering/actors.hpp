@@ -12,21 +12,22 @@
 
 namespace millrace::ordering {
 
+/** A stream, a host thread or a host callback. `current` is its latest operation. */
 struct ActorState {
   std::shared_ptr<const Label> label;
   bool alive = true;
   Clock clock;
   CurrentOp current;
-  // Streams.
+  // Only for streams.
   bool blocking = false, legacy = false;
   unsigned device = 0;
   std::vector<Actor> callbacks;
-  // Callbacks.
+  // Only for callbacks.
   Actor stream = 0;
   bool running = false;  // enqueued and not ended
 };
 
-/** The vector clocks of all actors, and every edge between them. */
+/** Keeps the vector clocks of all actors, and every edge between them. */
 class Actors {
  public:
   Actor add_stream(std::string name, bool blocking, bool legacy, unsigned device);
@@ -34,10 +35,14 @@ class Actors {
   void remove_stream(Actor stream);
   void remove_thread(Actor thread);
 
-  /** The next operation of `stream` or `thread`, current from now on. */
+  /** Begins the next operation of `stream`. It stays current until the stream's next operation. */
   const CurrentOp& enqueue(Actor stream, Actor thread, Op op);
+  /** Begins the next operation of `thread`, in the same way. */
   const CurrentOp& host_operation(Actor thread, Op op);
-  /** The current operation with this index. */
+  /**
+   * Returns the current operation with this index. Throws std::invalid_argument if it is not
+   * current.
+   */
   [[nodiscard]] const CurrentOp& current(RaceChecker::OpIndex op) const;
 
   [[nodiscard]] bool is_current(RaceChecker::OpIndex op) const { return current_.contains(op); }
@@ -54,23 +59,32 @@ class Actors {
   void release(Actor thread, std::uint64_t object);
   void acquire(Actor thread, std::uint64_t object);
 
-  /** What an operation that `thread` enqueued on `stream` now would follow. */
+  /** Returns the clock that an operation enqueued by `thread` on `stream` now would have. */
   [[nodiscard]] Clock next_operation(Actor stream, Actor thread) const;
   [[nodiscard]] const std::shared_ptr<const Label>& label(Actor actor) const;
 
-  /** Whether `first`, which was reported earlier, is ordered with `second` in either direction. */
+  /**
+   * Returns whether `first`, which was reported earlier, is ordered with `second` in either
+   * direction.
+   */
   [[nodiscard]] bool ordered(const Op& first, const CurrentOp& second) const;
-  /** Whether an operation that is not ordered with `past` is not ordered with `now` either. */
+  /**
+   * Returns whether each operation that is not ordered with `past` is not ordered with `now`
+   * either.
+   */
   [[nodiscard]] bool dominates(const CurrentOp& now, const Op& past) const;
 
-  /** What every host actor, and so all that is still to come, follows. */
+  /**
+   * Returns what every live host actor follows. All operations that are still to come follow it
+   * too.
+   */
   [[nodiscard]] Clock known_to_all() const;
   [[nodiscard]] bool wants_reuse() const noexcept { return removed_ >= reuse_from_; }
-  /** Numbers of removed actors outside `used` are given out again. */
+  /** Makes the numbers of removed actors available to new actors, except those in `used`. */
   void reuse(const std::unordered_set<Actor>& used);
 
  private:
-  /** Streams whose operations form a meeting, as far as reported. */
+  /** A meeting of which some parts were reported; `clock` joins the clocks of their streams. */
   struct Meeting {
     Clock clock;
     std::vector<std::pair<Actor, std::shared_ptr<const Label>>> streams;

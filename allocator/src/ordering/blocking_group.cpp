@@ -26,6 +26,8 @@ void BlockingGroup::leave(std::uint32_t index) {
   waits_are_stale_ |= slot.waited_in >= waits_since_ && !waits_.empty();
 }
 
+// The points of a member that left no longer count, and cannot be taken out of a joined frontier.
+// So the frontier is made again from the remaining members that waited.
 const Frontier& BlockingGroup::waits() {
   if (!waits_are_stale_) return waits_;
   waits_.clear();
@@ -44,6 +46,8 @@ void BlockingGroup::waited(std::uint32_t index, const Frontier& after) {
   if (legacy != SlotSet::kNone) waits_.join(after);
 }
 
+// A wait in epoch `begun` or later may have come after the record collected the waits: then all
+// waits are kept.
 void BlockingGroup::published(Marker begun) {
   newest_published_ = std::max(newest_published_, begun);
   if (last_wait_ >= begun) return;
@@ -60,6 +64,7 @@ void BlockingGroup::forget_published() {
   waits_are_stale_ = members != 0;
 }
 
+// Only a stream with markers and a closed stream need to learn of a complete epoch at once.
 void BlockingGroup::watch(std::uint32_t index) {
   Slot& slot = slots_[index];
   if (slot.is_watched || legacy == SlotSet::kNone) return;
@@ -67,7 +72,7 @@ void BlockingGroup::watch(std::uint32_t index) {
   if (!is_closed && slot.markers.empty()) return;
   const Marker due =
       slot.epochs.first_reaching(is_closed ? slot.count.next(epoch) : slot.markers[0].marker);
-  if (due <= completed) return;  // none will be due, or it was never recorded
+  if (due <= completed) return;  // no epoch will complete it, or the epoch was never recorded
   slot.is_watched = true;
   watched_.push_back({due, index});
 }

@@ -12,14 +12,16 @@
 namespace millrace::ordering {
 
 /**
- * All blocking streams as the legacy stream sees them: one stream more, with a number an epoch.
+ * Represents all blocking streams to the legacy stream as one additional stream, which has one
+ * marker for each epoch.
  *
- * A record on the legacy stream begins an epoch, and covers on each blocking stream the number that
- * the epoch took there (EpochLog). So the marker's snapshot holds one point of the group, {kId,
- * epoch}, however many blocking streams there are, and an epoch that is complete completes their
- * work. They notice when they are asked, or, if something waits for that, when they are due.
+ * A record on the legacy stream begins an epoch. On each blocking stream it covers the number that
+ * the epoch took there (EpochLog). The marker's snapshot therefore has only one point for the
+ * group, {kId, epoch}, for any number of blocking streams. A complete epoch completes their work up
+ * to that number. A blocking stream takes note of that when a caller asks for its state, or, if
+ * markers or a closed stream wait for it, as soon as the epoch is complete (`watch`).
  *
- * Under the ledger's mutex, but for the atomic members.
+ * The ledger's mutex guards all members that are not atomic.
  */
 class BlockingGroup {
  public:
@@ -28,32 +30,37 @@ class BlockingGroup {
   explicit BlockingGroup(StableTable<Slot>& slots) : slots_(slots) {}
 
   std::atomic<std::uint32_t> legacy{SlotSet::kNone};  // the legacy stream's slot, while it is open
-  bool is_independent = false;       // there has been an independent blocking stream
-  std::atomic<Marker> epoch{0};      // begun
-  std::atomic<Marker> completed{0};  // of them
+  bool is_independent = false;       // whether there was an independent blocking stream
+  std::atomic<Marker> epoch{0};      // number of epochs that have begun
+  std::atomic<Marker> completed{0};  // the newest complete epoch
   std::atomic<std::uint32_t> members{0};
 
-  /** Markers of the legacy stream by epoch. */
+  /** The legacy stream's markers by epoch. */
   NumberedRing<Alias> aliases;
 
+  /** Adds a blocking stream. Its numbers contain the epoch from now on. */
   void enter(std::uint32_t index);
-  /** The stream is closed, or is not blocking after all. */
+  /** Removes a stream that is closed, or that is not blocking anymore. */
   void leave(std::uint32_t index);
   [[nodiscard]] bool contains(std::uint32_t index) const {
     return slots_[index].count.counts_epochs();
   }
 
-  /** What members waited for that the legacy stream's frontier may not hold. */
+  /** Returns what members waited for, as far as the legacy stream's frontier may lack it. */
   [[nodiscard]] const Frontier& waits();
+  /** Notes that a member waited for `after`. */
   void waited(std::uint32_t index, const Frontier& after);
-  /** The legacy stream's frontier holds what members had waited for when `epoch` began. */
+  /**
+   * Notes that the legacy stream's frontier includes all that members had waited for when `epoch`
+   * began.
+   */
   void published(Marker epoch);
-  /** Another legacy stream has been opened, which knows nothing yet. */
+  /** Notes that another legacy stream was opened, which is ordered after nothing yet. */
   void forget_published();
 
-  /** The slot is to be looked at when an epoch is complete that completes some of its work. */
+  /** Makes `take_due` return the slot after an epoch that completes some of its work. */
   void watch(std::uint32_t index);
-  /** A slot that is due; it is not watched any more. */
+  /** Returns a slot that is due, and stops watching it. */
   [[nodiscard]] std::optional<std::uint32_t> take_due();
 
   template <typename Visit>
@@ -69,12 +76,12 @@ class BlockingGroup {
 
   StableTable<Slot>& slots_;
   SlotSet members_;
-  std::deque<Watched> watched_;  // at most one a slot
+  std::deque<Watched> watched_;  // at most one entry for each slot
   Frontier waits_;
-  Marker newest_published_ = 0;  // epoch of the present legacy stream
-  Marker waits_since_ = 0;       // members that waited in this epoch or later count
+  Marker newest_published_ = 0;  // the newest epoch that the present legacy stream has published
+  Marker waits_since_ = 0;  // `waits_` includes the waits of members in this epoch and later ones
   Marker last_wait_ = 0;
-  bool waits_are_stale_ = false;  // a member that counted has left
+  bool waits_are_stale_ = false;  // a member has left whose waits are in `waits_`
 };
 
 }  // namespace millrace::ordering

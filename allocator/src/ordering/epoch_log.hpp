@@ -10,30 +10,37 @@
 namespace millrace::ordering {
 
 /**
- * Which number each epoch of the legacy stream took on one blocking stream.
+ * Knows which number each epoch of the legacy stream took on one blocking stream.
  *
- * Between two records of the stream's own, the number grows by one with each epoch. So one entry a
- * record is enough, and one for all records within an epoch. Searches are O(log n).
+ * Between two records of the stream's own, the number grows by one with each epoch. One entry for
+ * each own record is therefore enough, and one entry for all own records within an epoch. Searches
+ * are O(log n).
  */
 class EpochLog {
  public:
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
 
-  /** The next epoch after `epoch` takes `number`. */
+  /** Notes that the next epoch after `epoch` takes `number`. */
   void note(Marker epoch, Marker number) { put({epoch, number, true}); }
 
   /**
-   * Epochs after `epoch` take nothing here. They follow all those up to `published`, and so stand
-   * for what that one took.
+   * Notes that epochs after `epoch` take no number here, because the stream left the group. They
+   * are ordered after all epochs up to `published`, and therefore cover the number that `published`
+   * took.
    */
   void note_left(Marker epoch, Marker published) { put({epoch, number_at(published), false}); }
 
-  /** Later epochs are another legacy stream's, which follows none of those before. */
+  /**
+   * Notes that later epochs are those of another legacy stream, which is not ordered after the
+   * former one.
+   */
   void forget_left() {
     if (!empty() && !entries_.back().takes) entries_.back().number = 0;
   }
 
-  /** All up to this number comes before what follows the marker of `epoch`. */
+  /**
+   * Returns the last number that the marker of `epoch` covers on this stream; 0 if it covers none.
+   */
   [[nodiscard]] Marker number_at(Marker epoch) const {
     const std::size_t end = first([&](const Entry& e) { return e.after >= epoch; });
     if (end == begin_) return 0;
@@ -41,7 +48,10 @@ class EpochLog {
     return entry.number + (entry.takes ? epoch - entry.after - 1 : 0);
   }
 
-  /** The first epoch that takes at least `number`; it may be still to come. 0: none will. */
+  /**
+   * Returns the first epoch that takes at least `number`; it may not have begun. Returns 0 if no
+   * epoch will take it.
+   */
   [[nodiscard]] Marker first_reaching(Marker number) const {
     if (empty()) return 0;
     const std::size_t end = first([&](const Entry& e) { return number_at(e.after) >= number; });
@@ -50,7 +60,7 @@ class EpochLog {
     return entry.after + 1 + (number > entry.number ? number - entry.number : 0);
   }
 
-  /** Forgets what only epochs before `epoch` need. */
+  /** Forgets the entries that only epochs before `epoch` need. */
   void forget_before(Marker epoch) {
     while (begin_ + 1 < entries_.size() && entries_[begin_ + 1].after < epoch) ++begin_;
     if (begin_ * 2 <= entries_.size()) return;
@@ -63,8 +73,10 @@ class EpochLog {
 
  private:
   struct Entry {
-    Marker after = 0;   ///< holds for later epochs than this, up to the next entry's
-    Marker number = 0;  ///< what the first of them takes; all of them stand for, if they take none
+    Marker after = 0;  ///< valid for epochs after this one, up to the next entry's
+    /// The number that the first of these epochs takes. If `takes` is false: that all of them
+    /// cover.
+    Marker number = 0;
     bool takes = false;
   };
 
@@ -93,7 +105,7 @@ class EpochLog {
   }
 
   std::vector<Entry> entries_;
-  std::size_t begin_ = 0;  // entries before it are forgotten
+  std::size_t begin_ = 0;  // index of the first entry that is not forgotten
 };
 
 }  // namespace millrace::ordering

@@ -7,8 +7,7 @@
 namespace millrace {
 namespace {
 
-// If one frontier is this many times smaller, its entries are looked up in the larger one instead
-// of merged.
+// A frontier that is this many times smaller is added entry by entry, with a search for each.
 constexpr std::size_t kFewer = 16;
 
 std::uint32_t slot_of(Point point) { return point.stream.slot; }
@@ -54,7 +53,7 @@ void Frontier::join(const Frontier& other) {
   if (added > 0) insert_missing(other, added);
 }
 
-// From the end, so that points can move within the same memory.
+// Moves the points from the end, so that they stay within the same memory.
 void Frontier::insert_missing(const Frontier& other, std::size_t count) {
   std::size_t from = points_.size();
   points_.resize(points_.size() + count);

@@ -16,7 +16,7 @@ using SharedAnswer = ordering::SharedFrontier::Answer;
 
 namespace {
 
-// A waiter may still be between its call and its join when the event is recorded again.
+// Number of withdrawn markers that are kept for threads between their wait and `join`.
 constexpr std::size_t kWithdrawnKept = 64;
 
 }  // namespace
@@ -71,10 +71,10 @@ void Ledger::close(StreamId stream, Marker last) {
     throw std::invalid_argument{"Ledger: no such marker on the stream"};
   }
   state.group.leave(stream.slot);
-  // No marker will be recorded any more. A number beyond the last one would never be covered, and
-  // memory that is freed there would wait for ever. So the count goes back to the newest marker
-  // that can be waited for: later frees carry it, and `within` reads larger numbers, which earlier
-  // frees got, as this one. Without `last` there may be work that no marker covers: the count
+  // No marker will be recorded anymore. A number beyond the last one would never be covered, and
+  // memory that is freed there would wait forever. So the count goes back to the newest marker for
+  // which others can wait. Later frees carry this number, and `within` replaces larger numbers of
+  // earlier frees by it. Without `last` there may be work that no marker covers, so the count
   // stays.
   if (last != 0) slot.count.set(std::max(last, state.newest_waitable(slot)));
   slot.phase = Phase::closed;
@@ -82,7 +82,7 @@ void Ledger::close(StreamId stream, Marker last) {
   slot.kept_points = 0;
   slot.shared.share(slot.frontier);
   if (slot.traits.legacy) state.group.legacy = SlotSet::kNone;
-  state.progress.note(stream);  // nothing beyond its last marker is waited for any more
+  state.progress.note(stream);  // points beyond its last marker may be complete now
   state.group.watch(stream.slot);
   state.vacate_if_complete(stream.slot);
 }
@@ -140,12 +140,11 @@ std::uint64_t Ledger::publish_record(PendingRecord&& record, MarkerToken token) 
   return published.serial;
 }
 
-// The event is used for another record, so nobody new may wait for it: the marker leaves `markers`,
-// which `earliest_covering` and polls read. But a stream may have been made to wait for the event
-// before, on a thread that has not called `join` yet. That wait orders, so the marker's snapshot is
-// kept for `join`, and for `complete`. Only the newest few are kept, to bound the memory: such a
-// thread is between its wait and its `join`. If its marker is gone, an order is not noted, which
-// only makes reuse rarer.
+// The event is used for another record, so no new waiter may get it: the marker leaves `markers`,
+// which `earliest_covering` and polls read. But another thread may have made a stream wait for the
+// event and not have called `join` yet. That wait orders, so the marker's snapshot is kept for
+// `join` and for `complete`. Only the newest few are kept, to limit the memory. If the marker is
+// gone when the thread calls `join`, an order is not noted, which only makes reuse rarer.
 std::optional<MarkerToken> Ledger::withdraw(Point marker) {
   const std::lock_guard lock{state_->mutex};
   State& state = *state_;
@@ -233,7 +232,7 @@ bool Ledger::ordered(Point point, StreamId user) const {
     case SharedAnswer::yes:
       return state_->tenant(user) == slot && slot->phase == Phase::open;
     case SharedAnswer::no:
-      return completed(point);  // dropped from the frontier while we looked
+      return completed(point);  // dropped from the frontier meanwhile
     case SharedAnswer::unknown:
       break;
   }
@@ -259,6 +258,7 @@ bool Ledger::completed_since(std::uint64_t& seen, std::vector<StreamId>& streams
   const std::size_t before = streams.size();
   if (!state_->progress.read(seen, streams)) return false;
   const auto appended = streams.begin() + static_cast<std::ptrdiff_t>(before);
+  // Progress of the group concerns all blocking streams, which the list does not name.
   if (std::find(appended, streams.end(), State::kGroup) == streams.end()) return true;
   streams.resize(before);
   return false;

@@ -36,7 +36,7 @@ bool Ledger::State::known_complete(Point point) const {
   const std::uint32_t generation = slot->generation;
   if (generation != point.stream.generation) return generation > point.stream.generation;
   if (slot->completed >= within(*slot, point.marker)) return true;
-  return slot->generation != generation;  // became vacant while we looked
+  return slot->generation != generation;  // became vacant meanwhile
 }
 
 bool Ledger::State::may_be_complete(Point point) const {
@@ -56,6 +56,8 @@ void Ledger::State::drop_completed(Frontier& frontier) {
   frontier.drop_if([&](Point point) { return completed(point); });
 }
 
+// The legacy stream is ordered after all work of the group's members, and they after its work. So
+// its shared frontier counts for a member too. `unknown` makes the caller take the mutex.
 SharedAnswer Ledger::State::ordered_unlocked(Point point, StreamId user) const {
   const Slot& slot = slots[user.slot];
   const Slot* other = tenant(point.stream);
@@ -73,6 +75,7 @@ SharedAnswer Ledger::State::ordered_unlocked(Point point, StreamId user) const {
   return by_legacy == SharedAnswer::no ? mine : by_legacy;
 }
 
+// The group's point covers, on each member, the number that its epoch took there.
 bool Ledger::State::covers(const Frontier& frontier, Point point) const {
   if (frontier.covers(point)) return true;
   const Marker epoch = frontier.at(kGroup);
@@ -92,7 +95,7 @@ bool Ledger::State::ordered(Point point, const Slot& user) {
   return &legacy == other || covers(legacy.frontier, point);
 }
 
-// A closed stream's last marker covers whatever number a free there was given before it closed.
+// A closed stream's last marker covers every number that a free there got before the close.
 Frontier Ledger::State::beyond_last(const Frontier& frontier) const {
   Frontier all = frontier;
   for (const Point point : frontier) {
@@ -117,7 +120,8 @@ Frontier Ledger::State::spelled_out(Frontier frontier) {
   return frontier;
 }
 
-// Complete points are dropped when there may be as many of them as others.
+// Drops complete points only after the frontier has doubled, so that the cost is amortized O(1) for
+// each point.
 void Ledger::State::order(std::uint32_t index, const Frontier& after) {
   constexpr std::size_t kFew = 8;
   Slot& slot = slots[index];
@@ -146,6 +150,8 @@ void Ledger::State::collect_before(const Slot& slot, Frontier& before) {
   drop_completed(before);
 }
 
+// A record on the legacy stream begins an epoch, which covers all members. A record on a member
+// covers a number that it takes on the legacy stream.
 Point Ledger::State::take_implied(const Slot& slot) {
   if (slot.traits.legacy) return group.members == 0 ? Point{} : Point{kGroup, ++group.epoch};
   const std::uint32_t index = group.legacy;
@@ -184,6 +190,7 @@ Published* Ledger::State::find(Point marker) {
   return stands_for == marker.marker ? implied : nullptr;
 }
 
+// Only the legacy stream has aliases of its own. A member finds the epoch that covers its number.
 Published* Ledger::State::first_implied(Slot& slot, Point point, Marker& stands_for) {
   if (!slot.aliases.empty()) return first_alive(slot.aliases, point.marker, stands_for);
   const Marker from = slot.epochs.first_reaching(point.marker);
@@ -192,12 +199,12 @@ Published* Ledger::State::first_implied(Slot& slot, Point point, Marker& stands_
   Published* published = first_alive(group.aliases, from, epoch);
   if (published == nullptr) return nullptr;
   const Marker number = slot.epochs.number_at(epoch);
-  if (number < point.marker) return nullptr;  // the stream took no part any more
+  if (number < point.marker) return nullptr;  // the stream had left the group
   stands_for = within(slot, number);
   return published;
 }
 
-// An entry that stands for a removed marker is removed when found, so that it costs only once.
+// An alias of a removed marker is removed here, so that it is inspected only once.
 Published* Ledger::State::first_alive(NumberedRing<Alias>& aliases, Marker from, Marker& number) {
   const std::size_t at = aliases.first_from(from);
   while (at < aliases.size()) {
@@ -225,6 +232,7 @@ const Published& Ledger::State::insert(PendingRecord& record, MarkerToken token)
   return entry;
 }
 
+// With an independent stream in the group no alias is added: a wait by alias could wait for it.
 void Ledger::State::imply(Point marker, const Published& published) {
   const Point implied = published.implied;
   order(marker.stream.slot, published.snapshot);
@@ -286,6 +294,8 @@ void Ledger::State::raise_all(std::vector<MarkerToken>& done) {
   returned.clear();
 }
 
+// An open stream is complete at most up to the last number taken, a closed one up to its last
+// marker, which `count` holds.
 void Ledger::State::raise(Point point, std::vector<MarkerToken>& done) {
   Slot* slot = tenant(point.stream);
   if (slot == nullptr || slot->phase == Phase::vacant) return;
@@ -339,8 +349,8 @@ void Ledger::State::vacate_if_complete(std::uint32_t index) {
   --tracked;
   slot.completed = std::numeric_limits<Marker>::max();
   completed_frontier.advance({slot.id(index), slot.completed});
-  if (slot.generation == std::numeric_limits<std::uint32_t>::max()) return;  // never let again
-  ++slot.generation;  // first: `completed` looks without the lock
+  if (slot.generation == std::numeric_limits<std::uint32_t>::max()) return;  // retired
+  ++slot.generation;  // before `completed` changes: readers hold no lock
   slot.phase = Phase::vacant;
   slot.settled = Slot::kNever;
   slot.completed = 0;

@@ -23,41 +23,48 @@ struct Ledger::State {
 
   static constexpr StreamId kGroup = ordering::BlockingGroup::kId;
 
-  mutable std::mutex mutex;  // of everything but atomic members
+  mutable std::mutex mutex;  // guards all members that are not atomic
   ordering::StableTable<Slot> slots;
   ordering::BlockingGroup group{slots};
-  ordering::ProgressLog progress;        // kGroup: of every blocking stream
-  std::atomic<std::uint64_t> waits{0};   // that changed a frontier
-  std::atomic<std::uint64_t> serial{0};  // markers published
+  ordering::ProgressLog progress;        // kGroup stands for all blocking streams
+  std::atomic<std::uint64_t> waits{0};   // number of changes that may order more
+  std::atomic<std::uint64_t> serial{0};  // number of published markers
   std::atomic<std::size_t> outstanding_markers{0};
 
   std::vector<std::uint32_t> vacant;
   SlotSet with_markers;
   std::size_t tracked = 0;
-  Frontier completed_frontier;  // of all slots; those that never completed anything are left out
-  Frontier reached;             // memory for `complete`
-  std::vector<MarkerToken> returned;  // by streams that noticed late; given out with the next ones
+  Frontier completed_frontier;        // of all slots, except those that never completed anything
+  Frontier reached;                   // reused by `complete`, so that it allocates nothing
+  std::vector<MarkerToken> returned;  // from slots that settled late, for the next `complete`
 
-  // Without the lock.
+  // The following functions need no lock.
   Slot* tenant(StreamId stream) const {
     Slot* slot = slots.find(stream.slot);
     return slot != nullptr && slot->generation == stream.generation ? slot : nullptr;
   }
-  /** Nothing follows a closed stream's last marker. */
+  /**
+   * Returns `marker`, but at most a closed stream's last marker, because nothing follows that one.
+   */
   Marker within(const Slot& slot, Marker marker) const {
     return slot.phase == Phase::closed ? std::min(marker, slot.count.next(group.epoch)) : marker;
   }
   enum class Answer : unsigned char { no, yes, ask };
-  /** `ask`: not known without the lock; a closed stream's, or the group's. */
+  /**
+   * `ask`: the mutex is needed, because the stream is closed or the group may have completed more.
+   */
   Answer completed_unlocked(Point point) const;
-  /** As far as is known without asking the group. */
+  /** Returns whether the point is complete as far as its slot knows. The group may know more. */
   bool known_complete(Point point) const;
-  /** Whether a point that is not known to be complete may be so by the group. */
+  /**
+   * Returns whether an epoch of the group may have completed a point that its slot does not know
+   * of.
+   */
   bool may_be_complete(Point point) const;
-  /** Like `ordered`, for an open stream, as far as shared frontiers can decide. */
+  /** Decides `ordered` for an open stream, as far as shared frontiers can decide it. */
   ordering::SharedFrontier::Answer ordered_unlocked(Point point, StreamId user) const;
 
-  // Under the lock.
+  // The caller holds the mutex.
   Slot& open_slot(StreamId stream) const;
   void declare(std::uint32_t index, StreamTraits traits);
   bool completed(Point point);
@@ -65,27 +72,40 @@ struct Ledger::State {
   bool ordered(Point point, const Slot& user);
   void drop_completed(Frontier& frontier);
   Frontier beyond_last(const Frontier& frontier) const;
-  /** With points of streams in place of those of the group. */
+  /** Replaces the point of the group by points of its streams. */
   Frontier spelled_out(Frontier frontier);
+  /** Orders the stream's next operation after `after`. */
   void order(std::uint32_t index, const Frontier& after);
+  /**
+   * Does the same for a wait, which the legacy stream's next operation follows too if the stream is
+   * blocking.
+   */
   void wait(std::uint32_t index, const Frontier& after);
-  /** What an operation enqueued on the stream now is ordered after, according to markers. */
+  /** Sets `before` to what an operation enqueued on the stream now is ordered after, by markers. */
   void collect_before(const Slot& slot, Frontier& before);
+  /** Takes the number that a marker on `slot` covers on the other side (legacy or blocking). */
   Point take_implied(const Slot& slot);
+  /** Takes the next number of the stream itself. */
   Marker take(Slot& slot);
 
   Published* own(Point marker);
-  Published* recorded(Point marker);  ///< own, or withdrawn not long ago
-  Published* find(Point marker);      ///< or recorded on another stream, and standing for it
-  /** The first marker recorded elsewhere that stands for `point`, and what it stands for there. */
+  Published* recorded(Point marker);  ///< an outstanding marker, or one that was withdrawn recently
+  Published* find(Point marker);  ///< also finds a marker of another stream that covers this number
+  /**
+   * Returns the first marker recorded elsewhere that covers `point`, and sets `stands_for` to the
+   * number that it covers on the point's stream.
+   */
   Published* first_implied(Slot& slot, Point point, Marker& stands_for);
   Published* first_alive(ordering::NumberedRing<ordering::Alias>& aliases, Marker from,
                          Marker& number);
-  /** The record's memory goes to and fro: it is left with that of an earlier snapshot. */
+  /**
+   * Adds a marker of the stream. Swaps memory with `record`, so that neither allocates: the record
+   * gets the memory of an earlier snapshot.
+   */
   const Published& insert(PendingRecord& record, MarkerToken token);
-  /** A marker of the legacy or a blocking stream, with what it implies of the other side. */
+  /** Makes the marker of a legacy or blocking stream count on the other side too. */
   void imply(Point marker, const Published& published);
-  /** The number of the newest marker that can be waited for on the stream. */
+  /** Returns the number of the newest marker of the stream for which others can wait. */
   Marker newest_waitable(Slot& slot);
   void remove_alias(Point implied);
 
@@ -94,12 +114,12 @@ struct Ledger::State {
   void raise_all(std::vector<MarkerToken>& done);
   void raise(Point point, std::vector<MarkerToken>& done);
   void raise_group(Marker epoch, std::vector<MarkerToken>& done);
-  /** The stream notices which of its work is complete by the group. */
+  /** Raises the stream's `completed` to what the group's complete epochs cover. */
   void settle(std::uint32_t index, std::vector<MarkerToken>& done);
   void vacate_if_complete(std::uint32_t index);
 };
 
-// What most calls ask: an open stream's point, once or twice a request.
+// The usual question, once or twice for each request: a point of an open stream.
 inline Ledger::State::Answer Ledger::State::completed_unlocked(Point point) const {
   if (point.marker == 0) return Answer::yes;
   const Slot* slot = slots.find(point.stream.slot);
@@ -110,7 +130,7 @@ inline Ledger::State::Answer Ledger::State::completed_unlocked(Point point) cons
   }
   if (slot->completed >= point.marker) return Answer::yes;
   if (slot->phase != Phase::open || slot->settled < group.completed) return Answer::ask;
-  return slot->generation != generation ? Answer::yes : Answer::no;  // vacant while we looked
+  return slot->generation != generation ? Answer::yes : Answer::no;  // became vacant meanwhile
 }
 
 }  // namespace millrace

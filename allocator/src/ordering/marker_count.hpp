@@ -10,11 +10,11 @@ namespace millrace::ordering {
 /**
  * The number of a stream's next marker, read without a lock.
  *
- * A record on the legacy stream takes a number on each blocking stream too. It does so by counting
- * one epoch up, which the numbers of all blocking streams contain.
+ * A record on the legacy stream takes a number on each blocking stream too. It only increments the
+ * epoch, which the numbers of all blocking streams contain.
  *
- * A reader loads the stream's own part first and the epoch after it. What it finds was not yet
- * taken when it began to look.
+ * A reader loads the stream's own part first and the epoch second. Both only grow, so the result
+ * was not taken yet when the reader began.
  */
 class MarkerCount {
  public:
@@ -23,11 +23,11 @@ class MarkerCount {
     return number(word >> 1, (word & 1) != 0 ? epoch.load() : 0);
   }
 
-  // Under the ledger's mutex.
+  // The caller holds the ledger's mutex.
   [[nodiscard]] bool counts_epochs() const noexcept { return (word_.load() & 1) != 0; }
 
   void set(Marker next) noexcept { word_.store(next << 1); }
-  /** As `set`, and counts epochs from now on. */
+  /** Sets the next number, and adds epochs from now on. */
   void set_counting(Marker next, Marker epoch) noexcept { word_.store((next - epoch) << 1 | 1); }
   Marker take(const std::atomic<Marker>& epoch) noexcept {
     const Marker taken = next(epoch);
@@ -39,7 +39,7 @@ class MarkerCount {
   static constexpr Marker kMask = ~Marker{0} >> 1;
   static Marker number(Marker own, Marker epoch) noexcept { return (own + epoch) & kMask; }
 
-  std::atomic<std::uint64_t> word_{1 << 1};  // own part, and whether epochs are added
+  std::atomic<std::uint64_t> word_{1 << 1};  // own part << 1 | whether epochs are added
 };
 
 }  // namespace millrace::ordering

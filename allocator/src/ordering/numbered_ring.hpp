@@ -11,24 +11,28 @@
 namespace millrace::ordering {
 
 /**
- * Entries with a `marker` each, sorted by it.
+ * A queue of entries that are sorted by their `marker`.
  *
- * A removed entry stays in its place, and what memory it holds serves a later one: a stream whose
- * markers complete as they come allocates nothing. Adding and removing at the ends is O(1)
- * amortized, a search O(log n), and O(1) for one of the newest.
+ * The place of a removed entry keeps its memory, and a later entry reuses it: a stream whose
+ * markers complete steadily allocates nothing. Adding and removing at the ends is O(1) amortized. A
+ * search is O(log n), and O(1) for one of the newest entries.
  */
 template <typename Entry>
 class NumberedRing {
  public:
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /** The entry `nth` places after the oldest one. */
+  /** Returns the entry `nth` places after the oldest one. */
   [[nodiscard]] Entry& operator[](std::size_t nth) { return entries_[place(nth)]; }
   [[nodiscard]] const Entry& operator[](std::size_t nth) const { return entries_[place(nth)]; }
 
-  /** The place of the first entry that is not before `marker`; `size()` if all are. */
+  /**
+   * Returns the place of the first entry that is not before `marker`; `size()` if all are before
+   * it.
+   */
   [[nodiscard]] std::size_t first_from(Marker marker) const {
-    // From the new end in growing steps, then by halves between the last two.
+    // Searches from the new end in growing steps, then by bisection between the last two: callers
+    // mostly look for a new entry.
     std::size_t high = size_;
     std::size_t low = 0;
     for (std::size_t step = 1; high > 0; step *= 2) {
@@ -52,13 +56,15 @@ class NumberedRing {
     return high;
   }
 
-  /** nullptr if no entry has this number. */
+  /** Returns the entry with this number; nullptr if none has it. */
   [[nodiscard]] Entry* find(Marker marker) {
     const std::size_t at = first_from(marker);
     return at < size_ && (*this)[at].marker == marker ? &(*this)[at] : nullptr;
   }
 
-  /** Behind all up to this number. The rest of the entry is some removed one's, to be overwritten.
+  /**
+   * Adds an entry after all entries up to this number. Its other members are those of a removed
+   * entry; the caller overwrites them.
    */
   Entry& insert(Marker marker) {
     if (size_ == entries_.size()) resize(std::max(kLeast, 2 * size_));
@@ -79,7 +85,7 @@ class NumberedRing {
     if (entries_.size() > kKept) shrink_if_calm();
   }
 
-  /** By way of the nearer end. */
+  /** Removes an entry by moving the entries between it and the nearer end. */
   void erase(std::size_t nth) {
     if (nth < size_ / 2) {
       for (; nth > 0; --nth, count_steps(1)) std::swap((*this)[nth], (*this)[nth - 1]);
@@ -95,7 +101,7 @@ class NumberedRing {
     if (at < size_ && (*this)[at].marker == marker) erase(at);
   }
 
-  /** Empty, as for another stream: much memory is given back. */
+  /** Removes all entries, for the next stream of the slot. Gives much memory back. */
   void clear() {
     head_ = size_ = calm_ = 0;
     if (entries_.size() > kLeast) std::vector<Entry>{}.swap(entries_);
@@ -103,14 +109,14 @@ class NumberedRing {
 
  private:
   static constexpr std::size_t kLeast = 4;
-  static constexpr std::size_t kKept = 64;  // a ring of this size is not made smaller
+  static constexpr std::size_t kKept = 64;  // a ring of at most this size does not shrink
 
   [[nodiscard]] std::size_t place(std::size_t nth) const noexcept {
     return (head_ + nth) & (entries_.size() - 1);
   }
 
-  // A ring that fills and empties again and again stays as it is: it becomes smaller after it has
-  // been nearly empty for as many removals as it has places, several times over.
+  // A ring that fills and empties again and again keeps its size. It shrinks only after it was
+  // nearly empty for a multiple of its size in removals.
   void shrink_if_calm() {
     constexpr std::size_t kTimes = 4;
     if (size_ >= entries_.size() / 8) {
@@ -122,7 +128,7 @@ class NumberedRing {
 
   void resize(std::size_t capacity) {
     std::vector<Entry> entries(capacity);
-    const std::size_t kept = std::min(capacity, entries_.size());  // removed ones have memory too
+    const std::size_t kept = std::min(capacity, entries_.size());  // removed ones too
     for (std::size_t i = 0; i < kept; ++i) entries[i] = std::move((*this)[i]);
     count_steps(kept);
     entries_ = std::move(entries);
@@ -130,10 +136,10 @@ class NumberedRing {
     calm_ = 0;
   }
 
-  std::vector<Entry> entries_;  // a power of two of them
+  std::vector<Entry> entries_;  // their number is a power of two
   std::size_t head_ = 0;
   std::size_t size_ = 0;
-  std::size_t calm_ = 0;  // removals since it was last more than nearly empty
+  std::size_t calm_ = 0;  // removals since more than an eighth was in use
 };
 
 }  // namespace millrace::ordering

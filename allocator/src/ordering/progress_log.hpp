@@ -11,10 +11,10 @@
 namespace millrace::ordering {
 
 /**
- * Streams of which more is complete than before: the last few hundred, read without a lock.
+ * Lists the streams that made progress most recently, read without a lock.
  *
- * One thread at a time notes. A reader copies entries first and then asks whether they may have
- * been overwritten meanwhile.
+ * Only one thread at a time may call `note`. A reader copies entries first and then checks whether
+ * they may have been overwritten meanwhile.
  */
 class ProgressLog {
  public:
@@ -29,7 +29,10 @@ class ProgressLog {
     count_.store(count + 1, std::memory_order_release);
   }
 
-  /** Appends what was noted since `seen`, which is then now. @return false if that is lost */
+  /**
+   * Appends the streams noted since `seen`, and sets `seen` to now. @return false if the list is
+   * lost
+   */
   bool read(std::uint64_t& seen, std::vector<StreamId>& streams) const {
     const std::uint64_t from = seen;
     const std::uint64_t to = count();
@@ -41,7 +44,7 @@ class ProgressLog {
       streams.push_back(
           {static_cast<std::uint32_t>(entry), static_cast<std::uint32_t>(entry >> 32)});
     }
-    // One entry more may be half way to being noted.
+    // `note` may be writing one more entry, so one entry less than kEntries is safe.
     if (count_.load(std::memory_order_relaxed) - from < kEntries) return true;
     streams.resize(before);
     return false;

@@ -78,14 +78,14 @@ void RaceChecker::State::check_lifetime(const CurrentOp& now, const Cell& cell) 
          [&] { return use_before_allocate_message(allocation, *now.op); });
 }
 
-// Which past accesses of the bytes are kept. `now` dominates `past` if every later operation that
-// is not ordered with `past` is not ordered with `now` either. Whatever conflicts with `past` then
-// conflicts with `now`, if `now` conflicts with as much:
+// Decides which past accesses of the bytes are kept. `now` dominates `past` if every later
+// operation that is not ordered with `past` is not ordered with `now` either. Then `now` can
+// replace `past` if each access that conflicts with `past` also conflicts with `now`:
 //   - a write conflicts with reads and writes, so it replaces dominated reads and writes;
 //   - a read conflicts with writes only, so it replaces dominated reads. Writes stay: a later read
-//     may race with them, and does not with `now`.
-// So no racy program goes unnoticed, although the message may name a later access of the pair. An
-// access that this operation has made already, or made as a write, adds nothing.
+//     may race with them, but not with `now`.
+// So every racy program is reported, although the message may name a later access of the pair. An
+// access that repeats one of the same operation is not added.
 void RaceChecker::State::touch(const CurrentOp& now, Cell& cell, bool write) {
   check_lifetime(now, cell);
   bool known = false;
@@ -127,7 +127,7 @@ std::shared_ptr<Allocation> RaceChecker::State::take_live(Address begin) {
   return allocation;
 }
 
-// The calls that enqueued the uses are before the one that frees.
+// The calls that enqueued the uses must happen before the call that frees.
 void RaceChecker::State::check_calls(const CurrentOp& free, const Allocation& allocation,
                                      const Cell& cell) {
   for (const PastAccess& past : cell.accesses) {
@@ -156,9 +156,9 @@ RaceChecker::OpIndex RaceChecker::State::allocate(Address begin, std::size_t byt
   return op->index;
 }
 
-// Drops accesses that every host thread and running callback knows of: what they enqueue from now
-// on comes after those accesses. A sweep looks at the whole history. It runs when the history is
-// twice as large as the last sweep left it, so each access pays for a constant number of looks.
+// Drops accesses that every host thread and every running callback follows: all that they enqueue
+// from now on comes after those accesses. A sweep visits the whole history. It runs when the
+// history is twice as large as after the last sweep, so the cost is amortized O(1) for each access.
 void RaceChecker::State::sweep() {
   const Clock known = actors.known_to_all();
   history.drop_if(

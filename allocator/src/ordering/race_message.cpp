@@ -16,7 +16,7 @@ std::string describe(const Label& label) {
   }
 }
 
-// The begin of the edge "after `op`": a place on the device, or on the host.
+// Formats the first half of an edge: where it begins, on the device or on the host.
 std::string record_after(const Op& op) {
   return op.label->kind == Label::Kind::callback
              ? fmt::format("record on {} after callback {}", op.label->stream, op.label->name)

@@ -9,11 +9,11 @@ namespace millrace::ordering {
 /** "h2d (op 91, stream copy)" */
 std::string describe(const Op& op);
 
-/** What orders `second` after `first`, at little cost. */
+/** Returns a cheap edge that orders `second` after `first`. */
 std::string missing_edge(const Op& first, const Op& second);
 
 std::string conflict_message(const Op& first, const Op& second);
-/** @param user  the stream or thread that the memory was allocated for */
+/** @param user  the stream or thread for which the memory was allocated */
 std::string early_reuse_message(const Op& first, const Op& allocation, const Label& user);
 std::string use_after_free_message(const Op& free, const Op& use);
 std::string use_beside_free_message(const Op& use, const Op& free);

@@ -10,16 +10,18 @@
 namespace millrace::ordering {
 
 /**
- * A copy of a small frontier that any thread reads without a lock while one writes.
+ * A copy of a small frontier that any thread reads without a lock while one thread writes.
  *
- * The version is odd while the copy changes. A reader that meets a change gives up: it then asks
- * under the lock.
+ * The version is odd during a change. A reader that notices a change answers `unknown`; its caller
+ * then takes the lock.
  */
 class SharedFrontier {
  public:
   enum class Answer : unsigned char { no, yes, unknown };
 
-  /** By the points that were shared; `unknown` if some were left out, or `hidden` stands for more.
+  /**
+   * Decides by the shared points whether the frontier covers `point`. Returns `unknown` if some
+   * points were left out, or if slot `hidden` is among them, which stands for more points.
    */
   [[nodiscard]] Answer covers(Point point, std::uint32_t hidden) const noexcept {
     const std::uint32_t version = version_.load(std::memory_order_acquire);
@@ -40,7 +42,7 @@ class SharedFrontier {
     return changed ? Answer::unknown : answer;
   }
 
-  /** One thread at a time. */
+  /** Publishes a new frontier. Only one thread at a time may call it. */
   void share(const Frontier& frontier) noexcept {
     const std::uint32_t version = version_.load(std::memory_order_relaxed);
     version_.store(version + 1, std::memory_order_relaxed);
@@ -68,7 +70,7 @@ class SharedFrontier {
   };
 
   std::atomic<std::uint32_t> version_{0};
-  std::atomic<std::uint32_t> count_{0};  // more than kMost: some were left out
+  std::atomic<std::uint32_t> count_{0};  // above kMost: some points were left out
   std::array<SharedPoint, kMost> points_;
 };
 

@@ -14,16 +14,16 @@
 
 namespace millrace::ordering {
 
-/** A marker that can be waited on. */
+/** A published marker that is neither complete nor withdrawn. */
 struct Published {
   Marker marker = 0;
   MarkerToken token = 0;
   std::uint64_t serial = 0;
-  Point implied;  // a second point that it stands for; that stream has an entry that points here
-  Frontier snapshot;  // what a waiter joins
+  Point implied;      // a second point that the marker covers; an alias there names the marker
+  Frontier snapshot;  // the points that a waiter joins
 };
 
-/** A number that another stream's marker stands for. */
+/** A number that a marker of another stream covers. */
 struct Alias {
   Marker marker = 0;
   Point recorded;
@@ -31,28 +31,31 @@ struct Alias {
 
 enum class Phase : unsigned char { vacant, open, closed };
 
-/** One stream at a time. Vacant only when all work of every tenant so far is complete. */
+/**
+ * The state of one stream (the tenant). It becomes vacant only when all work of every tenant so far
+ * is complete.
+ */
 struct Slot {
-  static constexpr Marker kNever = std::numeric_limits<Marker>::max();  // has not been blocking
+  static constexpr Marker kNever = std::numeric_limits<Marker>::max();  // was never blocking
 
-  // Written under the ledger's mutex, read without.
+  // Written under the ledger's mutex, read without it.
   std::atomic<std::uint32_t> generation{1};  // the tenant's; the next tenant's while vacant
   std::atomic<Phase> phase{Phase::vacant};
-  std::atomic<Marker> settled{kNever};  // the epoch whose completion `completed` holds already
+  std::atomic<Marker> settled{kNever};  // the epoch whose completion `completed` includes
   MarkerCount count;
   std::atomic<Marker> completed{0};
-  SharedFrontier shared;  // `frontier`, while the stream is open
+  SharedFrontier shared;  // a copy of `frontier` while the stream is open
 
-  // Under the ledger's mutex.
+  // The ledger's mutex guards these.
   StreamTraits traits;
   Frontier frontier;
-  std::size_t kept_points = 0;       // of `frontier`, when complete ones were last dropped
+  std::size_t kept_points = 0;       // size of `frontier` when complete points were last dropped
   NumberedRing<Published> markers;   // neither complete nor withdrawn
-  std::vector<Published> withdrawn;  // by time of withdrawal, the last few
-  NumberedRing<Alias> aliases;       // of the legacy stream: markers of blocking streams
-  EpochLog epochs;                   // of a stream that has been blocking
+  std::vector<Published> withdrawn;  // the last few, by time of withdrawal
+  NumberedRing<Alias> aliases;       // only for the legacy stream: markers of blocking streams
+  EpochLog epochs;                   // only for a stream that was blocking at some time
   Marker waited_in = 0;              // the epoch in which it last waited while blocking
-  bool is_watched = false;           // the blocking group looks at it when an epoch is complete
+  bool is_watched = false;           // the group settles the slot when it is due
 
   [[nodiscard]] StreamId id(std::uint32_t slot) const noexcept { return {slot, generation.load()}; }
 };

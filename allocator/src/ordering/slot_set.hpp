@@ -9,8 +9,10 @@
 
 namespace millrace::ordering {
 
-/** A set of slots, visited in their order. Adding and removing are O(1); so is a visit, but for 64
- * slots a step. */
+/**
+ * A set of slots, visited in ascending order. Adding and removing are O(1). A visit is O(1) for
+ * each step over 64 empty words.
+ */
 class SlotSet {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -36,7 +38,7 @@ class SlotSet {
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /** The first slot of the set at or after `slot`; kNone if there is none. */
+  /** Returns the first slot of the set at or after `slot`; kNone if no slot follows. */
   [[nodiscard]] std::uint32_t next(std::uint32_t slot) const noexcept {
     std::size_t word = slot / 64;
     if (word >= words_.size()) return kNone;
@@ -65,7 +67,7 @@ class SlotSet {
 
   std::vector<std::uint64_t> words_;
   std::size_t size_ = 0;
-  std::vector<std::uint64_t> summary_;  // which words hold anything
+  std::vector<std::uint64_t> summary_;  // bits of the words that are not 0
 };
 
 }  // namespace millrace::ordering

@@ -6,10 +6,10 @@
 namespace millrace {
 
 /**
- * @brief A lock of one byte for a few dozen instructions. Nothing that may wait is called under it.
+ * @brief A lock of one byte, for critical sections of a few dozen instructions that never block.
  *
- * Meets the requirements of Lockable. A thread that finds it taken gives its processor away:
- * the holder may be one that the system has put aside.
+ * Meets the requirements of Lockable. A thread that waits yields its processor from time to time,
+ * because the system may have suspended the holder.
  */
 class SpinLock {
  public:
@@ -17,7 +17,9 @@ class SpinLock {
     if (!take()) [[unlikely]]
       wait();
   }
-  /** @brief As `try_lock`, for a lock that is hardly ever taken. */
+  /**
+   * @brief Does the same as `try_lock`, for a lock that is hardly ever taken: it saves one load.
+   */
   [[nodiscard]] bool take() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
   [[nodiscard]] bool try_lock() noexcept {
     return !taken_.load(std::memory_order_relaxed) && take();
@@ -27,7 +29,7 @@ class SpinLock {
  private:
   static constexpr int kSpins = 64;
 
-  // Not a part of `lock`, whose callers are short.
+  // A separate function, so that `lock` stays short enough to be inlined.
   [[gnu::noinline]] void wait() noexcept {
     int spins = 0;
     do {

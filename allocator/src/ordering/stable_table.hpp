@@ -8,8 +8,10 @@
 
 namespace millrace::ordering {
 
-/** A table that only grows. Its elements never move and are found without a lock: chunk c holds 64
- * << c of them. */
+/**
+ * A table that only grows. Its elements never move, so that any thread finds them without a lock.
+ * Chunk c has 64 << c elements.
+ */
 template <typename Element>
 class StableTable {
  public:
@@ -20,7 +22,7 @@ class StableTable {
     for (const auto& chunk : chunks_) delete[] chunk.load();
   }
 
-  /** nullptr if there never was such an element. */
+  /** Returns the element; nullptr if it was never added. */
   [[nodiscard]] Element* find(std::uint32_t index) const noexcept {
     return index < size_.load(std::memory_order_acquire) ? &(*this)[index] : nullptr;
   }
@@ -33,7 +35,7 @@ class StableTable {
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_.load(); }
 
-  /** One thread at a time. @return the index of a new element */
+  /** Adds an element and returns its index. Only one thread at a time may call it. */
   std::uint32_t add() {
     const std::uint32_t index = size_.load();
     const auto [chunk, offset] = place(index);
@@ -42,7 +44,7 @@ class StableTable {
     return index;
   }
 
-  /** Adds elements until `index` is one. One thread at a time. */
+  /** Adds elements until `index` exists. Only one thread at a time may call it. */
   Element& grow_to(std::uint32_t index) {
     while (size() <= index) add();
     return (*this)[index];

@@ -53,7 +53,8 @@ class DocumentBuilder : public JsonHandler {
   void end() override { open_.pop_back(); }
 
  private:
-  // Entries of objects, and the last item of each open list, stay where they are meanwhile.
+  // A pointer in `open_` stays valid: values of an object do not move, and a list gets no new item
+  // while its last item is open.
   Json& add(Json value) {
     if (open_.empty()) return root_ = std::move(value);
     if (open_.back()->is_object()) return *slot_ = std::move(value);
@@ -63,7 +64,7 @@ class DocumentBuilder : public JsonHandler {
 
   Json root_;
   std::vector<Json*> open_;
-  Json* slot_ = nullptr;  ///< of the key that was read last
+  Json* slot_ = nullptr;  ///< the value of the key that was read last
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ class Parser {
   }
 
  private:
-  // --- what is wrong ---
+  // --- errors ---
 
   [[nodiscard]] std::string found() const {
     constexpr std::size_t longest = 20;
@@ -50,7 +50,7 @@ class Parser {
     return fmt::format("the byte {:#04x}", static_cast<unsigned char>(letter));
   }
 
-  /** Here something else must stand: "a value must stand". */
+  /** Refuses the text at `at_`. `right` says what must be there: "a value must stand". */
   [[noreturn]] void fail(std::string_view right) {
     token_ = at_;
     throw JsonProblem{fmt::format("this is not JSON: found {} where {}", found(), right)};
@@ -68,7 +68,7 @@ class Parser {
     return at_ < text_.size() && text_[at_] == letter;
   }
 
-  // Line ends stand between tokens only: in strings they are escaped.
+  // Only spaces between tokens contain line ends: in strings they are escaped.
   void skip_space() {
     for (; at_ < text_.size(); ++at_) {
       const char letter = text_[at_];
@@ -157,7 +157,7 @@ class Parser {
     return unit;
   }
 
-  /** Writes the escape at `at_`, after its backslash, to `out`. */
+  /** Writes the character of the escape at `at_`, after its backslash, to `out`. */
   char* unescape(char* out) {
     constexpr std::string_view names = "\"\\/bfnrt";
     constexpr std::string_view values = "\"\\/\b\f\n\r\t";
@@ -179,11 +179,13 @@ class Parser {
     at_ += length == 0 ? 1 : length;
   }
 
-  /** Reads from the opening quote past the closing one. An unescaped string is no longer than it
-   * was. */
+  /**
+   * Reads from the opening quote past the closing one. Unescapes in place, because an unescaped
+   * string is never longer than the escaped one.
+   */
   std::string_view read_string() {
     const std::size_t begin = ++at_;
-    char* out = nullptr;  // null until something was unescaped
+    char* out = nullptr;  // nullptr until something was unescaped
     while (true) {
       if (at_ == text_.size()) fail("a string must end with a quote");
       const char letter = text_[at_];
@@ -257,7 +259,7 @@ class Parser {
     skip_space();
   }
 
-  /** The next item or entry of the innermost list or object, or its end. */
+  /** Reads the next item or entry of the innermost list or object, or its end. */
   void read_next() {
     const bool object = open_.back();
     skip_space();
@@ -282,10 +284,10 @@ class Parser {
   JsonHandler& handler_;
   const JsonRules& rules_;
   std::size_t at_ = 0;
-  std::size_t token_ = 0;  ///< where the current one begins
+  std::size_t token_ = 0;  ///< begin of the current token
   std::size_t line_ = 1, line_begin_ = 0;
-  std::vector<bool> open_;  ///< objects and lists; true: an object
-  bool first_ = false;      ///< nothing stands in the innermost yet
+  std::vector<bool> open_;  ///< objects and lists that are open; true: an object
+  bool first_ = false;      ///< nothing was read of the innermost one yet
   bool after_comma_ = false;
 };
 

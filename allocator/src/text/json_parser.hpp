@@ -6,26 +6,28 @@
 #include <string_view>
 
 /// @file
-/// The one reader of JSON: strict RFC 8259, without recursion, in one pass and in no memory of its
-/// own but a bit for each level. What becomes of the values is the handler's.
+/// The only parser of JSON: strict RFC 8259, without recursion, in one pass. It allocates one
+/// bit for each level of nesting. A handler receives the values.
 
 namespace millrace::text {
 
 struct JsonRules {
-  std::size_t max_depth = 64;  ///< lists and objects inside each other
-  /// Whether a string that is not UTF-8, or an escape of half a surrogate pair, is an error. Python
-  /// writes both where a file name is not UTF-8.
+  std::size_t max_depth = 64;  ///< maximum nesting of lists and objects
+  /// Whether strings that are not UTF-8, and escapes of half a surrogate pair, are errors. Python
+  /// writes both if a file name is not UTF-8.
   bool judge_strings = true;
 };
 
-/** @brief What a handler throws about the value that it was given. `what()` says what is wrong. */
+/** @brief Thrown by a handler about the value that it got. `what()` describes the problem. */
 class JsonProblem : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/** @brief A document is refused. `what()` says why, `line()` and `column()` where: from 1, the
- * column in bytes. */
+/**
+ * @brief A document is not accepted. `what()` says why; `line()` and `column()` say where: both
+ *        from 1, the column in bytes.
+ */
 class JsonError : public std::runtime_error {
  public:
   JsonError(const std::string& problem, std::size_t line, std::size_t column)
@@ -38,25 +40,30 @@ class JsonError : public std::runtime_error {
   std::size_t line_, column_;
 };
 
-/** @brief Gets the values in the order of the document. Each function may throw JsonProblem. */
+/** @brief Receives the values in the order of the document. Each function may throw JsonProblem. */
 class JsonHandler {
  public:
   virtual ~JsonHandler() = default;
   virtual void null() = 0;
   virtual void boolean(bool value) = 0;
-  /** @param whole  without fraction and exponent. The size is not judged. */
+  /**
+   * @brief Receives a number of any size. @param whole  true if it has no fraction and no exponent
+   */
   virtual void number(std::string_view digits, bool whole) = 0;
-  virtual void string(std::string_view text) = 0;  ///< a stretch of the document
-  virtual void key(std::string_view text) = 0;     ///< likewise
+  virtual void string(std::string_view text) = 0;  ///< refers to the document's text
+  virtual void key(std::string_view text) = 0;     ///< refers to the document's text
   virtual void begin_object() = 0;
   virtual void begin_list() = 0;
-  virtual void end() = 0;  ///< of the innermost object or list
+  virtual void end() = 0;  ///< ends the innermost object or list
 };
 
 /**
- * @param text  the document. Strings are unescaped where they stand, so that handlers can keep
- *              stretches of it instead of copies.
- * @throws JsonError
+ * @brief Parses a document and passes its values to `handler`.
+ * @param text     the document. Strings are unescaped in place, so that handlers can keep views of
+ *                 the text instead of copies.
+ * @param handler  receives the values
+ * @param rules    what is accepted
+ * @throws JsonError if the document is not accepted, or the handler throws JsonProblem
  */
 void parse_json(std::string& text, JsonHandler& handler, const JsonRules& rules = {});
 

@@ -7,8 +7,10 @@
 namespace millrace::text {
 namespace {
 
-/** Insertions, deletions, replacements and swaps of neighbors from one to the other (the distance
- * of optimal string alignment): a swap is the most frequent slip. */
+/**
+ * Returns the number of insertions, deletions, replacements and swaps of neighbors between both
+ * (optimal string alignment). Swaps count because they are the most frequent typing error.
+ */
 std::size_t distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> before(to.size() + 1), last(to.size() + 1), row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -31,7 +33,7 @@ std::string nearest(std::string_view name, const std::vector<std::string>& known
   std::string best;
   std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : known) {
-    // At least the difference in length: a name of a megabyte costs nothing.
+    // The distance is at least the difference in length, so a name of a megabyte costs nothing.
     if (name.size() > candidate.size() + least) continue;
     const std::size_t edits = distance(name, candidate);
     if (edits < least && edits < candidate.size()) {

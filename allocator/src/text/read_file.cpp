@@ -25,7 +25,10 @@ class OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
   ~OpenFile() { ::close(descriptor_); }
 
-  /** The length of a regular file; 0 for a pipe, whose length is unknown. */
+  /**
+   * Returns the length of a regular file; 0 for a pipe, whose length is unknown. Throws for the
+   * rest.
+   */
   [[nodiscard]] std::uint64_t length() const {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0) fail();
@@ -65,7 +68,8 @@ std::string read_file(const std::filesystem::path& file, std::uint64_t most,
   std::string text;
   text.reserve(length + 1);
   std::string piece(kPiece, '\0');
-  // A pipe gives as little at a time as its writer wrote: the beginning is a full piece, or all.
+  // A read from a pipe may return little, so `beginning` gets a full piece, or all if there is
+  // less.
   bool looked = beginning == nullptr;
   while (const std::size_t got = open.read(piece.data(), piece.size())) {
     if (got > most - text.size()) refuse_length(most);

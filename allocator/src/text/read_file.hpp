@@ -16,10 +16,12 @@ class FileProblem : public std::runtime_error {
 };
 
 /**
- * @brief The whole content of a regular file or of a pipe. Folders and devices (/dev/zero has no
- * end) are refused before anything is read.
- * @param most       bytes; a regular file that has more is not read at all, a pipe not beyond them
- * @param beginning  called once with the first bytes (up to 64 KiB), and may throw to stop here
+ * @brief Returns the whole content of a regular file or of a pipe. Refuses folders and devices
+ *        before it reads anything (/dev/zero has no end).
+ * @param file       path of the file
+ * @param most       maximum size in bytes; a larger regular file is not read at all, a pipe only up
+ *                   to this
+ * @param beginning  called once with the first bytes (up to 64 KiB); may throw to stop reading
  * @throws FileProblem with the limit or the system's reason
  */
 [[nodiscard]] std::string read_file(

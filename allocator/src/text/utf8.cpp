@@ -9,7 +9,8 @@ std::size_t utf8_length(std::string_view text) noexcept {
   if (first < 0x80) return 1;
   const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
   if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  unsigned char low = 0x80, high = 0xbf;  // of the second byte
+  // The bounds exclude overlong forms, surrogates, and code points above 0x10ffff.
+  unsigned char low = 0x80, high = 0xbf;  // bounds of the second byte
   if (first == 0xe0) low = 0xa0;
   if (first == 0xed) high = 0x9f;
   if (first == 0xf0) low = 0x90;

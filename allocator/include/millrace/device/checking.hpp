@@ -20,15 +20,15 @@ namespace millrace {
  *
  * Host threads are identified automatically; inside a host callback, the callback is the actor. The
  * order between host threads comes from an attached executor (spawn, join, conditions), and from
- * `released` and `acquired`, which code with its own lock must call. Without them, a pinned buffer
- * that one thread fills and another thread enqueues counts as a race. If one thread has seen work
- * complete, its OrderedDevice knows it, and so does every thread that gets memory from an
- * allocator, or for which that makes a wait unnecessary.
+ * `released` and `acquired`, which code with its own lock must call. Without these calls, a pinned
+ * buffer that one thread fills and another thread enqueues counts as a race. If one thread sees
+ * work complete, its OrderedDevice knows it. Another thread is ordered after that completion if,
+ * because of it, the thread gets memory from an allocator or needs no wait.
  *
  * On a virtual device, pageable host memory is not checked: a copy has finished with it when the
  * call returns.
  *
- * Thread-safe. Calls of several threads are ordered as they arrive.
+ * Thread-safe. Calls of several threads are ordered by their arrival.
  */
 class CheckingObserver final : public HostOrderObserver {
  public:
@@ -57,25 +57,36 @@ class CheckingObserver final : public HostOrderObserver {
   void acquired(std::uint64_t object) override;
   void ended() override;
 
-  /** @brief Reports that the calling thread reads pinned memory. @param name  for messages */
+  /**
+   * @brief Reports that the calling thread reads pinned memory.
+   * @param address  begin of the memory
+   * @param bytes    size of the memory
+   * @param name     the operation's name in messages
+   */
   void host_reads(const void* address, std::size_t bytes, std::string_view name);
-  /** @brief Reports that the calling thread writes pinned memory. @param name  for messages */
+  /** @brief Reports that the calling thread writes pinned memory. Parameters like `host_reads`. */
   void host_writes(const void* address, std::size_t bytes, std::string_view name);
 
   /**
    * @brief Reports an allocation, after it was made.
-   * @param user  the stream that uses the memory first
+   * @param address  begin of the memory
+   * @param bytes    size of the memory
+   * @param device   the device of `user`; must be attached
+   * @param user     the stream that uses the memory first
    * @throws std::invalid_argument if part of the memory is allocated already
    */
   void allocated(const void* address, std::size_t bytes, Device& device, StreamHandle user);
   /** @brief Reports an allocation of pinned memory that the calling thread uses first. */
   void allocated_for_host(const void* address, std::size_t bytes);
-  /** @brief Reports a free, before it is made. @throws std::invalid_argument if not allocated */
+  /**
+   * @brief Reports a free, before it is made.
+   * @throws std::invalid_argument if no allocation begins at `address`
+   */
   void freed(const void* address);
 
-  /** @brief The races found so far. */
+  /** @brief Returns the races found so far. */
   [[nodiscard]] std::vector<RaceChecker::Race> races() const;
-  /** @brief Number of operations, allocations and frees seen so far. */
+  /** @brief Returns the number of operations, allocations and frees seen so far. */
   [[nodiscard]] std::uint64_t operations() const;
 
  private:

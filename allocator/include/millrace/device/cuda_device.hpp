@@ -26,6 +26,7 @@ struct CudaVersions {
   int driver = 0;   ///< the newest CUDA version that the driver supports
 };
 
+/** @brief Returns the versions of the toolkit, the runtime and the driver. */
 [[nodiscard]] CudaVersions cuda_versions() noexcept;
 
 /**
@@ -38,7 +39,7 @@ struct CudaVersions {
 /**
  * @brief Properties of a GPU.
  *
- * Peak rates are computed from clocks and widths; no program reaches them.
+ * Peak rates are computed from clocks and widths. No program reaches them.
  */
 struct CudaDeviceInfo {
   std::string title;      ///< "NVIDIA H200"
@@ -57,8 +58,8 @@ struct CudaDeviceInfo {
 
 /**
  * @brief Reads the properties of a GPU without starting a context on it.
- * @throws DeviceError if the GPU does not exist; the message lists the GPUs, or says why there are
- *         none
+ * @param ordinal  CUDA's number of the GPU, from 0
+ * @throws DeviceError if the GPU does not exist; the message lists the GPUs, or says why none exist
  */
 [[nodiscard]] CudaDeviceInfo cuda_device_info(int ordinal);
 
@@ -71,13 +72,15 @@ struct CudaDeviceState {
 
 /**
  * @brief Reads those properties. Starts the GPU's primary context, which takes a few hundred MiB.
- * @throws DeviceError as `cuda_device_info`, and if the GPU cannot be used at the moment
+ * @param ordinal  CUDA's number of the GPU, from 0
+ * @throws DeviceError like `cuda_device_info`, and if the GPU cannot be used at the moment
  */
 [[nodiscard]] CudaDeviceState cuda_device_state(int ordinal);
 
 /**
- * @brief Whether kernels on GPU `from` can use memory of GPU `to`, after CudaDevice::allow_peer.
- * @throws DeviceError as `cuda_device_info`
+ * @brief Returns whether kernels on GPU `from` can use memory of GPU `to`, after
+ *        CudaDevice::allow_peer.
+ * @throws DeviceError like `cuda_device_info`
  */
 [[nodiscard]] bool cuda_peer_access(int from, int to);
 
@@ -112,6 +115,7 @@ class CudaDevice : public Device {
 
   /**
    * @brief Opens a GPU.
+   * @param ordinal  CUDA's number of the GPU, from 0
    * @throws DeviceError `not_supported` without CUDA; `invalid_argument` if the GPU does not exist
    */
   [[nodiscard]] static std::unique_ptr<CudaDevice> create(int ordinal);

@@ -64,6 +64,7 @@ enum class Call : unsigned char {
   count_  ///< number of enumerators
 };
 
+/** @brief Returns the call's name, for messages. */
 [[nodiscard]] const char* to_string(Call call) noexcept;
 
 /** @brief How a stream is made. */
@@ -85,8 +86,7 @@ struct DriverPoolInfo {
 };
 
 /**
- * @brief Is called for each call on a device, in host order. Used by the race checker, traces and
- *        tests.
+ * @brief Receives each call on a device, in host order. Used by the race checker, traces and tests.
  *
  * `before` may throw a DeviceError; the call is then not made (fault injection). The other
  * functions are called on the calling thread after the call succeeded. They must not throw and must
@@ -105,20 +105,30 @@ class DeviceObserver {
   virtual void event_completed(EventHandle) {}    ///< after a synchronization or a query
   virtual void stream_completed(StreamHandle) {}  ///< after a synchronization or a query
   virtual void device_completed() {}
-  /** @brief The calling thread is now ordered after all completions that any thread has seen. Not a
-   *         driver call. */
+  /**
+   * @brief Reports that the calling thread is now ordered after all completions that any thread has
+   *        seen. This is not a driver call.
+   */
   virtual void completions_learned() {}
   virtual void event_destroyed(EventHandle) {}
   /** @brief The pages at `from` are mapped at `to` as well. */
   virtual void aliased(void* /*to*/, void* /*from*/, std::size_t /*bytes*/) {}
   virtual void pool_allocated(StreamHandle, void* /*address*/, std::size_t /*bytes*/) {}
-  /** @brief Called before the driver call, so that it precedes the next `pool_allocated` of the
-   *         same bytes. */
+  /**
+   * @brief Reports a free to the driver's pool. Called before the driver call, so that it precedes
+   *        the next `pool_allocated` of the same bytes.
+   */
   virtual void pool_freed(StreamHandle, void* /*address*/) {}
-  /** @brief Called before the driver call, so that it precedes `callback_started`. */
+  /**
+   * @brief Reports an enqueued callback. Called before the driver call, so that it precedes
+   *        `callback_started`.
+   */
   virtual void callback_enqueued(StreamHandle, std::uint64_t /*serial*/) {}
   virtual void callback_started(StreamHandle, std::uint64_t /*serial*/) {}
-  /** @brief Without a preceding `callback_started`, the call failed and the callback never runs. */
+  /**
+   * @brief Reports that a callback ended. Without a preceding `callback_started`, the call failed
+   *        and the callback never runs.
+   */
   virtual void callback_ended(StreamHandle, std::uint64_t /*serial*/) {}
 };
 
@@ -149,6 +159,7 @@ class Device {
   /** @brief Allocates `bytes` bytes of pinned host memory (cudaMallocHost). */
   [[nodiscard]] void* allocate_host(std::size_t bytes);
   void free_host(void* address);  ///< may synchronize the device
+  /** @brief Returns the free and the total bytes of the device. */
   [[nodiscard]] MemoryInfo memory_info();
 
   // Growable ranges: reserve addresses first, then map memory in whole pages. The contents of newly
@@ -160,36 +171,46 @@ class Device {
   void release_range(void* base, std::size_t bytes);     ///< a whole range with nothing mapped
   void map(void* address, std::size_t bytes);            ///< pages of a range that are not mapped
   void unmap(void* address, std::size_t bytes);          ///< pages that are all mapped; may wait
-  /** @brief Whether `alias` works. */
+  /** @brief Returns whether `alias` works. */
   [[nodiscard]] virtual bool can_alias() const { return false; }
   /**
    * @brief Maps the pages at `from` at `to` as well. Work on `from` may still be enqueued.
    *
-   * `bytes` are whole pages of the device's ranges; all of `from` is mapped, and nothing at `to`.
-   * Both addresses are then the same memory, until one of them is unmapped; the memory goes back to
+   * Both addresses are then the same memory, until one of them is unmapped. The memory goes back to
    * the device when it is mapped nowhere. Work that uses one address must be ordered with work that
    * uses the other as if the address were the same: kernels that overlap may not use both. Counts
    * as a call of `map`.
-   * @throws DeviceError where that does not hold, or `can_alias()` is false; nothing has changed
-   * then
+   * @param to     addresses at which nothing is mapped
+   * @param from   pages that are all mapped
+   * @param bytes  size, in whole pages of the device's ranges
+   * @throws DeviceError if these conditions do not hold, or `can_alias()` is false; nothing has
+   *         changed then
    */
   void alias(void* to, void* from, std::size_t bytes);
 
-  // The driver's stream-ordered pool (cudaMallocAsync). Without one, `trim_pool` does nothing, and
-  // the other calls throw DeviceError (`not_supported`).
-  /** @brief Allocates from the driver's pool. Work enqueued on `stream` may use the memory. */
+  // The driver's stream-ordered pool (cudaMallocAsync). Without one, these calls throw DeviceError
+  // (`not_supported`); `trim_pool` and `pool_info` may also do nothing.
+  /**
+   * @brief Allocates from the driver's pool. Work enqueued on `stream` from now on may use the
+   *        memory.
+   */
   [[nodiscard]] void* allocate_async(std::size_t bytes, StreamHandle stream);
   void free_async(void* address, StreamHandle stream);  ///< ordered after the stream's work so far
   void trim_pool(std::size_t keep_bytes);  ///< keeps at least this many bytes in the pool
+  /** @brief Returns the state of the driver's pool. Call it only if `has_driver_pool()`. */
   [[nodiscard]] virtual DriverPoolInfo pool_info() { return {}; }
 
   // Streams. The driver may reuse the handle of a destroyed stream; it never reuses an id.
   [[nodiscard]] StreamHandle create_stream(const StreamOptions& options = {});
   void destroy_stream(StreamHandle stream);  ///< enqueued work still runs
   [[nodiscard]] StreamHandle legacy_stream() const noexcept { return {}; }
+  /** @brief Returns the handle that means another stream on each thread (cudaStreamPerThread). */
   [[nodiscard]] virtual StreamHandle per_thread_stream() = 0;
   [[nodiscard]] std::uint64_t stream_id(StreamHandle stream);  ///< the driver's id, never reused
-  /** @brief Whether it synchronizes with the legacy stream (not cudaStreamNonBlocking). */
+  /**
+   * @brief Returns whether the stream synchronizes with the legacy stream (not
+   *        cudaStreamNonBlocking).
+   */
   [[nodiscard]] bool blocking(StreamHandle stream);
   [[nodiscard]] bool capturing(StreamHandle stream);  ///< whether it is captured into a graph
   /** @return true if all work enqueued on the stream so far is complete; never blocks */
@@ -203,32 +224,42 @@ class Device {
    */
   [[nodiscard]] EventHandle create_event(bool timed = false);
   void destroy_event(EventHandle event);  ///< enqueued records and waits still take effect
-  /** @brief Records the event after the stream's work so far. Earlier waits keep the earlier
-   *         record. */
+  /**
+   * @brief Records the event after the stream's work so far. Earlier waits keep the earlier record.
+   */
   void record(EventHandle event, StreamHandle stream);
-  /** @brief Orders later work of `stream` after the newest record of `event`. The host does not
-   *         block. An event that was never recorded orders nothing. */
+  /**
+   * @brief Orders later work of `stream` after the newest record of `event`. The host does not
+   *        block. An event that was never recorded orders nothing.
+   */
   void wait(StreamHandle stream, EventHandle event);
   /** @return true if the work before the newest record is complete, or the event was never
    *          recorded; never blocks */
   [[nodiscard]] bool query(EventHandle event);
   /** @brief Blocks the host until the work before the newest record is complete. */
   void synchronize(EventHandle event);
-  /** @brief Time of a timed, completed event, measured from the device's own epoch. */
+  /** @brief Returns the time of a timed, completed event, measured from the device's own epoch. */
   [[nodiscard]] Nanoseconds event_time(EventHandle event);
 
   // Work. A copy from or to pageable host memory blocks, as in CUDA.
+  /**
+   * @brief Copies `bytes` bytes after the stream's work so far. `kind` says where `to` and `from`
+   *        are.
+   */
   void copy(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream);
+  /** @brief Sets `bytes` bytes to `value` after the stream's work so far. */
   void fill(void* address, unsigned char value, std::size_t bytes, StreamHandle stream);
+  /** @brief Runs the operation after the stream's work so far. */
   void launch(Operation operation, StreamHandle stream);
-  /** @brief Runs `function` on a driver thread after the stream's work; it must not call the
-   * device.
+  /**
+   * @brief Runs `function` on a driver thread after the stream's work so far. The function must not
+   *        call the device.
    */
   void callback(StreamHandle stream, std::function<void()> function);
 
-  /** @brief Number of calls of this kind so far, including failed ones. */
+  /** @brief Returns the number of calls of this kind so far, including failed ones. */
   [[nodiscard]] std::uint64_t calls(Call call) const noexcept;
-  /** @brief Number of all calls so far, including failed ones. */
+  /** @brief Returns the number of all calls so far, including failed ones. */
   [[nodiscard]] std::uint64_t calls() const noexcept;
 
   /** @brief Adds an observer, which is not owned. Call it while no other thread uses the device. */
@@ -245,8 +276,8 @@ class Device {
   Device() = default;
 
  private:
-  // What a device implements. Calls that not every device has (ranges, the driver's pool, capture)
-  // refuse or do nothing here, so that only devices with them override them.
+  // The functions that a device implements. Calls that not every device has (ranges, the driver's
+  // pool, capture) refuse or do nothing here, so that only devices with them override them.
   virtual void* do_allocate(std::size_t bytes) = 0;
   virtual void do_free(void* address) = 0;
   virtual void* do_allocate_host(std::size_t bytes) = 0;

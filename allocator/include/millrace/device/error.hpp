@@ -15,16 +15,24 @@ enum class ErrorCode {
   unknown,
 };
 
+/** @brief Returns the code's name, for messages. */
 [[nodiscard]] const char* to_string(ErrorCode code) noexcept;
 
-/** @brief A device call failed; it has had no effect. */
+/** @brief The error of a device call that failed. The call had no effect. */
 class DeviceError : public std::runtime_error {
  public:
-  /** @param call  the call and its arguments; `code` and `detail` say what went wrong */
+  /**
+   * @param call    the call and its arguments
+   * @param code    the kind of the error
+   * @param detail  what went wrong
+   */
   DeviceError(ErrorCode code, const std::string& call, const std::string& detail);
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
-  /** @brief Whether every later call on this device fails too; only a new process helps then. */
+  /**
+   * @brief Returns whether every later call on this device fails too. Only a new process helps
+   *        then.
+   */
   [[nodiscard]] bool sticky() const noexcept { return code_ == ErrorCode::device_lost; }
 
  private:

@@ -14,19 +14,32 @@ namespace millrace {
 class Condition {
  public:
   virtual ~Condition() = default;
+  /**
+   * @brief Releases `lock`, waits for a notification, and takes the lock again.
+   *
+   * May also return without a notification: call it in a loop that checks the condition.
+   * @throws Deadlock on a virtual machine if no actor can run
+   */
   virtual void wait(std::unique_lock<std::mutex>& lock) = 0;
+  /** @brief Wakes all waiting actors. */
   virtual void notify_all() = 0;
 };
 
-/** @brief Is called for each order between host actors that an executor creates. Must not call the
- *         executor. */
+/**
+ * @brief Receives each order between host actors that an executor creates. Must not call the
+ *        executor.
+ */
 class HostOrderObserver {
  public:
   virtual ~HostOrderObserver() = default;
-  /** @brief Everything the calling thread did so far happens before a later `acquired(object)`. */
+  /**
+   * @brief Reports that all that the calling thread did so far happens before a later
+   *        `acquired(object)`.
+   */
   virtual void released(std::uint64_t object) = 0;
+  /** @brief Reports that the calling thread comes after all earlier calls of `released(object)`. */
   virtual void acquired(std::uint64_t object) = 0;
-  /** @brief The actor of the calling thread ends; its last release came before. */
+  /** @brief Reports that the actor of the calling thread ends. Its last release came before. */
   virtual void ended() = 0;
 };
 
@@ -49,14 +62,22 @@ class Executor {
 
   virtual ~Executor() = default;
 
-  /** @brief Starts an actor that runs `body`. @param name  shown in messages and timelines */
+  /**
+   * @brief Starts an actor that runs `body`.
+   * @param name  the actor's name in messages and timelines
+   * @param body  runs until it returns or throws; `Task::join` rethrows
+   * @return the actor, to join it
+   */
   [[nodiscard]] virtual std::unique_ptr<Task> spawn(std::string name,
                                                     std::function<void()> body) = 0;
+  /** @brief Makes a condition for actors of this executor, which must outlive it. */
   [[nodiscard]] virtual std::unique_ptr<Condition> make_condition() = 0;
-  /** @brief The time on the calling actor's clock. */
+  /** @brief Returns the time on the calling actor's clock. */
   [[nodiscard]] virtual Nanoseconds now() = 0;
-  /** @brief Stands for host work of this length: advances a virtual clock; sleeps or spins on a
-   * real one. */
+  /**
+   * @brief Stands for host work that takes `host_time`: advances a virtual clock; sleeps or spins
+   *        on a real one.
+   */
   virtual void spend(Nanoseconds host_time) = 0;
   /** @brief Lets the executor run another actor. */
   virtual void yield() = 0;
@@ -68,10 +89,17 @@ class Executor {
    */
   void observe_host_order(HostOrderObserver* observer) noexcept { observer_ = observer; }
 
-  /** @brief Informs the observer of an order created by the caller's own lock `object`. */
+  /**
+   * @brief Reports an order that the caller's own lock `object` creates to the observer, if one is
+   *        set.
+   */
   void released(const void* object) const {
     if (observer_ != nullptr) observer_->released(reinterpret_cast<std::uintptr_t>(object));
   }
+  /**
+   * @brief Reports the other end of that order: the caller comes after all earlier `released`
+   *        calls.
+   */
   void acquired(const void* object) const {
     if (observer_ != nullptr) observer_->acquired(reinterpret_cast<std::uintptr_t>(object));
   }

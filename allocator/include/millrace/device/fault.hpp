@@ -18,6 +18,7 @@ namespace millrace {
  */
 class FaultInjector final : public DeviceObserver {
  public:
+  /** @brief Starts to observe `device`, which must outlive this object. No call fails yet. */
   explicit FaultInjector(Device& device);
   ~FaultInjector() override;
   FaultInjector(const FaultInjector&) = delete;
@@ -32,9 +33,9 @@ class FaultInjector final : public DeviceObserver {
   /** @brief Removes all requests, and revives a device that was lost. */
   void clear();
 
-  /** @brief Number of calls that this object made fail so far. */
+  /** @brief Returns the number of calls that this object made fail so far. */
   [[nodiscard]] std::uint64_t injected() const;
-  /** @brief Number of calls so far, successful or failed. */
+  /** @brief Returns the number of calls so far, successful or failed. */
   [[nodiscard]] std::uint64_t calls() const;
 
   void before(Call call) override;

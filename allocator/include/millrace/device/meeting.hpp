@@ -19,15 +19,15 @@ struct WorkItem;
 /**
  * @brief A collective operation: streams of several virtual devices execute it together.
  *
- * Made by `VirtualMachine::make_meeting`. Each party launches an Operation that names the meeting
+ * `VirtualMachine::make_meeting` makes it. Each party launches an Operation that names the meeting
  * and the party's number. The Operation declares the views and the cost of that party and has no
  * kernel of its own.
  *
  * The meeting begins when the Operation of every party is at the head of its stream and all waits
  * before it are done. A device takes part in one meeting at a time. All parts then run on
- * `Engine::link` for the time that the longest of them takes alone; the effect is applied; all
- * parts end together. Work enqueued on any party's stream before its part therefore happens before
- * work enqueued on any party's stream after its part.
+ * `Engine::link` for the time that the longest of them takes alone. Then the effect is applied, and
+ * all parts end together. Work enqueued on any party's stream before its part therefore happens
+ * before work enqueued on any party's stream after its part.
  */
 class Meeting {
  public:
@@ -38,6 +38,7 @@ class Meeting {
    */
   using Effect = std::function<void(std::span<const KernelContext> parties)>;
 
+  /** @brief Used by `VirtualMachine::make_meeting`. */
   explicit Meeting(std::shared_ptr<simulation::MeetingState> state);
   ~Meeting();
   Meeting(const Meeting&) = delete;
@@ -45,9 +46,9 @@ class Meeting {
 
   [[nodiscard]] unsigned parties() const noexcept;
   [[nodiscard]] std::uint64_t serial() const noexcept;  ///< unique for each meeting
-  /** @brief Whether the meeting has begun or has ended. */
+  /** @brief Returns whether the meeting has begun or has ended. */
   [[nodiscard]] bool met() const noexcept;
-  /** @brief Whether it was cancelled before it began: its data was not moved. */
+  /** @brief Returns whether it was cancelled before it began, so that its data was not moved. */
   [[nodiscard]] bool cancelled() const noexcept;
 
   /**

@@ -6,16 +6,19 @@
 
 namespace millrace {
 
-/** @brief How a thread waits for a lock that another thread holds. Set per thread by an executor.
+/**
+ * @brief Decides how a thread waits for a lock that another thread holds. An executor sets it for
+ *        each thread.
  */
 class LockWaiting {
  public:
   virtual ~LockWaiting() = default;
   /** @brief Returns when `mutex` may be free; may also return early. */
   virtual void wait(const void* mutex) = 0;
+  /** @brief Wakes the threads that wait for `mutex`. */
   virtual void notify(const void* mutex) = 0;
 
-  /** @brief The calling thread's object; nullptr on an ordinary thread. */
+  /** @brief Returns the calling thread's object; nullptr on an ordinary thread. */
   static LockWaiting*& of_this_thread() noexcept {
     static thread_local LockWaiting* waiting = nullptr;
     return waiting;
@@ -26,8 +29,8 @@ class LockWaiting {
  * @brief A mutex that may be held across device and executor calls.
  *
  * On ordinary threads it costs a std::mutex and one relaxed load. The actors of a VirtualMachine
- * run one at a time: if one waits for this mutex, the others run. Waiting for a std::mutex whose
- * holder is suspended would stop the machine. Meets the requirements of Lockable.
+ * run one at a time. If one of them waits for this mutex, the others run; waiting for a std::mutex
+ * whose holder is suspended would stop the machine. Meets the requirements of Lockable.
  */
 class Mutex {
  public:

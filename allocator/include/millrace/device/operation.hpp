@@ -42,9 +42,10 @@ class KernelContext {
  public:
   explicit KernelContext(std::span<const std::span<std::byte>> views) : views_(views) {}
 
+  /** @brief Returns view number `view` as bytes. */
   [[nodiscard]] std::span<std::byte> bytes(std::size_t view) const { return views_[view]; }
 
-  /** @brief View number `view` as an array of `T`; an incomplete `T` at the end is left out. */
+  /** @brief Returns view number `view` as an array of `T`, without an incomplete `T` at the end. */
   template <typename T>
   [[nodiscard]] std::span<T> as(std::size_t view) const {
     return {reinterpret_cast<T*>(views_[view].data()), views_[view].size() / sizeof(T)};

@@ -52,18 +52,18 @@ class Event;
 enum class Completion : std::uint8_t { polled, synchronized };
 
 /**
- * @brief A device together with the order of its streams: which stream is ordered after which
- *        work.
+ * @brief A device together with the order of its streams: which stream is ordered after which work.
  *
  * Every record, wait, query and synchronization through this class makes the driver call first and
  * publishes it to the ledger after it succeeded; a call that fails publishes nothing. Thread-safe;
- * no lock is held across a driver call. Inside a host callback, where the driver forbids calls, a
- * requested mark is owed (one for each stream), and the next call from another place makes it.
+ * no lock is held across a driver call. Inside a host callback the driver forbids calls. A
+ * requested mark is then owed (at most one for each stream), and the next call from outside a
+ * callback records it.
  *
  * Costs besides the driver's calls: `mark` takes a few short locks and allocates nothing after the
  * first few calls. `attached` and `newest_marker` are a few loads. The number of events is the
- * largest number of markers in flight; if there are many, every few marks query a few streams.
- * Finding which of a stream's n markers are complete takes O(log n) queries.
+ * largest number of markers in flight; if it is large, every few marks query a few streams. Finding
+ * which of a stream's n markers are complete takes O(log n) queries.
  */
 class OrderedDevice {
  public:
@@ -85,9 +85,9 @@ class OrderedDevice {
   /**
    * @brief Adds a stream of the caller. A stream that was used as a raw handle before keeps its id
    *        and its order.
-   * @param stream   the caller keeps it, and calls `detach` before it is destroyed
+   * @param stream   owned by the caller, who calls `detach` before it is destroyed
    * @param options  the stream's name, and whether waits may be inserted on it
-   * @return the reference to use from now on: no call looks it up
+   * @return the reference to use from now on, with which no call looks the stream up
    * @throws std::invalid_argument if the stream is attached already, or if it is the per-thread
    *         stream: that handle means another stream on each thread, and is looked up at each call
    */
@@ -97,7 +97,7 @@ class OrderedDevice {
    * @brief Removes a stream: call it before the stream is destroyed.
    *
    * Records a last marker, so that other streams can still wait for memory that was freed there.
-   * After it returns, Millrace does not use the handle any more, on any thread.
+   * After it returns, Millrace does not use the handle anymore, on any thread.
    */
   void detach(StreamRef stream);
 
@@ -116,8 +116,9 @@ class OrderedDevice {
    *
    * Until `end_capture`, no event is recorded on the stream and no wait is inserted on it or for
    * it; `mark` is owed until then; and synchronizing the device is refused (`capture`), because it
-   * would invalidate the capture. A raw handle is known meanwhile without asking the driver. A
+   * would invalidate the capture. In this time a raw handle is resolved without a driver call. A
    * capture that is announced twice ends with the second `end_capture`.
+   * @return the stream's reference with its id
    * @throws std::invalid_argument if the stream is the legacy or the per-thread stream, or detached
    */
   [[nodiscard]] StreamRef begin_capture(StreamRef stream);
@@ -126,6 +127,7 @@ class OrderedDevice {
    *        that is owed, if any.
    */
   void end_capture(StreamRef stream);
+  /** @brief Returns whether the stream is in an announced capture. */
   [[nodiscard]] bool captured(StreamId stream) const noexcept;
   [[nodiscard]] bool capturing() const noexcept;  ///< whether any stream is captured
 
@@ -143,13 +145,14 @@ class OrderedDevice {
    */
   void close_nominal(StreamRef stream, bool idle);
 
+  /** @brief Returns whether the stream is attached. */
   [[nodiscard]] bool attached(StreamId stream) const;
-  /** @brief The stream's name in reports: "main", "copy", ... */
+  /** @brief Returns the stream's name in reports: "main", "copy", ... */
   [[nodiscard]] std::string name(StreamId stream) const;
 
   /**
-   * @brief Records a marker (a pooled event) on `stream`. Others can then wait for exactly the work
-   *        enqueued so far.
+   * @brief Records a marker (a pooled event) on `stream`. Other streams can then wait for exactly
+   *        the work enqueued so far.
    *
    * While the stream is captured, and in a host callback, the mark is owed: the marker that is
    * recorded later covers the returned point.
@@ -160,8 +163,8 @@ class OrderedDevice {
   /**
    * @brief Records a marker that covers `point` unless one exists, so that a poll can see it
    *        complete.
-   * @return the recorded marker; nothing if one exists already, the stream is not attached or is
-   *         captured, inside a host callback, and with Completion::synchronized
+   * @return the recorded marker; std::nullopt if one exists already, if the stream is not attached
+   *         or is captured, inside a host callback, and with Completion::synchronized
    */
   std::optional<Point> cover(Point point);
 
@@ -176,7 +179,7 @@ class OrderedDevice {
   void synchronize(const Event& event);
 
   /**
-   * @brief The same for an event that the caller created. Record it through this class only: a
+   * @brief Overload for an event that the caller created. Record it through this class only: a
    *        direct record would make later waits on it wrong.
    * @throws DeviceError (`invalid_argument`) if the stream has been detached
    */
@@ -196,21 +199,23 @@ class OrderedDevice {
   static constexpr std::uint64_t kTail = ~std::uint64_t{0};
 
   /**
-   * @brief The marker that `wait_for` would use, without waiting.
+   * @brief Returns the marker that `wait_for` would use, without waiting.
+   * @param waiter  the stream that would wait
+   * @param point   the work that it would wait for
    * @return 0 if `waiter` is ordered after `point` already; otherwise the marker's serial (counted
-   *         over all streams, in host order), or `kTail`; nothing if `waiter` cannot be made to
-   *         wait, because no marker covers the point and none can be recorded, or because one of
+   *         over all streams, in host order), or `kTail`; std::nullopt if `waiter` cannot be made
+   *         to wait, because no marker covers the point and none can be recorded, or because one of
    *         the streams is independent
    */
   [[nodiscard]] std::optional<std::uint64_t> earliest_wait(StreamId waiter, Point point) const;
 
-  /** @brief The serial of the newest marker; 0 if none was recorded yet. */
+  /** @brief Returns the serial of the newest marker; 0 if none was recorded yet. */
   [[nodiscard]] std::uint64_t newest_marker() const;
 
   /**
    * @brief Makes `waiter` wait for the earliest marker that covers `point`.
    * @return true if `waiter` is ordered after `point` now; false if `earliest_wait` returns
-   *         nothing: nothing has happened then
+   *         std::nullopt: nothing has happened then
    */
   bool wait_for(StreamRef waiter, Point point);
 
@@ -221,14 +226,15 @@ class OrderedDevice {
   bool synchronize(Point point);
 
   /**
-   * @brief Queries which markers have completed: for each stream with markers in flight the oldest
-   *        one and, if that is complete, a few later ones (O(log n) queries for n markers).
+   * @brief Queries which markers have completed. For each stream with markers in flight, it queries
+   *        the oldest one and, if that is complete, a few later ones (O(log n) queries for n
+   *        markers).
    *
    * With Completion::synchronized, a poll queries nothing.
    */
   void poll();
 
-  /** @brief The same for one stream: one query if none of its markers is complete. */
+  /** @brief Polls one stream: one query if none of its markers is complete. */
   void poll(StreamId stream);
 
   /**
@@ -244,7 +250,7 @@ class OrderedDevice {
   std::unique_ptr<State> state_;
 };
 
-/** @brief True while the calling thread runs a host callback enqueued through a Device. */
+/** @brief Returns whether the calling thread runs a host callback enqueued through a Device. */
 [[nodiscard]] bool in_host_callback() noexcept;
 
 }  // namespace millrace

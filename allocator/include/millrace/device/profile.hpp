@@ -73,26 +73,34 @@ struct DeviceProfile {
   /** @brief The source of each figure, by key path ("copy.host_to_device"). */
   std::map<std::string, std::string> sources;
 
+  /** @brief Returns the host time of a call of this kind. */
   [[nodiscard]] Nanoseconds host(Call call) const noexcept {
     return host_time[static_cast<std::size_t>(call)];
   }
 
-  /** @brief A built-in profile. @throws std::invalid_argument that lists the built-in profiles */
+  /**
+   * @brief Returns a built-in profile.
+   * @throws std::invalid_argument for an unknown name; the message lists the built-in profiles
+   */
   [[nodiscard]] static DeviceProfile named(std::string_view name);
-  /** @brief Names of the built-in profiles. */
+  /** @brief Returns the names of the built-in profiles. */
   [[nodiscard]] static std::vector<std::string> names();
 
   /**
    * @brief Parses a profile.
+   * @param json    the text
    * @param origin  name of the text in errors (for instance a file name)
    * @throws std::invalid_argument with the origin, the key path, the value found and the one
    *         expected
    */
   [[nodiscard]] static DeviceProfile parse(std::string_view json, std::string_view origin);
-  /** @brief Reads a file. @throws std::invalid_argument as `parse`, or if it cannot be read */
+  /**
+   * @brief Reads a profile from a file.
+   * @throws std::invalid_argument like `parse`, or if the file cannot be read
+   */
   [[nodiscard]] static DeviceProfile load(const std::filesystem::path& file);
 
-  /** @brief The profile in the format of `parse`: base units, indented by two spaces. */
+  /** @brief Returns the profile in the format of `parse`: base units, indented by two spaces. */
   [[nodiscard]] std::string to_json() const;
 };
 

@@ -13,7 +13,12 @@ struct Mark;
  */
 class Stream {
  public:
-  /** @param independent  Millrace never inserts a wait on or for this stream; see AttachOptions */
+  /**
+   * @brief Creates a stream and attaches it.
+   * @param device       outlives the stream
+   * @param options      how the stream is made
+   * @param independent  Millrace never inserts a wait on or for this stream; see AttachOptions
+   */
   explicit Stream(OrderedDevice& device, const StreamOptions& options = {},
                   bool independent = false);
   ~Stream();
@@ -30,9 +35,12 @@ class Stream {
    * @brief Records a marker at the end of a phase of the program.
    *
    * Other streams can then wait for memory freed before it without waiting for later work.
+   * @return the marker
    */
   Point mark() { return device_->mark(ref_); }
+  /** @brief Orders later work of this stream after `event`. The host does not block. */
   void wait(const Event& event) { device_->wait(ref_, event); }
+  /** @brief Blocks the host until the stream's work so far is complete. */
   void synchronize() { device_->synchronize(ref_); }
 
   /** @brief Makes this stream wait for everything enqueued on `other` so far. Records a marker. */
@@ -50,7 +58,7 @@ class Stream {
  *        marker.
  *
  * A wait for an event that was never recorded orders nothing, and a query returns complete. A copy
- * refers to the marker of the original at that time, also if the original is recorded again.
+ * refers to the original's marker at the time of the copy, also if the original is recorded again.
  */
 class Event {
  public:
@@ -61,7 +69,7 @@ class Event {
   ~Event();
 
   [[nodiscard]] bool recorded() const noexcept { return mark_ != nullptr; }
-  /** @brief The marker of the latest record; {} if it was never recorded. */
+  /** @brief Returns the marker of the latest record; {} if the event was never recorded. */
   [[nodiscard]] Point point() const noexcept;
 
  private:

@@ -9,8 +9,8 @@ namespace millrace {
 /**
  * @brief An executor whose actors are threads. Its clock is the steady clock since construction.
  *
- * `spend` sleeps, and spins for the last 100 us. The destructor of a task joins it and ignores what
- * it threw. The executor outlives its tasks and conditions.
+ * `spend` sleeps, and spins for the last 100 us. The destructor of a task joins it and ignores
+ * exceptions of the actor. The executor must outlive its tasks and conditions.
  */
 class ThreadExecutor final : public Executor {
  public:

@@ -40,7 +40,7 @@ struct ExecutedOperation {
   std::span<const std::uint64_t> after;
 };
 
-/** @brief Is called when an operation ends, in order of the ends. Must not call the device. */
+/** @brief Receives each operation when it ends, in order of the ends. Must not call the device. */
 class TimelineObserver {
  public:
   virtual ~TimelineObserver() = default;

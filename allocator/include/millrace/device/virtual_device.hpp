@@ -19,7 +19,7 @@ struct GrowableRange;
 struct WorkItem;
 }  // namespace simulation
 
-/** @brief Blocks the work enqueued on a stream after it, until it is opened. */
+/** @brief Blocks the work that is enqueued on a stream after the gate, until the gate is opened. */
 class Gate {
  public:
   /**
@@ -45,7 +45,8 @@ class Gate {
  * is touched, so a large footprint costs no memory.
  *
  * Handles of destroyed streams and events are reused, as in CUDA; stream ids are not. A kernel or
- * callback that throws loses the device. A callback that calls a device gets `not_supported`.
+ * callback that throws an exception loses the device. A callback that calls a device gets
+ * `not_supported`.
  */
 class VirtualDevice final : public Device {
  public:
@@ -72,19 +73,26 @@ class VirtualDevice final : public Device {
   [[nodiscard]] unsigned ordinal()
       const noexcept;  ///< number of this device in its machine, from 0
 
-  /** @brief Offset of `address` in this device's address space; the same in every run. */
+  /**
+   * @brief Returns the offset of `address` in this device's address space; the same in every run.
+   */
   [[nodiscard]] std::size_t offset_of(const void* address) const;
-  /** @brief Total time so far in which at least one operation ran on `engine`. */
+  /** @brief Returns the total time so far in which at least one operation ran on `engine`. */
   [[nodiscard]] Nanoseconds busy(Engine engine) const;
-  /** @brief Number of operations that were enqueued and have not ended. */
+  /** @brief Returns the number of operations that were enqueued and have not ended. */
   [[nodiscard]] std::size_t pending() const;
 
-  /** @brief Sets which frees the driver's pool reuses, as cudaMemPoolSetAttribute does. */
+  /** @brief Sets which freed memory the driver's pool reuses, as cudaMemPoolSetAttribute does. */
   void set_pool_policy(const DriverPoolPolicy& policy);
-  /** @brief Makes work enqueued on `stream` from now on wait until the gate is opened. */
+  /**
+   * @brief Makes work enqueued on `stream` from now on wait until the gate is opened.
+   * @return the gate
+   */
   [[nodiscard]] Gate enqueue_gate(StreamHandle stream);
-  /** @brief While `capturing`, work, records, waits and synchronization on `stream` throw
-   *         DeviceError (`capture`). */
+  /**
+   * @brief Begins or ends a simulated capture. While `capturing` is true, work, records, waits and
+   *        synchronization on `stream` throw DeviceError (`capture`).
+   */
   void set_capturing(StreamHandle stream, bool capturing);
 
  private:

@@ -14,7 +14,10 @@
 
 namespace millrace {
 
-/** @brief Every actor waits and no device work can end. The message lists what each waits for. */
+/**
+ * @brief The error if every actor waits and no device work can end. The message lists what each
+ *        waits for.
+ */
 class Deadlock : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -33,9 +36,10 @@ class Deadlock : public std::runtime_error {
  * - `timed` is a discrete-event simulation with the devices' profiles. The actor with the smallest
  *   clock runs; the devices have advanced to exactly that time.
  * - `adversarial` executes device work only when an actor must wait for it, and then only the work
- *   that this needs, in an order drawn from the seed: streams have priorities that change at random
- *   points, and over the seeds each stream is starved in turn. The seed also chooses actors and the
- *   answers of queries. Operations run one at a time, each for the time that it takes alone.
+ *   that this wait needs, in an order drawn from the seed. Streams have priorities that change at
+ *   random points, and over the seeds each stream is starved in turn. The seed also chooses actors
+ *   and the answers of queries. Operations run one at a time, each for the time that it takes
+ *   alone.
  *
  * Another actor may run at each device call. A lock that is held across a device call, and that
  * other actors take too, must be a `Mutex` (millrace/device/mutex.hpp): waiting for a std::mutex
@@ -75,6 +79,7 @@ class VirtualMachine {
    */
   [[nodiscard]] std::shared_ptr<Meeting> make_meeting(unsigned parties, Meeting::Effect effect);
 
+  /** @brief Returns the executor, which makes further actors. */
   [[nodiscard]] Executor& executor() noexcept;
 
   /** @brief The time on the calling actor's clock. */

@@ -43,6 +43,7 @@ class Allocator {
    * @param bytes   size in bytes; 0 returns nullptr
    * @param stream  the owner: frees are ordered on it
    * @param tag     label under which the bytes are counted
+   * @return the address
    * @throws out_of_memory if the device and every cached block together cannot serve the request;
    *         caches may have shrunk, nothing else has changed
    * @throws DeviceError if a driver call failed for another reason; nothing else has changed then,
@@ -54,13 +55,17 @@ class Allocator {
   }
 
   /**
-   * @brief Allocates memory that belongs to `owner` and that `first_user` uses first: a batch that
-   *        a copy stream fills for the main stream.
+   * @brief Allocates memory that belongs to `owner` and that `first_user` uses first: for instance
+   *        a batch that a copy stream fills for the main stream.
    *
    * Work enqueued on `first_user` may use the memory from now on; that use counts as recorded.
    * `owner` may use it after the caller has made `owner` wait for `first_user`. After the free, the
-   * block is cached where `first_user` looks for blocks first.
-   * @throws as the other overload
+   * block is cached where `first_user` searches first.
+   * @param bytes       size in bytes; 0 returns nullptr
+   * @param owner       frees are ordered on it
+   * @param first_user  the stream that uses the memory first
+   * @param tag         label under which the bytes are counted
+   * @throws out_of_memory, DeviceError and std::invalid_argument like the other overload
    */
   [[nodiscard]] virtual void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user,
                                        Tag tag = {}) = 0;
@@ -115,10 +120,13 @@ class Allocator {
    */
   void deallocate(std::span<void* const> addresses);
 
-  /** @brief The same in the order of `stream` instead of the owners. */
+  /** @brief Frees each block in the order of `stream` instead of its owner. Otherwise the same. */
   void deallocate(std::span<void* const> addresses, StreamRef stream);
 
-  /** @brief Whether `address` is a live allocation. An allocator that cannot tell returns true. */
+  /**
+   * @brief Returns whether `address` is a live allocation. An allocator that cannot know it returns
+   *        true.
+   */
   [[nodiscard]] virtual bool is_live(const void* address) const { return address != nullptr; }
 
   /**
@@ -155,14 +163,17 @@ class Allocator {
   /** @brief Returns the tag with this name; creates it on first use. */
   [[nodiscard]] virtual Tag tag(std::string_view name) = 0;
 
-  /** @brief Counts and bytes, exact at the time of the call. */
+  /** @brief Returns counts and bytes, exact at the time of the call. */
   [[nodiscard]] virtual MemoryStatistics statistics() = 0;
-  /** @brief The free bytes that `stream` could use now, after a wait, or only later. */
+  /**
+   * @brief Returns the free bytes that `stream` could use now, and those that it could use only
+   *        later.
+   */
   [[nodiscard]] virtual UsableBytes usable(StreamRef stream) = 0;
 
-  /** @brief Opens a scope whose peaks start at the current values. */
+  /** @brief Opens a scope whose peaks start at the current values. Close it with `close_scope`. */
   [[nodiscard]] virtual ScopeId open_scope() = 0;
-  /** @brief Highest values since the scope was opened. */
+  /** @brief Returns the current values, and the highest values since the scope was opened. */
   [[nodiscard]] virtual MemoryGauges peaks(ScopeId scope) = 0;
   /** @brief Ends the scope. */
   virtual void close_scope(ScopeId scope) = 0;
@@ -174,15 +185,20 @@ class Allocator {
    */
   virtual void observe(AllocationObserver* observer) = 0;
 
+  /** @brief Returns the device that this allocator serves. */
   [[nodiscard]] virtual OrderedDevice& device() const noexcept = 0;
 
  protected:
-  /** @brief Serves a batch; the spans have one length. The default makes one call a request. */
+  /**
+   * @brief Serves a batch; the spans have one length. The default calls `allocate` for each
+   *        request.
+   */
   virtual void allocate_batch(std::span<const std::size_t> sizes, std::span<void*> addresses,
                               StreamRef stream, Tag tag);
   /**
-   * @brief Frees a batch. The default makes one call a block.
-   * @param stream  nullptr: in the order of each block's owner
+   * @brief Frees a batch. The default calls `deallocate` for each block.
+   * @param addresses  the blocks; nullptr is ignored
+   * @param stream     the stream on which the frees are ordered; nullptr: each block's owner
    */
   virtual void deallocate_batch(std::span<void* const> addresses, const StreamRef* stream);
 };

@@ -15,7 +15,7 @@ namespace millrace {
 /**
  * @brief Owns an allocation. Move-only.
  *
- * The destructor frees it in the order of the owner stream. The allocator outlives the buffer.
+ * The destructor frees it in the order of the owner stream. The allocator must outlive the buffer.
  */
 class Buffer {
  public:
@@ -44,6 +44,7 @@ class Buffer {
     return *this;
   }
 
+  /** @brief Returns the address; nullptr if the buffer owns nothing. */
   [[nodiscard]] void* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }  ///< bytes asked for
   [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
@@ -66,7 +67,7 @@ class Buffer {
     if (data_ != nullptr) allocator_->deallocate(std::exchange(data_, nullptr), stream);
     bytes_ = 0;
   }
-  /** @brief Frees the memory; the caller states that every use precedes `marker`. */
+  /** @brief Frees the memory. The caller states that every use precedes `marker`. */
   void reset(Point marker) {
     if (data_ != nullptr) allocator_->deallocate(std::exchange(data_, nullptr), marker);
     bytes_ = 0;
@@ -85,7 +86,10 @@ class Array {
 
  public:
   Array() = default;
-  /** @throws std::length_error if `size` objects are more than there are addresses */
+  /**
+   * @brief Allocates memory for `size` objects.
+   * @throws std::length_error if they need more bytes than a `std::size_t` can count
+   */
   Array(Allocator& allocator, std::size_t size, StreamRef stream, Tag tag = {})
       : buffer_(allocator, bytes_of(size), stream, tag), size_(size) {}
 

@@ -11,6 +11,7 @@ namespace millrace {
  *
  * Units: B, KB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024), in upper or
  * lower case. A number without a unit is in bytes.
+ * @param text  the size
  * @return bytes, rounded to a whole number
  * @throws std::invalid_argument with the text and the expected form
  */

@@ -31,17 +31,27 @@ struct MemoryLimits {
  */
 class CachingAllocator final : public Allocator {
  public:
-  /** @brief Frees memory of the caller. Gets the missing bytes; returns true if it freed any. */
+  /**
+   * @brief Frees memory of the caller. Gets the number of missing bytes; returns true if it freed
+   *        any.
+   */
   using MemoryCallback = std::function<bool(std::size_t bytes)>;
 
+  /**
+   * @brief Makes an allocator that has reserved nothing yet.
+   * @param device  the streams that use the memory; outlives the allocator
+   * @param source  provides the segments; outlives the allocator
+   * @param policy  the decisions, usually a preset
+   * @param limits  how much memory may be reserved
+   */
   CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
                    MemoryLimits limits = {});
   /**
    * @brief Waits for the device, then gives every segment back. Live blocks become invalid.
    *
    * While a stream of the device is captured, the device cannot be synchronized. The host then
-   * waits for what used each segment. A segment that the captured stream, or a stream that is not
-   * attached, may still use stays reserved until the process ends: end captures first.
+   * waits for the uses of each segment. A segment that the captured stream, or a stream that is not
+   * attached, may still use stays reserved until the process ends. End captures first.
    */
   ~CachingAllocator() override;
 
@@ -66,8 +76,8 @@ class CachingAllocator final : public Allocator {
    * @brief Replaces the observer, and reports the present memory to the new one first.
    *
    * Reports each segment, then each live block as if it were allocated now: its owner is its first
-   * user, and it has no recorded uses. Other threads may use the allocator meanwhile; their calls
-   * are reported after that.
+   * user, and it has no recorded uses. Other threads may use the allocator during this call; their
+   * calls are reported after that.
    * @param observer  not owned; `observe(nullptr)` ends the reports
    */
   void observe_all(AllocationObserver& observer);
@@ -75,6 +85,7 @@ class CachingAllocator final : public Allocator {
   void report_all(AllocationObserver& observer) const;
   [[nodiscard]] OrderedDevice& device() const noexcept override;
 
+  /** @brief Returns the decisions of this allocator. */
   [[nodiscard]] const Policy& policy() const noexcept;
 
   /**
@@ -86,7 +97,9 @@ class CachingAllocator final : public Allocator {
    */
   void set_limit(std::size_t bytes);
 
-  /** @brief Sets the device bytes to leave free. Growth of other threads that is under way counts.
+  /**
+   * @brief Sets the device bytes to leave free, from the allocator's next query of the device on.
+   *        Growths of other threads that were allowed before still happen.
    */
   void set_headroom(std::size_t bytes);
 
@@ -102,7 +115,7 @@ class CachingAllocator final : public Allocator {
    * the piece by the usual rule. Reserved memory is given back after all other free memory; in a
    * growable range this holds for the whole range, until it is empty.
    *
-   * If `stream` is captured, the piece is general memory all the same. The graph pool of the
+   * If `stream` is captured, the piece is general memory anyway. The graph pool of the
    * capture takes complete memory of other streams before it gets new memory, so it takes the piece
    * too, except with Sharing::own_stream. GraphPool::reserve, before the capture, is for that pool
    * alone.
@@ -114,13 +127,17 @@ class CachingAllocator final : public Allocator {
    */
   std::size_t reserve(std::size_t bytes, StreamRef stream);
 
-  /** @brief Gives back the segment at `base` if it is wholly free. @return whether it was */
+  /**
+   * @brief Gives back the segment at `base` if it is wholly free.
+   * @return whether it was given back
+   */
   bool release_segment(void* base);
 
   /**
-   * @brief Unmaps pages of growable ranges, each if it lies in one free block. For replays with
-   *        Policy::expandable_segments: other policies may have moved pages.
-   * @param pages  in address order, in whole pages of their range; others are left out
+   * @brief Unmaps pages of growable ranges. Unmaps an entry only if it lies in one free block.
+   *
+   * For replays with Policy::expandable_segments: with other policies, pages may have moved.
+   * @param pages  in address order, in whole pages of their range; other entries are ignored
    * @return bytes that went back to the device
    */
   std::size_t release_pages(std::span<const AddressRange> pages);
@@ -128,16 +145,20 @@ class CachingAllocator final : public Allocator {
   /**
    * @brief Registers a callback that is called before a request fails, without the allocator's
    *        lock. If it frees memory, the request is tried again.
-   * @param turn  callbacks with a lower number are called first; equal ones in registration order
+   * @param callback  frees memory of the caller
+   * @param turn      callbacks with a lower number are called first; equal ones in registration
+   *                  order
    */
   void on_out_of_memory(MemoryCallback callback, int turn = 0);
 
-  /** @brief Size of the block at `address` in bytes; 0 if it is not a live allocation. */
+  /**
+   * @brief Returns the size of the block at `address` in bytes; 0 if it is not a live allocation.
+   */
   [[nodiscard]] std::size_t block_size(const void* address) const;
 
   /**
-   * @brief The stream on which a plain free of `address` would be ordered. Takes no lock.
-   * @return nothing if `address` is not a live allocation, or is memory of a graph pool
+   * @brief Returns the stream on which a plain free of `address` would be ordered. Takes no lock.
+   * @return std::nullopt if `address` is not a live allocation, or is memory of a graph pool
    */
   [[nodiscard]] std::optional<StreamRef> owner(const void* address) const;
 
@@ -155,6 +176,7 @@ class CachingAllocator final : public Allocator {
     StreamRef stream{StreamHandle{}};  ///< may use the free blocks, and owns the live ones
     std::vector<BlockLayout> blocks;   ///< in address order; they tile the segment
   };
+  /** @brief Returns all segments with their blocks. */
   [[nodiscard]] std::vector<SegmentLayout> layout() const;
 
   /** @brief A range of addresses in which `restore` puts segments, and later requests map pages. */
@@ -170,9 +192,9 @@ class CachingAllocator final : public Allocator {
    * @brief Adopts segments with their blocks, for a replay that starts in the middle of a trace.
    * @param segments  in any order; one with `in_range` is in the range with the last base before it
    * @param ranges    may have no segment yet. The source must be able to map and unmap in them.
-   * @throws std::invalid_argument if blocks do not tile their segment, or a segment with `in_range`
-   *         is in no range, does not consist of whole pages of it, or overlaps another; if a range
-   *         has no pages, or two begin at one address
+   * @throws std::invalid_argument if blocks do not tile their segment; if a segment with `in_range`
+   *         is in no range, does not consist of whole pages of it, or overlaps another one; if a
+   *         range has no pages; or if two ranges begin at one address
    * @throws std::logic_error if anything is reserved already
    */
   void restore(std::span<const SegmentLayout> segments, std::span<const RangeLayout> ranges = {});

@@ -23,13 +23,14 @@ namespace millrace {
  * edges within a capture, so the capture's streams do not reuse each other's memory.
  *
  * If a stream is captured before any call named its raw handle, the detector does not ask for its
- * id. Other streams can use general memory that such a stream frees only after the next device
- * synchronization.
+ * id. If such a stream frees general memory, other streams can use that memory only after the next
+ * device synchronization.
  */
 class CaptureDetector final : public ForwardingAllocator {
  public:
   /**
-   * @param inner  serves every call; has to outlive the detector
+   * @brief Forwards calls to `inner`, and adds captures to `pool`.
+   * @param inner  serves every call; must outlive the detector
    * @param pool   a pool of `inner`
    */
   CaptureDetector(CachingAllocator& inner, GraphPool pool);

@@ -9,14 +9,17 @@ namespace millrace {
 /**
  * @brief The preset `driver`: the driver's stream-ordered pool (cudaMallocAsync) as an Allocator.
  *
- * The pool knows only stream order. For recorded uses, a free makes the freeing stream wait for
- * them, which delays that stream; `cudaFreeAsync` offers nothing else. If no wait is possible (in a
- * host callback, or for an independent stream), the memory is kept until its uses are complete, and
- * a later allocation or trim frees it.
+ * The pool knows only stream order. If a block has recorded uses, a free makes the freeing stream
+ * wait for them, which delays that stream; `cudaFreeAsync` offers nothing else. If no wait is
+ * possible (in a host callback, or for an independent stream), the memory is kept until its uses
+ * are complete, and a later allocation or trim frees it.
  */
 class DriverAllocator final : public Allocator {
  public:
-  /** @throws DeviceError `not_supported` if the device has no pool */
+  /**
+   * @brief Serves memory of `device`, which outlives the allocator.
+   * @throws DeviceError `not_supported` if the device has no pool
+   */
   explicit DriverAllocator(OrderedDevice& device);
   ~DriverAllocator() override;
 

@@ -12,7 +12,7 @@ namespace millrace {
  */
 class ForwardingAllocator : public Allocator {
  public:
-  /** @param inner  serves every call; it outlives this object */
+  /** @brief Forwards calls to `inner`, which must outlive this object. */
   explicit ForwardingAllocator(Allocator& inner) : inner_(inner) {}
 
   using Allocator::allocate;

@@ -23,31 +23,37 @@ namespace millrace {
  *
  * This is a handle. Each copy is one holder: keep one with each graph and each executable. While a
  * holder exists, later captures of the pool reuse its addresses, and no other request gets them.
- * When the last holder is gone, the next allocation that no front serves, or the next call that
- * reads statistics or gives memory back, makes the pool's free memory general again; the memory of
- * live blocks follows when they are freed.
+ * After the last holder is gone, the pool's free memory becomes general again in the next
+ * allocation that takes the allocator's lock, or in the next call that reads statistics or gives
+ * memory back. The memory of live blocks follows when they are freed.
  *
  * Thread-safe. Any thread may drop a holder, also in a host callback. Holders may outlive the
  * allocator and the device.
  */
 class GraphPool {
  public:
-  /** @brief What the holders stand for, and so what the pool's memory still waits for after them.
+  /**
+   * @brief What the end of the last holder means, and therefore what the pool's memory still waits
+   *        for after it.
    */
   enum class HeldUntil {
-    /** The executable is destroyed; a launch may still run. The next use of the memory comes after
+    /**
+     * The executable is destroyed; a launch may still run. The next use of the memory comes after
      * the launches that `launched` reported. If it reported none, the next use comes after the next
-     * synchronization of the device. */
+     * synchronization of the device.
+     */
     destroyed,
-    /** The executable is destroyed and its last launch has ended: the holders are user objects that
-     * the graph retains (`retain`). The next use of the memory waits for nothing. */
+    /**
+     * The executable is destroyed and its last launch has ended: the holders are user objects that
+     * the graph retains (`retain`). The next use of the memory waits for nothing.
+     */
     executed,
   };
 
   /**
    * @brief Makes a pool and its first holder.
    * @param allocator  serves the pool's memory
-   * @param until      what the holders stand for
+   * @param until      what the end of the last holder means
    */
   explicit GraphPool(CachingAllocator& allocator, HeldUntil until = HeldUntil::destroyed);
 
@@ -55,7 +61,7 @@ class GraphPool {
    * @brief Adds memory to the pool until it has `bytes` in one piece. Captures that need no more
    *        make no driver call.
    * @param bytes  size of the piece
-   * @throws out_of_memory as `allocate` does
+   * @throws out_of_memory like `Allocator::allocate`
    * @throws std::logic_error during a capture, and after the allocator is gone
    */
   void reserve(std::size_t bytes);
@@ -65,6 +71,7 @@ class GraphPool {
    *        the launch, and for all launches or for none.
    *
    * Takes a lock. Records a marker if the stream is not attached.
+   * @param stream  the stream of the launch
    * @throws std::logic_error if the allocator is gone
    */
   void launched(StreamRef stream);
@@ -75,12 +82,17 @@ class GraphPool {
    *   cudaUserObjectCreate(&object, pool.retain(), GraphPool::release, 1,
    *                        cudaUserObjectNoDestructorSync);
    *   cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
-   * @return what `release` takes
+   *
+   * @return the argument of `release`
    */
   [[nodiscard]] void* retain() const;
-  /** @brief Drops a holder that `retain` made. Makes no driver call. */
+  /**
+   * @brief Drops a holder that `retain` made. Makes no driver call.
+   * @param retained  from `retain`
+   */
   static void release(void* retained) noexcept;
 
+  /** @brief Returns the memory of this pool. */
   [[nodiscard]] GraphPoolStatistics statistics() const;
 
   struct Hold;
@@ -114,6 +126,8 @@ class GraphCapture {
  public:
   /**
    * @brief Begins a capture of `origin`. Polls the device. Nothing has changed if it throws.
+   * @param pool    serves the captured allocations
+   * @param origin  the stream on which the driver's capture begins
    * @throws std::logic_error if the pool is in a capture
    * @throws std::invalid_argument if `origin` is in a capture of the allocator, or is the legacy or
    *         the per-thread stream
@@ -125,8 +139,9 @@ class GraphCapture {
   GraphCapture& operator=(const GraphCapture&) = delete;
 
   /**
-   * @brief Marks what was captured on `stream` so far. Call it where the program records an event.
-   * @return what `wait` takes
+   * @brief Marks the work that was captured on `stream` so far. Call it where the program records
+   *        an event.
+   * @return the marker, for `wait`
    * @throws std::invalid_argument if the stream is not in this capture
    */
   [[nodiscard]] Point mark(StreamRef stream);
@@ -134,21 +149,22 @@ class GraphCapture {
    * @brief Orders `stream` after a mark. Call it where the program makes `stream` wait for the
    *        event. Adds a stream to the capture that is not in it; if that throws, the stream is not
    *        added.
-   * @param marker  what `mark` returned; {} adds the stream and orders it after nothing
+   * @param stream  the stream that waits
+   * @param marker  from `mark`; {} adds the stream and orders it after nothing
    * @throws std::logic_error after the end
-   * @throws std::invalid_argument as the constructor
+   * @throws std::invalid_argument like the constructor
    */
   void wait(StreamRef stream, Point marker);
   [[nodiscard]] bool has(StreamRef stream) const;  ///< whether the stream is in the capture
 
   /**
-   * @brief Ends the capture: it made a graph. The caller still frees the blocks that are live, the
-   *        graph's outputs.
+   * @brief Ends a capture that made a graph. The caller still frees the blocks that are live, which
+   *        are the graph's outputs.
    */
   void end();
   /**
-   * @brief Ends the capture: it made no graph. Gives back at once what was acquired for it alone
-   *        and is free. The caller still frees the blocks that are live.
+   * @brief Ends a capture that made no graph. Gives back at once the free memory that was acquired
+   *        for it alone. The caller still frees the blocks that are live.
    */
   void abandon() noexcept;
 

@@ -11,14 +11,15 @@ namespace millrace {
 
 /** @brief An allocation. Valid only during the call. */
 struct AllocationEvent {
-  std::uint64_t id;  ///< unique; counts the allocations while there is an observer
+  std::uint64_t id;  ///< unique; allocations are numbered while the allocator has an observer
   void* address;
   std::size_t requested;  ///< bytes asked for
   std::size_t bytes;      ///< bytes of the block
   StreamId owner;
   StreamId user;  ///< the stream that may use it from now on: the owner or the first user
   std::string_view tag;
-  /// What `user` is ordered after, including waits that were inserted for this allocation.
+  /// The points that `user` is ordered after, including waits that were inserted for this
+  /// allocation.
   const Frontier& frontier;
   const Frontier& completed;  ///< what the device was known to have finished
 };
@@ -28,7 +29,7 @@ struct FreeEvent {
   std::uint64_t id;
   void* address;
   std::size_t bytes;
-  std::span<const Point> points;  ///< all of them must happen before the next use of the block
+  std::span<const Point> points;  ///< the next use of the block comes after all of them
 };
 
 /**
@@ -39,21 +40,32 @@ struct FreeEvent {
 class AllocationObserver {
  public:
   virtual ~AllocationObserver() = default;
+  /** @brief Reports an allocation. */
   virtual void allocated(const AllocationEvent&) {}
+  /** @brief Reports that a stream uses the allocation with this id: `Allocator::record_use`. */
   virtual void use_recorded(std::uint64_t /*id*/, StreamId) {}
+  /** @brief Reports a free. */
   virtual void freed(const FreeEvent&) {}
   /**
-   * @brief The allocator got memory.
+   * @brief Reports that the allocator got memory.
    *
-   * The memory by which a range grows is reported as a segment. It may begin where another segment
-   * ends, and a block may then span both.
+   * The memory by which a range grows is reported as a segment. It may begin at the end of another
+   * segment, and a block may then span both.
    */
   virtual void segment_acquired(void* /*base*/, std::size_t /*bytes*/) {}
-  /** @brief The allocator gave memory back: a segment, or any part of a range's segments. */
+  /**
+   * @brief Reports that the allocator gave memory back: a segment, or any part of a range's
+   *        segments.
+   */
   virtual void segment_released(void* /*base*/, std::size_t /*bytes*/) {}
   /**
-   * @brief Free memory of ranges has other addresses now: the same pages, with what work that is
-   *        enqueued already does to them.
+   * @brief Reports that free pages of ranges moved to other addresses.
+   *
+   * The pages keep their contents. Work that is already enqueued still accesses them at the old
+   * addresses.
+   * @param to     the new address
+   * @param from   the old address
+   * @param bytes  size, in whole pages
    */
   virtual void pages_moved(void* to, void* from, std::size_t bytes) {
     segment_released(from, bytes);

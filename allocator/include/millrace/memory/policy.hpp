@@ -62,7 +62,8 @@ struct Policy {
   /// Larger blocks are never split, and serve only requests that are larger than this too.
   std::size_t max_split = std::numeric_limits<std::size_t>::max();
   std::size_t small_remainder = 512;  ///< smallest remainder of a split in the small pool
-  std::size_t large_remainder = (std::size_t{1} << 20) + 1;  ///< the same for larger requests
+  /// Smallest remainder of a split of a larger block.
+  std::size_t large_remainder = (std::size_t{1} << 20) + 1;
 
   Sharing sharing = Sharing::own_stream;
   FreeWhen free_when = FreeWhen::polled;
@@ -109,12 +110,15 @@ struct Policy {
    */
   [[nodiscard]] static Policy named(std::string_view name);
 
-  /** @brief The size of the block for a request of `bytes` bytes. */
+  /** @brief Returns the size of the block for a request of `bytes` bytes. */
   [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept;
-  /** @return true if `round` rounds every size up to a multiple of one granule, a power of two */
+  /**
+   * @brief Returns whether `round` rounds every size up to a multiple of one granule, a power of
+   *        two.
+   */
   [[nodiscard]] bool rounds_to_granule() const noexcept;
   /**
-   * @brief The size of a new segment.
+   * @brief Returns the size of a new segment in bytes.
    * @param rounded   bytes of the block that the segment is for, from `round`
    * @param reserved  bytes that the allocator has reserved so far
    */

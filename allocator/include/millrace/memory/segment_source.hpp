@@ -20,36 +20,54 @@ class SegmentSource {
   /**
    * @brief Allocates a segment.
    * @param bytes  a multiple of `granularity()`
-   * @throws DeviceError (`out_of_memory` if there is not enough memory); nothing has changed then
+   * @return the segment's address
+   * @throws DeviceError (`out_of_memory` if the source has too little memory); nothing has changed
+   *         then
    */
   [[nodiscard]] virtual void* acquire(std::size_t bytes) = 0;
 
-  /** @brief Frees a whole segment. All work on it must be complete. */
+  /**
+   * @brief Frees a whole segment. All work on it must be complete.
+   * @param base   from `acquire`
+   * @param bytes  its size
+   */
   virtual void release(void* base, std::size_t bytes) = 0;
 
-  /** @brief Segment sizes are multiples of this, in bytes. */
+  /** @brief Returns the unit of segment sizes in bytes. */
   [[nodiscard]] virtual std::size_t granularity() const = 0;
 
-  /** @brief Page size of growable ranges in bytes; 0 if this source does not support them. */
+  /**
+   * @brief Returns the page size of growable ranges in bytes; 0 if this source does not support
+   *        them.
+   */
   [[nodiscard]] virtual std::size_t page_bytes() const { return 0; }
-  /** @brief Reserves more addresses than the device has memory. @throws DeviceError */
+  /**
+   * @brief Reserves more addresses than the device has memory.
+   * @return the range; nothing is mapped in it
+   * @throws DeviceError if no addresses are available
+   */
   [[nodiscard]] virtual AddressRange reserve();
   /** @brief Releases a range of addresses in which no memory is mapped. */
   virtual void give_back(AddressRange range);
   /**
-   * @brief Maps memory in a range, in whole pages.
-   * @throws DeviceError (`out_of_memory` if there is not enough memory); nothing has changed then
+   * @brief Maps memory in a range.
+   * @param address  begin of pages of the range at which nothing is mapped
+   * @param bytes    size, in whole pages
+   * @throws DeviceError (`out_of_memory` if the source has too little memory); nothing has changed
+   *         then
    */
   virtual void map(void* address, std::size_t bytes);
   /** @brief Unmaps memory, in whole pages. All work on it must be complete. */
   virtual void unmap(void* address, std::size_t bytes);
 
-  /** @brief Whether mapped pages can be moved to other addresses of the source's ranges. */
+  /** @brief Returns whether mapped pages can be moved to other addresses of the source's ranges. */
   [[nodiscard]] virtual bool can_move() const { return false; }
   /**
-   * @brief Maps the pages at `from` at `to` as well, where nothing is mapped: they are the memory
-   *        of `to` from now on. Work on `from` need not be complete, but uses of `to` must be
-   *        ordered after it.
+   * @brief Maps the pages at `from` at `to` as well. They are the memory of `to` from now on. Work
+   *        on `from` need not be complete, but uses of `to` must be ordered after it.
+   * @param to     addresses of a range at which nothing is mapped
+   * @param from   pages that are mapped
+   * @param bytes  size, in whole pages
    * @throws DeviceError; nothing has changed then
    */
   virtual void begin_move(void* to, void* from, std::size_t bytes);

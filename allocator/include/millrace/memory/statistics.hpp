@@ -25,16 +25,18 @@ struct Gauge {
  * @brief Memory of an allocator, in bytes; reserved = active + cached.
  *
  * Current values are exact when they are read. Peaks are exact with these exceptions:
- * - `active` and `cached` may miss up to 4 MiB for each stream: freed blocks with recorded uses
- *   wait in their stream's front, and count once it was emptied;
- * - once calls of two threads have met, all peaks may miss up to 32 MiB for each stream, which a
- *   stream counts for itself until then (docs/allocator.md).
+ * - The peaks of `active` and `cached` may be off by up to 4 MiB for each stream. Freed blocks with
+ *   recorded uses count as active only after their stream's list of recently freed blocks was
+ *   emptied.
+ * - After two threads have called the allocator at the same time, all peaks may be off by up to 32
+ *   MiB and one block for each stream, because each stream then counts separately
+ *   (docs/allocator.md).
  */
 struct MemoryGauges {
   Gauge requested;  ///< bytes asked for in live allocations
   Gauge allocated;  ///< bytes of live blocks, after rounding
   Gauge active;     ///< allocated, or freed and not yet usable by the stream that keeps the block
-  Gauge reserved;   ///< bytes of all segments held
+  Gauge reserved;   ///< bytes of all segments
   Gauge cached;     ///< reserved - active
 };
 
@@ -81,17 +83,17 @@ struct MemoryStatistics {
   std::vector<ShareStatistics> tags;
   GraphPoolStatistics graph_pools;
 
-  /** @brief Peak active bytes / peak reserved bytes; 1 if nothing was ever reserved. */
+  /** @brief Returns peak active bytes / peak reserved bytes; 1 if nothing was ever reserved. */
   [[nodiscard]] double utilisation() const noexcept;
 };
 
-/** @brief The free memory that one stream could get now without waiting, in bytes. */
+/** @brief The free memory of an allocator, and how much of it one stream could use now. Bytes. */
 struct UsableBytes {
   std::size_t total = 0;     ///< free bytes that the one rule allows
   std::size_t largest = 0;   ///< largest piece of `total`
   std::size_t stranded = 0;  ///< cached bytes that the one rule does not allow yet
 
-  /** @brief External fragmentation: 1 - largest / total; 0 if `total` is 0. */
+  /** @brief Returns the external fragmentation: 1 - largest / total; 0 if `total` is 0. */
   [[nodiscard]] double fragmentation() const noexcept;
 };
 

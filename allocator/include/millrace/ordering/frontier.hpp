@@ -10,30 +10,33 @@ namespace millrace {
 /**
  * @brief For each stream, the last marker known to happen before now.
  *
- * A flat map sorted by slot. A frontier has few entries, because entries that the device is known
- * to have passed are dropped (`drop_completed`). A slot is given to a new stream only when all work
- * of its previous stream is complete. An entry for a stream therefore covers all earlier streams of
- * that slot, and one entry per slot is enough. Not thread-safe.
+ * A marker is a numbered event on a stream. A frontier is a flat map sorted by slot, and not
+ * thread-safe. It has few entries, because entries that the device is known to have passed are
+ * dropped (`drop_completed`). A slot is given to a new stream only when all work of its previous
+ * stream is complete. An entry for a stream therefore covers all earlier streams of that slot, and
+ * one entry per slot is enough.
  */
 class Frontier {
  public:
   Frontier() = default;
-  /** @brief A frontier that contains only `point`. */
+  /** @brief Makes a frontier that contains only `point`. */
   explicit Frontier(Point point) { advance(point); }
 
-  /** @brief The last marker of `stream` known to happen before now; 0 if none is known. */
+  /** @brief Returns the last marker of `stream` known to happen before now; 0 if none is known. */
   [[nodiscard]] Marker at(StreamId stream) const noexcept;
 
-  /** @brief Whether all work that `point` stands for happens before now. */
+  /** @brief Returns whether all work that `point` stands for happens before now. */
   [[nodiscard]] bool covers(Point point) const noexcept { return at(point.stream) >= point.marker; }
 
-  /** @brief Adds `point`; an older marker of the same stream is replaced, a newer one stays. */
+  /** @brief Adds `point`. Keeps the newer one of two markers of the same stream. */
   void advance(Point point);
 
   /** @brief Sets this to the pointwise maximum with `other`; reuses its memory if that suffices. */
   void join(const Frontier& other);
 
-  /** @brief Drops the entries that `completed` covers. Together both still cover the same points.
+  /**
+   * @brief Drops the entries that `completed` covers. This and `completed` together still cover the
+   *        same points.
    */
   void drop_completed(const Frontier& completed) {
     drop_if([&](Point point) { return completed.covers(point); });

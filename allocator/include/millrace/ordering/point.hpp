@@ -19,6 +19,7 @@ struct StreamId {
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;  ///< 0: no stream
 
+  /** @brief Returns whether the id refers to a stream that existed at some time. */
   [[nodiscard]] constexpr bool valid() const noexcept { return generation != 0; }
   friend constexpr auto operator<=>(const StreamId&, const StreamId&) = default;
   friend constexpr bool operator==(const StreamId& a, const StreamId& b) noexcept {

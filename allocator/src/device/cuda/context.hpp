@@ -8,17 +8,22 @@
 
 namespace millrace::cuda {
 
-/** @throws DeviceError that says which devices there are, or why there is none */
+/**
+ * @throws DeviceError if the GPU does not exist; the message lists the GPUs, or says why none exist
+ */
 void check_ordinal(int ordinal);
 
-/** @brief The primary context of a device. Kept until the process ends: others hold its handles. */
+/**
+ * @brief Returns the GPU's primary context. It stays retained until the process ends, because other
+ *        code has handles of it.
+ */
 [[nodiscard]] CUcontext primary_context(int ordinal);
 
 /**
- * @brief Makes a context current for as long as this lives.
+ * @brief Makes a context current while this object lives.
  *
- * Asks the driver and not the runtime: restoring by cudaSetDevice would give the thread's former
- * device a context that it may never have had.
+ * Calls the driver and not the runtime: restoring with cudaSetDevice could create a context on the
+ * thread's former device.
  */
 class CurrentContext {
  public:
@@ -42,8 +47,8 @@ class CurrentContext {
 /**
  * @brief Lets the calling thread act at host time while another stream is being captured.
  *
- * What is done under it belongs to no capture: in the other modes cudaMalloc or a query would fail
- * and break a capture that a stranger has begun.
+ * Its calls then belong to no capture. In the other capture modes, cudaMalloc or a query would fail
+ * and invalidate a capture that other code has begun.
  */
 class OutsideCapture {
  public:

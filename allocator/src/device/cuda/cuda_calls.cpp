@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// Asked for once: each retain counts.
+// Retains each context only once, because each retain counts.
 CUcontext context_of(int ordinal) {
   static std::mutex mutex;
   static std::map<int, CUcontext> contexts;

@@ -15,7 +15,8 @@ Runtime::Runtime(int ordinal, const Options& options)
   const OutsideCapture outside;
   try {
     machine();
-  } catch (const DeviceError&) {  // before main, CUDA does not know this program's kernels yet
+  } catch (const DeviceError&) {  // before main, CUDA does not know this program's kernels yet:
+                                  // `machine` is called again later
   }
   clock_ = std::make_unique<EventClock>();
   if (info_.virtual_memory) {
@@ -31,7 +32,7 @@ Runtime::~Runtime() {
     if (callbacks_pending_ > 0) quietly(cudaDeviceSynchronize());
     pool_.reset();
     clock_.reset();
-  } catch (const DeviceError&) {  // lost, or the process is ending: nothing is left to release
+  } catch (const DeviceError&) {  // lost, or the process ends: nothing is left to release
   }
 }
 

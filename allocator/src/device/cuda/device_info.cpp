@@ -27,7 +27,10 @@ bool supports_mapping(int ordinal) {
   return supported != 0;
 }
 
-/** Of each multiprocessor; CUDA C++ programming guide, arithmetic instructions a cycle. */
+/**
+ * Returns the FP32 lanes of each multiprocessor (CUDA C++ programming guide, arithmetic
+ * instructions per cycle).
+ */
 int fp32_lanes(int major, int minor) {
   if (major < 8 || (major == 8 && minor == 0)) return 64;
   return 128;
@@ -54,7 +57,7 @@ std::string why_none(cudaError_t error) {
 
 std::string name_of(int ordinal) { return "cuda:" + std::to_string(ordinal); }
 
-/** @param error  is set to what the driver answered */
+/** @param error  set to the driver's answer */
 CudaDeviceCount counted(cudaError_t& error) {
   int count = 0;
   error = cudaGetDeviceCount(&count);
@@ -63,7 +66,7 @@ CudaDeviceCount counted(cudaError_t& error) {
   return {0, why_none(error)};
 }
 
-/** Whether a GPU was lost, and not that CUDA does not start. */
+/** Returns whether the error means a lost GPU. Otherwise CUDA does not start. */
 bool lost(cudaError_t error) {
   return error != cudaErrorInitializationError && cuda::classify(error) == ErrorCode::device_lost;
 }
@@ -121,12 +124,12 @@ CudaDeviceInfo cuda_device_info(int ordinal) {
         "cudaDeviceGetPCIBusId", ordinal);
   info.pci_bus = bus.data();
 
-  const double clock = 1e3 * attribute(cudaDevAttrClockRate, ordinal);  // given in kHz
+  const double clock = 1e3 * attribute(cudaDevAttrClockRate, ordinal);  // in kHz
   const double memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate, ordinal);
   const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth, ordinal) / 8.0;
   info.flops = 2.0 * fp32_lanes(info.compute_major, info.compute_minor) * info.multiprocessors *
                clock;                                      // a fused multiply-add counts as two
-  info.memory_bandwidth = 2.0 * memory_clock * bus_bytes;  // two transfers a clock
+  info.memory_bandwidth = 2.0 * memory_clock * bus_bytes;  // two transfers per clock
   info.memory_pools = attribute(cudaDevAttrMemoryPoolsSupported, ordinal) != 0;
   info.virtual_memory = supports_mapping(ordinal);
   if (info.virtual_memory) info.page_bytes = cuda::page_bytes(ordinal);

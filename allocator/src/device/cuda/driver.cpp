@@ -14,7 +14,8 @@ cudaError_t find(const char* name, unsigned version, void** entry,
 #if CUDART_VERSION >= 12050
   return cudaGetDriverEntryPointByVersion(name, entry, version, cudaEnableDefault, found);
 #else
-  static_cast<void>(version);  // gives the newest that the toolkit knows; none has changed by 12.4
+  static_cast<void>(version);  // this call returns the newest version that the toolkit knows; none
+                               // has changed by 12.4
   return cudaGetDriverEntryPoint(name, entry, cudaEnableDefault, found);
 #endif
 }

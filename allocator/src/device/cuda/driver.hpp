@@ -5,7 +5,7 @@
 
 namespace millrace::cuda {
 
-/** @brief The driver's own entry points, looked up by the runtime: libcuda is not linked. */
+/** @brief The driver's entry points. The runtime looks them up, so that libcuda is not linked. */
 struct Driver {
   PFN_cuGetErrorName_v6000 cuGetErrorName = nullptr;
   PFN_cuGetErrorString_v6000 cuGetErrorString = nullptr;
@@ -27,9 +27,9 @@ struct Driver {
 };
 
 /**
- * @brief Looked up at the first call and kept.
- * @throws DeviceError (not_supported) if there is no driver or it lacks an entry point; asks again
- *         at the next call
+ * @brief Returns the entry points. The first call looks them up.
+ * @throws DeviceError (not_supported) if there is no driver or it lacks an entry point; the next
+ *         call tries again
  */
 [[nodiscard]] const Driver& driver();
 

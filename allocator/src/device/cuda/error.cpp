@@ -14,7 +14,7 @@ static_assert(static_cast<int>(cudaErrorStreamCaptureUnsupported) ==
 
 namespace {
 
-// Not in every toolkit that this compiles with.
+// Not every toolkit that this compiles with defines these codes.
 constexpr int kContained = 226;         // CUDA 12.8
 constexpr int kTensorMemoryLeak = 721;  // CUDA 12.8
 
@@ -61,7 +61,7 @@ ErrorCode classify(int error) noexcept {
     case cudaErrorStreamCaptureWrongThread:
       return ErrorCode::capture;
 
-    case cudaErrorInitializationError:  // also what a forked child gets
+    case cudaErrorInitializationError:  // also in a forked child
     case cudaErrorCudartUnloading:
     case cudaErrorDeviceUninitialized:
     case cudaErrorECCUncorrectable:

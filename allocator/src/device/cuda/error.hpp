@@ -10,14 +10,17 @@
 
 namespace millrace::cuda {
 
-/** @brief Of either API: since CUDA 10.1 the two number their errors alike. */
+/**
+ * @brief Returns the kind of an error of the runtime or the driver, which use the same numbers
+ *        since CUDA 10.1.
+ */
 [[nodiscard]] ErrorCode classify(int error) noexcept;
 
-/** @brief "out of memory (cudaErrorMemoryAllocation)" */
+/** @brief Describes an error: "out of memory (cudaErrorMemoryAllocation)". */
 [[nodiscard]] std::string describe(cudaError_t error);
 [[nodiscard]] std::string describe(CUresult error);
 
-/** @brief The call as it would be written, for messages. */
+/** @brief Formats a call as in source code, for messages. */
 template <typename... Arguments>
 [[nodiscard]] std::string written(const char* call, const Arguments&... arguments) {
   std::ostringstream text;
@@ -28,7 +31,10 @@ template <typename... Arguments>
   return text.str();
 }
 
-/** @brief Clears the thread's error and throws what was said. A sticky error clears in no way. */
+/**
+ * @brief Clears the thread's error and throws it as a DeviceError. A sticky error cannot be
+ *        cleared.
+ */
 [[noreturn]] void fail(cudaError_t error, const std::string& call);
 [[noreturn]] void fail(CUresult error, const std::string& call);
 
@@ -41,8 +47,8 @@ void check(Result result, const char* call, const Arguments&... arguments) {
 }
 
 /**
- * @brief As `check`, for calls that release: once the process is ending and CUDA has gone there is
- *        nothing left to release, and that is no error.
+ * @brief Does the same as `check`, for calls that release. Once the process ends and CUDA was
+ *        unloaded, nothing is left to release, so a failure is not an error.
  */
 template <typename... Arguments>
 void check_released(cudaError_t result, const char* call, const Arguments&... arguments) {
@@ -50,8 +56,8 @@ void check_released(cudaError_t result, const char* call, const Arguments&... ar
 }
 
 /**
- * @brief What a query says: false while the device is not through.
- * @throws DeviceError as `check` for any other error
+ * @brief Returns the answer of a query: false while the work is not complete.
+ * @throws DeviceError like `check` for any other error
  */
 [[nodiscard]] inline bool ready(cudaError_t result, const char* call, const void* handle) {
   if (result == cudaErrorNotReady) {
@@ -62,7 +68,10 @@ void check_released(cudaError_t result, const char* call, const Arguments&... ar
   return true;
 }
 
-/** @brief For destructors: whatever was said is forgotten, and not left for the next caller. */
+/**
+ * @brief Ignores a result, for destructors, and clears the thread's error so that the next caller
+ *        does not get it.
+ */
 inline void quietly(cudaError_t result) noexcept {
   if (result != cudaSuccess) static_cast<void>(cudaGetLastError());
 }

@@ -41,8 +41,8 @@ void EventClock::add_base() {
   thin_out();
 }
 
-// The newest stay as they are, the older ones get further apart. Those that are not placed yet stay
-// too: more than a few are there only if the device has come to nothing for many minutes.
+// Keeps the newest bases, and spaces out the older ones. Bases without a time stay too: more than a
+// few exist only if the device has completed nothing for many minutes.
 void EventClock::thin_out() {
   const std::size_t older = std::min(placed_, bases_.size() - kMostBases / 4);
   std::size_t kept = older;

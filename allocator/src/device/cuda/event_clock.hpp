@@ -14,26 +14,29 @@
 namespace millrace::cuda {
 
 /**
- * @brief When timed events happened, counted from this clock's making.
+ * @brief Measures when timed events happened, from the clock's construction.
  *
- * CUDA gives the distance of two events as a float of milliseconds, which after an hour is good to
- * a quarter of one. So a base event is recorded every second, on a stream of its own, and an event
- * is measured from the base nearest to it. Old bases become sparser, so that their number is
- * bounded: the time of an event that was recorded hours ago is known to some microseconds. Use it
- * in the device's context.
+ * CUDA returns the time between two events as a float of milliseconds, whose error reaches a
+ * quarter of a millisecond after an hour. So a base event is recorded every second, on a stream of
+ * its own, and an event is measured from the nearest base. Old bases are thinned out to limit their
+ * number; the time of an event that was recorded hours ago is still exact to some microseconds. Use
+ * the clock in the device's context.
  */
 class EventClock {
  public:
-  using HostNow = std::int64_t (*)();  ///< nanoseconds, never going back
+  using HostNow = std::int64_t (*)();  ///< nanoseconds, never decreasing
 
   static constexpr std::size_t kMostBases = 1024;
 
   explicit EventClock(HostNow now = steady_now);
 
-  /** @brief To be called as timed events are recorded: makes the next base when one is due. */
+  /** @brief Records the next base if it is due. Call it whenever a timed event is recorded. */
   void tick();
 
-  /** @param event  timed and complete */
+  /**
+   * @brief Returns the event's time.
+   * @param event  a timed event that is complete
+   */
   [[nodiscard]] Nanoseconds time_of(cudaEvent_t event);
 
  private:
@@ -52,8 +55,8 @@ class EventClock {
   UniqueStream stream_ = make_stream();
   std::mutex mutex_;
   std::vector<Base> bases_;
-  std::size_t placed_ = 0;                        ///< how many of them have a time
-  Nanoseconds spacing_{std::chrono::seconds{1}};  ///< of the older ones, at least
+  std::size_t placed_ = 0;                        ///< number of bases that have a time
+  Nanoseconds spacing_{std::chrono::seconds{1}};  ///< least distance of the older bases
   std::atomic<std::int64_t> next_base_{0};
 };
 

@@ -88,7 +88,7 @@ void Runtime::allow_peer(int ordinal) {
     if (pool_ != nullptr) allow_pool_to(pool_.get(), ordinal);
     if (virtual_memory_) virtual_memory_->allow_peer(ordinal);
   }
-  const CurrentGpu peer{ordinal};  // of whose context it is a property
+  const CurrentGpu peer{ordinal};  // peer access is a property of this context
   const cudaError_t result = cudaDeviceEnablePeerAccess(ordinal_, 0);
   if (result == cudaErrorPeerAccessAlreadyEnabled) return quietly(result);
   check(result, "cudaDeviceEnablePeerAccess", ordinal_, 0);

@@ -8,17 +8,17 @@ inline constexpr unsigned kViewsOfALaunch = 100;
 struct SweptView {
   unsigned char* address;
   unsigned long long bytes;
-  unsigned long long swept;  ///< of its bytes, from the front
+  unsigned long long swept;  ///< number of bytes to sweep, from the front
   bool reads, writes;
 };
 
-/** @brief What the kernel that stands for an operation is given. */
+/** @brief The arguments of the kernel that stands for an operation. */
 struct Occupation {
   SweptView views[kViewsOfALaunch];
   unsigned view_count;
   unsigned slot;
-  unsigned long long shared;  ///< nanoseconds that every block stays
-  unsigned long long alone;   ///< and how much longer the first one does
+  unsigned long long shared;  ///< nanoseconds for which every block runs
+  unsigned long long alone;   ///< additional nanoseconds of the first block
 };
 static_assert(sizeof(Occupation) <= 4096, "what a kernel of any architecture can be given");
 

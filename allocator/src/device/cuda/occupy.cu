@@ -10,13 +10,13 @@
 namespace millrace::cuda {
 namespace {
 
-constexpr unsigned kSlots = 1U << 16U;  // more than launches can be pending at once
+constexpr unsigned kSlots = 1U << 16U;  // more than the launches that can be pending at once
 constexpr int kThreads = 1024;
 constexpr int kSmallThreads = 32;
-constexpr int kWordsInFlight = 4;  // of 16 bytes, of each thread
+constexpr int kWordsInFlight = 4;  // words of 16 bytes for each thread
 constexpr unsigned kLongestSleep = 500;
 
-// The blocks of a launch agree here on when it began; the last one leaves it as it was.
+// The blocks of a launch agree here on the time when it began. The last block resets the slot.
 struct Slot {
   unsigned long long start;
   unsigned left;
@@ -70,7 +70,7 @@ __device__ void sweep(const SweptView& view, unsigned long long deadline) {
     }
 #pragma unroll
     for (int k = 0; k < kWordsInFlight; ++k) {
-      // Makes the compiler load what nothing uses.
+      // Keeps the compiler from removing loads whose values are not used.
       asm volatile("" ::"r"(value[k].x), "r"(value[k].y), "r"(value[k].z), "r"(value[k].w));
       if (view.writes && i + k * stride < count) __stcs(words + i + k * stride, value[k]);
     }

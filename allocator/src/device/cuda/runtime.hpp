@@ -20,20 +20,20 @@
 
 namespace millrace::cuda {
 
-// Null means the legacy stream here, however the runtime was compiled.
+// The null handle means the legacy stream here, for each way to compile the runtime's default
+// stream.
 inline cudaStream_t native(StreamHandle stream) {
   return stream.value == nullptr ? cudaStreamLegacy : static_cast<cudaStream_t>(stream.value);
 }
 
 inline cudaEvent_t native(EventHandle event) { return static_cast<cudaEvent_t>(event.value); }
 
-/** @brief A pool of this GPU with these rules of reuse. */
+/** @brief Makes a pool of this GPU with these rules of reuse. */
 UniquePool make_pool(int ordinal, const DriverPoolPolicy& policy);
 /** @brief Lets GPU `ordinal` use the memory of `pool`. */
 void allow_pool_to(cudaMemPool_t pool, int ordinal);
 
-/** A host function has thrown, so later work on its stream depends on something that did not
- * happen. */
+/** Remembers that a host function has thrown: later work on its stream may depend on its result. */
 class Failure {
  public:
   void set(const char* what) {
@@ -49,7 +49,7 @@ class Failure {
 
  private:
   std::mutex mutex_;
-  std::string what_;  // constant once happened_ is set
+  std::string what_;  // does not change after `happened_` is set
   std::atomic<bool> happened_{false};
 };
 
@@ -76,14 +76,18 @@ class Runtime final : public CudaDevice {
     std::function<void()> function;
   };
 
-  /** What every call begins with. CUDA may or may not notice that it is called in a callback. */
+  /**
+   * Begins every call. Throws after a host function has thrown, and inside a host callback: CUDA
+   * may not notice that it is called there.
+   */
   CurrentContext enter() const;
   cudaMemPool_t pool() const;
   VirtualMemory& virtual_memory();
   const Machine& machine();
   /**
-   * Asking a stream that is being captured anything else would fail, and break the capture for
-   * the program that began it. Work enqueued there would run at each replay, and not now.
+   * Refuses a call on a captured stream. Any call but the query of its capture would fail and
+   * invalidate the capture of the program that began it. Work enqueued there would run at each
+   * replay, and not now.
    */
   void refuse_captured(StreamHandle stream, const char* call);
   static void CUDART_CB run(void* host_call) noexcept;
@@ -127,7 +131,7 @@ class Runtime final : public CudaDevice {
   CudaDeviceInfo info_;
   CUcontext context_ = nullptr;
   std::once_flag prepared_;
-  Machine machine_;  // once prepared_
+  Machine machine_;  // valid after `prepared_`
   std::unique_ptr<EventClock> clock_;
   UniquePool pool_;
   std::optional<VirtualMemory> virtual_memory_;

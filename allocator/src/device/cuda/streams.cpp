@@ -9,7 +9,7 @@ namespace {
 bool capturing_native(cudaStream_t stream) {
   cudaStreamCaptureStatus status{};
   const cudaError_t result = cudaStreamIsCapturing(stream, &status);
-  if (result == cudaErrorStreamCaptureImplicit) {  // legacy, and a stream it waits for is captured
+  if (result == cudaErrorStreamCaptureImplicit) {  // legacy, would wait for a captured stream
     quietly(result);
     return true;
   }
@@ -52,7 +52,8 @@ std::uint64_t Runtime::do_stream_id(StreamHandle stream) {
 
 bool Runtime::do_blocking(StreamHandle stream) {
   const CurrentContext current = enter();
-  // Documented of the default streams; what cudaStreamGetFlags says of them is not.
+  // The default streams are documented as blocking; the answer of cudaStreamGetFlags for them is
+  // not.
   if (native(stream) == cudaStreamLegacy || native(stream) == cudaStreamPerThread) return true;
   refuse_captured(stream, "cudaStreamGetFlags");
   unsigned flags = 0;

@@ -101,7 +101,8 @@ void VirtualMemory::allow_peer(int ordinal) {
   access_.push_back(access);
 }
 
-// Each page that `next_page` gives, in this order: its mapping keeps it.
+// Maps the pages that `next_page` returns, in this order. A mapping keeps its page alive, so the
+// handle is released at once.
 template <typename NextPage>
 void VirtualMemory::map_all(std::byte* address, std::size_t bytes, const NextPage& next_page) {
   std::size_t mapped = 0;
@@ -128,7 +129,7 @@ void VirtualMemory::fill(std::byte* address, std::size_t bytes) {
   map_all(address, bytes, [&](std::size_t) { return create(); });
 }
 
-// The driver knows which page lies where: a handle of it is one more reference.
+// The driver knows which page is mapped at an address. The handle is one more reference to it.
 PhysicalPage VirtualMemory::page_at(std::byte* address) const {
   PhysicalPage page;
   check(driver().cuMemRetainAllocationHandle(&page.handle, address), "cuMemRetainAllocationHandle",

@@ -8,10 +8,10 @@
 namespace millrace::cuda {
 namespace {
 
-// About what an interrupt and waking a thread take.
+// About the time of an interrupt and of waking a thread.
 constexpr auto kSpin = std::chrono::microseconds{50};
 
-/** @brief Asks until it has ended, for that time at most. @return whether it has */
+/** @brief Queries until the work has ended, for at most kSpin. @return whether it has ended */
 template <typename Query>
 bool ends_soon(Query query) {
   using Clock = std::chrono::steady_clock;
@@ -30,7 +30,7 @@ void wait_for(cudaEvent_t event) {
 }
 
 void wait_for(cudaStream_t stream) {
-  // An event on the legacy stream would be waited for by every blocking stream from then on.
+  // Every blocking stream would wait for an event recorded on the legacy stream.
   if (stream == cudaStreamLegacy ||
       ends_soon([&] { return ready(cudaStreamQuery(stream), "cudaStreamQuery", stream); })) {
     return check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", stream);

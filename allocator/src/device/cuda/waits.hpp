@@ -6,20 +6,23 @@ namespace millrace::cuda {
 
 /**
  * @file
- * How a host thread waits for the device. The runtime's own waits spin until the end, a core for
- * each thread that waits: a copier waits most of its life, and the cores are the data loader's.
- * These spin for as long as a sleeping thread takes to be woken, so that a short wait is as quick
- * as the runtime's, and then sleep.
+ * How a host thread waits for the device. The runtime's own waits spin until the end and
+ * occupy one core for each waiting thread. A copier thread waits most of the time, and the data
+ * loader needs the cores. The waits here spin for about the time that waking a thread takes, so
+ * that a short wait is as fast as the runtime's, and then sleep.
  *
- * A wait always ends in a synchronization of the runtime, also where a query has said that nothing
- * is left to wait for: the driver's pool gives memory back at synchronizations (its release
- * threshold), and a trim counts what was freed as in use until one has seen the free complete.
+ * A wait always ends with a synchronization of the runtime, even if a query found the work
+ * complete. The driver's pool gives memory back at synchronizations (its release threshold), and
+ * its trim counts freed memory as used until a synchronization has seen the free complete.
  */
 
-/** @param event  made with cudaEventBlockingSync, or its wait spins */
+/**
+ * @brief Waits for the event.
+ * @param event  made with cudaEventBlockingSync; otherwise its wait spins
+ */
 void wait_for(cudaEvent_t event);
 
-/** @brief Waits for what is enqueued on the stream by now. Of the legacy stream it spins. */
+/** @brief Waits for the work enqueued on the stream so far. For the legacy stream it spins. */
 void wait_for(cudaStream_t stream);
 
 }  // namespace millrace::cuda

@@ -81,7 +81,7 @@ void Runtime::do_callback(StreamHandle stream, std::function<void()> function, s
   callbacks_pending_.fetch_add(1);
   const cudaError_t result = cudaLaunchHostFunc(native(stream), &Runtime::run, call.get());
   if (result == cudaSuccess) {
-    static_cast<void>(call.release());  // `run` has it now
+    static_cast<void>(call.release());  // `run` owns it now
   } else {
     callbacks_pending_.fetch_sub(1);
   }

@@ -9,18 +9,19 @@
 namespace millrace::simulation {
 namespace {
 
-// What an actor's spinning on the executor costs, so that a loop that only yields lets others pass.
+// The time that `yield` charges, so that a loop that only yields lets other actors run.
 constexpr Nanoseconds kYield{100};
 
 std::atomic<std::uint64_t> machines_made{0};
 
-/** The machines in which the calling thread is an actor, newest last. */
+/** One machine in which the calling thread is an actor. */
 struct Membership {
   std::uint64_t machine;
   Actors* actors;
   Actor* actor;
 };
 
+/** All machines in which the calling thread is an actor, newest last. */
 class ThreadMemberships final : public LockWaiting {
  public:
   void wait(const void* mutex) override { newest_shared().wait_for_lock(mutex); }
@@ -57,8 +58,8 @@ class ThreadMemberships final : public LockWaiting {
   std::vector<Membership> all_;
 };
 
-// Made by the thread's first membership and dropped with its last one: a static machine ends after
-// the thread-local objects of its thread, so that this must not be one that has a destructor.
+// Made by the thread's first membership and deleted with its last one. A static machine ends after
+// the thread-local objects of its thread, so this cannot be an object with a destructor.
 thread_local ThreadMemberships* memberships = nullptr;
 
 void join_machine(std::uint64_t machine, Actors& actors, Actor& actor) {
@@ -93,6 +94,7 @@ class Actors::MachineCondition final : public Condition {
   explicit MachineCondition(Actors& actors) : actors_(actors) {}
 
   void wait(std::unique_lock<std::mutex>& lock) override {
+    // Only one actor runs at a time, so no notification is lost between `unlock` and `block`.
     Actor& me = actors_.current();
     waiting_.emplace_back(&me, me.wait);
     lock.unlock();
@@ -116,6 +118,7 @@ class Actors::MachineCondition final : public Condition {
 
  private:
   void relock(std::unique_lock<std::mutex>& lock) {
+    // Waiting for the std::mutex would stop the machine if a suspended actor holds it.
     while (!lock.try_lock()) actors_.yield();
   }
 
@@ -180,7 +183,7 @@ void Actors::run(Actor& actor, std::function<void()> body) {
   actor.baton.acquire();
   join_machine(serial_, *this, actor);
   try {
-    const std::function<void()> owned = std::move(body);  // ends while the actor has the baton
+    const std::function<void()> owned = std::move(body);  // destroyed while the actor has the baton
     throw_pending(actor);
     acquired(&actor);
     owned();
@@ -274,6 +277,9 @@ void Actors::join(Actor& actor) {
   if (actor.error) std::rethrow_exception(actor.error);
 }
 
+// Called by destructors, so it must not throw. If the caller is woken by a deadlock or another
+// exception, it cancels the actor. The caller gets an exception of another kind at its next
+// checkpoint.
 void Actors::join_quietly(Actor& actor) noexcept {
   std::exception_ptr error;
   while (actor.state != Actor::State::finished) {
@@ -300,7 +306,7 @@ void Actors::cancel(Actor& actor) {
 
 void Actors::cancel_all() {
   Actor& me = current();
-  for (std::size_t i = 0; i < all_.size(); ++i) {  // what unwinds may start others
+  for (std::size_t i = 0; i < all_.size(); ++i) {  // unwinding may start others
     if (all_[i].get() == &me) continue;
     cancel(*all_[i]);
     join_quietly(*all_[i]);

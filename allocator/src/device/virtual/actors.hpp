@@ -19,8 +19,11 @@ namespace millrace::simulation {
 
 struct WorkItem;
 
-/** @brief The actor that has it runs. Sleeps at once: a std::semaphore first yields the processor
- * over and over, for a baton that takes as long as another thread's turn. */
+/**
+ * @brief The right to run: only the actor that has it runs. A waiting thread sleeps at once; a
+ *        std::semaphore would first yield the processor many times, and a turn of another thread is
+ *        long.
+ */
 class Baton {
  public:
   void release() {
@@ -42,7 +45,7 @@ class Baton {
   bool here_ = false;
 };
 
-/** @brief A host thread of the machine. Runs only while it has the baton. */
+/** @brief A host thread of the machine. It runs only while it has the baton. */
 struct Actor {
   enum class State { ready, blocked, finished };
 
@@ -53,17 +56,17 @@ struct Actor {
   std::string name;
   Nanoseconds clock;
   State state = State::ready;
-  bool service = false;  ///< belongs to a device: runs callbacks, and may wait for ever
+  bool service = false;  ///< belongs to a device: runs callbacks, and may wait forever
 
   std::string waits_for;
-  std::uint64_t wait = 0;  ///< number of this wait: older wake-ups are stale
-  std::vector<std::shared_ptr<WorkItem>> awaited;  ///< work whose end ends this wait
+  std::uint64_t wait = 0;  ///< number of this wait; wake-ups with an older number are ignored
+  std::vector<std::shared_ptr<WorkItem>> awaited;  ///< the wait ends with all of this work
   std::size_t awaited_left = 0;
   class DeviceModel* room_on = nullptr;  ///< the device whose launch queue is full
-  std::uint64_t stuck_at = 0;            ///< adversarial: nothing could be run for it since then
+  std::uint64_t stuck_at = 0;            ///< adversarial: no work could run for it since then
 
-  std::exception_ptr pending;  ///< thrown where it waits, or at its next checkpoint
-  std::exception_ptr error;    ///< what it ended with
+  std::exception_ptr pending;  ///< thrown at the place where it waits, or at its next checkpoint
+  std::exception_ptr error;    ///< the exception that ended it
   std::vector<std::pair<Actor*, std::uint64_t>> joiners;
   Baton baton;
   std::thread thread;
@@ -76,10 +79,12 @@ struct ActorCancelled {};
 class Picker {
  public:
   virtual ~Picker() = default;
-  /** @brief The next actor; nullptr if none can run. `running` may be ready, blocked or finished.
+  /**
+   * @brief Returns the next actor; nullptr if none can run. `running` may be ready, blocked or
+   *        finished.
    */
   virtual Actor* next(Actor& running) = 0;
-  /** @brief Why the wait of a blocked actor does not end, for the message of a deadlock. */
+  /** @brief Explains why a blocked actor's wait does not end, for the message of a deadlock. */
   [[nodiscard]] virtual std::string explain(const Actor& actor) const = 0;
 };
 
@@ -95,21 +100,27 @@ class Actors final : public Executor {
   void spend(Nanoseconds host_time) override { charge(host_time); }
   void yield() override;
 
-  /** @brief The calling thread's actor. @throws std::logic_error if it is none of this machine */
+  /**
+   * @brief Returns the calling thread's actor.
+   * @throws std::logic_error if the thread is not an actor of this machine
+   */
   [[nodiscard]] Actor& current();
   [[nodiscard]] Actor* current_or_null() noexcept;
-  /** @brief Those that have not ended, by id. */
+  /** @brief Returns the actors that have not ended, by id. */
   [[nodiscard]] const std::vector<Actor*>& live() const noexcept { return live_; }
 
-  /** @brief Adds to the caller's clock; another actor may run then. */
+  /** @brief Adds to the caller's clock. Another actor may run then. */
   void charge(Nanoseconds host_time);
   void checkpoint();
-  /** @brief Gives the baton away until the caller is woken. */
+  /** @brief Passes the baton until another actor wakes the caller. */
   void block(Actor& caller, std::string waits_for);
   void wake(Actor& actor, Nanoseconds not_before);
-  /** @brief An actor of a device: never named in a deadlock, ended with the machine. */
+  /**
+   * @brief Starts an actor of a device. A deadlock never names it, and it ends with the machine.
+   */
   Actor& spawn_service(std::string name, std::function<void()> body);
-  /** @brief The calling thread becomes actor 0, if it is no actor: that of a thread which is gone.
+  /**
+   * @brief Makes the calling thread actor 0 if it is not an actor: the thread of actor 0 has ended.
    */
   void adopt_thread();
   /** @brief Ends all other actors by an exception and waits for them. */
@@ -135,7 +146,7 @@ class Actors final : public Executor {
   static void throw_pending(Actor& actor);
 
   Picker& picker_;
-  const std::uint64_t serial_;  ///< unique, since a machine may reuse the address of an earlier one
+  const std::uint64_t serial_;  ///< unique; a machine may reuse the address of an earlier one
   std::vector<std::unique_ptr<Actor>> all_;
   std::vector<Actor*> live_;
   struct LockWait {

@@ -13,17 +13,17 @@
 namespace millrace::simulation {
 namespace {
 
-constexpr unsigned kPatience = 64;      // queries in a row that may say "not ready"
-constexpr unsigned kLongestTurn = 256;  // checkpoints that one actor may pass before another's turn
+constexpr unsigned kPatience = 64;      // queries in a row that may answer "not complete"
+constexpr unsigned kLongestTurn = 256;  // checkpoints in a row for one actor
 
-/** Per stream, the sequence number up to which its work has to run. */
+/** For each stream, the sequence number up to which its work must run. */
 using Needed = std::map<StreamState*, std::uint64_t>;
 
 /**
- * Nothing runs until an actor has to wait for it, and then only what that needs. Among the streams
- * that could go on, the one with the highest rank does. Ranks are drawn at a stream's first use;
- * at change points the stream that runs drops below all others. One stream is starved: it ranks
- * below even those, and over the seeds it is each in turn.
+ * Device work runs only when an actor must wait for it, and then only the work that this wait
+ * needs. Among the streams that can go on, the one with the highest rank does. A stream's rank is
+ * drawn at its first use. At change points the running stream drops below all others. One stream is
+ * starved: its rank is lower still. Over the seeds each stream is starved in turn.
  */
 class AdversarialSchedule final : public Schedule {
  public:
@@ -99,7 +99,7 @@ class AdversarialSchedule final : public Schedule {
     return candidates;
   }
 
-  /** Runs work until the actor's wait is over. @return false if nothing could be run */
+  /** Runs work until the actor's wait is over. @return false if no work could run */
   bool force(const Actor& actor) {
     bool ran = false;
     if (actor.room_on != nullptr) {
@@ -112,6 +112,7 @@ class AdversarialSchedule final : public Schedule {
     return ran;
   }
 
+  /** Returns, for each stream, the last item that must run before all of `items` can end. */
   static Needed ancestors(Items items) {
     Needed needed;
     std::vector<const WorkItem*> open;
@@ -132,7 +133,7 @@ class AdversarialSchedule final : public Schedule {
     return needed;
   }
 
-  /** The other parts of the meeting that it is a part of, as far as they have come. */
+  /** Returns the other parts of the item's meeting that were launched so far. */
   static std::vector<const WorkItem*> met_by(const WorkItem& item) {
     std::vector<const WorkItem*> others;
     if (item.meeting == nullptr || item.meeting->cancelled) return others;
@@ -147,7 +148,7 @@ class AdversarialSchedule final : public Schedule {
   }
 
   static bool runnable(const WorkItem& item) {
-    if (item.phase != WorkItem::Phase::queued) return false;  // a callback that the host has
+    if (item.phase != WorkItem::Phase::queued) return false;  // a callback on the host
     if (item.kind == WorkItem::Kind::gate && !item.open) return false;
     if (item.meeting != nullptr && !item.meeting->cancelled) {
       const auto others = met_by(item);
@@ -159,7 +160,7 @@ class AdversarialSchedule final : public Schedule {
     return all_done(item.after);
   }
 
-  /** Rank below all others, if `stream` is the one that this seed starves. */
+  /** Returns the stream's rank; the lowest one for the stream that this seed starves. */
   std::int64_t rank(const StreamState& stream) const {
     const bool starved = starves_ && stream.first_use == 1 + seed_ % streams_used_;
     return starved ? std::numeric_limits<std::int64_t>::min() : stream.rank;

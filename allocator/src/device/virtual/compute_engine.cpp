@@ -8,7 +8,7 @@
 namespace millrace::simulation {
 namespace {
 
-constexpr double kDone = 1e-6;  // ns: what rounding may leave of a kernel
+constexpr double kDone = 1e-6;  // ns; a smaller rest of a kernel is a rounding error
 
 Nanoseconds rounded_up(double nanoseconds) {
   return Nanoseconds{static_cast<Nanoseconds::rep>(std::ceil(nanoseconds - kDone))};
@@ -65,6 +65,8 @@ void ComputeEngine::advance(Nanoseconds now) {
   }
 }
 
+// Computes each kernel's speed, from the highest priority to the lowest. If the kernels of one
+// priority need more of a resource than is left, those that use it slow down in proportion.
 void ComputeEngine::share() {
   using Shares = decltype(Demand::shares);
   Shares left;
@@ -100,7 +102,8 @@ Nanoseconds ComputeEngine::next_change(Nanoseconds now) const {
   double soonest = std::numeric_limits<double>::infinity();
   for (const Running& one : running_) {
     if (one.fixed > kDone) {
-      // The end of the fixed part changes what others get; without a shared part it is the end.
+      // When a fixed part ends, the kernel's shared part slows others; without one, the kernel
+      // ends.
       soonest = std::min(soonest, one.fixed);
     } else if (one.speed > 0) {
       soonest = std::min(soonest, one.shared / one.speed);

@@ -10,23 +10,26 @@
 namespace millrace::simulation {
 
 /**
- * @brief Kernels that run at once and share the machine, as a fluid.
+ * @brief Kernels that run at the same time and share the machine, modeled as a fluid.
  *
  * Each kernel first spends its fixed time, then needs its share of rate and bandwidth. Streams of
- * one priority share in proportion to what they ask for; a lower priority gets what is left.
+ * one priority share in proportion to their needs; a lower priority gets the rest.
  */
 class ComputeEngine {
  public:
   explicit ComputeEngine(unsigned concurrent) : concurrent_(concurrent) {}
 
-  /** @brief `item` may run from now on. @return those that now begin (more wait for a place) */
+  /** @brief Makes `item` ready. `start` begins it when a place is free. */
   void add(std::shared_ptr<WorkItem> item);
-  /** @brief Starts waiting kernels while there is room; call after `add` and `take_finished`. */
+  /**
+   * @brief Starts waiting kernels while places are free. Call it after `add` and `take_finished`.
+   * @return the kernels that begin now
+   */
   std::vector<WorkItem*> start(Nanoseconds now);
-  /** @brief Moves everything on to `now`, and takes out what has ended. */
+  /** @brief Advances all kernels to `now`, and removes and returns those that have ended. */
   std::vector<std::shared_ptr<WorkItem>> take_finished(Nanoseconds now);
-  /** @brief When the next one would end or change its demand, as things are. */
   [[nodiscard]] bool idle() const noexcept { return running_.empty(); }
+  /** @brief Returns when the next kernel ends or changes its demand, if nothing is added before. */
   [[nodiscard]] Nanoseconds next_change(Nanoseconds now) const;
 
  private:

@@ -10,7 +10,10 @@
 
 namespace millrace::simulation {
 
-/** @brief One copy at a time: by when it became ready, then by priority, then by host order. */
+/**
+ * @brief Runs one copy at a time: ordered by when it became ready, then by priority, then by host
+ *        order.
+ */
 class CopyEngine {
  public:
   void add(std::shared_ptr<WorkItem> item, Nanoseconds now) {
@@ -18,7 +21,10 @@ class CopyEngine {
     waiting_.push({now, priority, item->index, std::move(item)});
   }
 
-  /** @brief The next copy, if the engine is free and has one; it then occupies the engine. */
+  /**
+   * @brief Returns the next copy, which then occupies the engine; nullptr if the engine is busy or
+   *        has none.
+   */
   [[nodiscard]] std::shared_ptr<WorkItem> start() {
     if (busy_ || waiting_.empty()) return nullptr;
     busy_ = true;

@@ -85,9 +85,9 @@ void DeviceModel::enter_enqueue(Call call) {
 }
 
 // One place became free, so one waiter is woken: others would find the queue full again. Waiters
-// stay in order of arrival. An entry is stale if its actor no longer waits in that wait, because a
-// deadlock or a cancellation ended it. A stale entry must not use up the wake-up, or the actors
-// after it would sleep beside a free place.
+// stay in order of arrival. An entry is stale if a deadlock or a cancellation ended its actor's
+// wait. A stale entry must not use up the wake-up, or later actors would sleep although a place is
+// free.
 void DeviceModel::item_done(Nanoseconds when) {
   --pending;
   while (pending < queue_depth && !room_waiters.empty()) {
@@ -170,9 +170,9 @@ void DeviceModel::destroy_stream(StreamHandle handle) {
     refuse(Call::destroy_stream, fmt::format("stream {} cannot be destroyed", gone.name));
   }
   // As in CUDA, the call returns at once and the stream's work still runs. The items in its queue
-  // point to the stream, the legacy stream and synchronizations still have to wait for them, and a
-  // schedule looks at the stream once more after its last item has ended. So the state is kept
-  // until a later call finds the queue empty. The handle is invalid from now on.
+  // point to the stream; the legacy stream and synchronizations must wait for them; and a schedule
+  // inspects the stream once more after its last item has ended. So the state is kept until a later
+  // call finds the queue empty. The handle is invalid from now on.
   gone.destroyed = true;
   draining_.push_back(machine.stream_handles.remove(handle.value));
   forget_drained();
@@ -187,9 +187,9 @@ void DeviceModel::forget_drained() {
 }
 
 // The rule of the legacy stream: its work comes after all earlier work of the device's blocking
-// streams, and their later work after it. A queue runs in order, so the last item of a queue stands
-// for all of it, and an empty queue has nothing to wait for. Streams that are not blocking, and the
-// legacy stream itself, need no such edge.
+// streams, and their later work comes after it. A queue runs in order, so an edge to its last item
+// covers all of it, and an empty queue needs no edge. Streams that are not blocking, and the legacy
+// stream itself, need none either.
 std::shared_ptr<WorkItem> DeviceModel::enqueue(StreamState& stream,
                                                std::shared_ptr<WorkItem> item) {
   if (stream.legacy) {

@@ -18,9 +18,9 @@
 namespace millrace::simulation {
 
 constexpr std::uintptr_t kLegacyHandle = 1;     // in addition to the null handle, as in CUDA
-constexpr std::uintptr_t kPerThreadHandle = 2;  // another stream on each actor
+constexpr std::uintptr_t kPerThreadHandle = 2;  // means another stream for each actor
 
-/** @brief For how long each engine had something to do. */
+/** @brief Counts for how long each engine was busy. */
 class BusyTimes {
  public:
   void begin(Engine engine, Nanoseconds when);
@@ -36,11 +36,11 @@ class BusyTimes {
   std::array<EngineTime, static_cast<std::size_t>(Engine::count_)> engines_;
 };
 
-/** @brief Where a range of memory is, as a copy or a kernel finds it. */
+/** @brief The place of a range of memory, for a copy or a kernel. */
 struct Place {
   DeviceModel* device = nullptr;  ///< nullptr: host memory
   bool pinned = false;
-  std::byte* data = nullptr;  ///< null on a device without data
+  std::byte* data = nullptr;  ///< nullptr on a device without data
 };
 
 /** @brief The state of one virtual device. */
@@ -49,12 +49,14 @@ class DeviceModel {
   DeviceModel(Machine& machine, unsigned ordinal, const VirtualDevice::Options& options);
   ~DeviceModel();
 
-  /** @brief The start of every call: it may be made here and now, and takes its host time. */
+  /**
+   * @brief Begins a call: checks that the calling actor may make it now, and charges its host time.
+   */
   void enter(Call call, Nanoseconds more_host_time = Nanoseconds{0});
-  /** @brief As `enter`, for a call that enqueues: waits for room in the launch queue. */
+  /** @brief Begins a call that enqueues. Also waits for room in the launch queue. */
   void enter_enqueue(Call call);
 
-  /** @throws DeviceError if the handle is not of a stream of this device */
+  /** @throws DeviceError if the handle is not that of a stream of this device */
   [[nodiscard]] StreamState& stream(StreamHandle handle, Call call);
   /** @throws DeviceError also if the stream is being captured */
   [[nodiscard]] StreamState& working_stream(StreamHandle handle, Call call);
@@ -64,16 +66,18 @@ class DeviceModel {
   void destroy_stream(StreamHandle handle);
   void refuse_capture(Call call) const;
 
-  /** @brief Adds the item with the dependencies that the legacy stream asks for. */
+  /** @brief Adds the item, and the dependencies that the rule of the legacy stream requires. */
   std::shared_ptr<WorkItem> enqueue(StreamState& stream, std::shared_ptr<WorkItem> item);
   [[nodiscard]] std::vector<std::shared_ptr<WorkItem>> last_items() const;
-  /** @brief Call it after a synchronization: the pool may then give memory back. */
+  /** @brief Lets the pool give memory back. Call it after a synchronization. */
   void synchronized(Call call);
 
   /** @throws DeviceError if a device range is not allocated */
   [[nodiscard]] Place place(const void* address, std::size_t bytes, Call call) const;
 
-  /** @brief Host time to map or unmap the pages of `bytes`, in addition to the call's own time. */
+  /**
+   * @brief Returns the host time to map or unmap the pages of `bytes`, without the call's own time.
+   */
   [[nodiscard]] Nanoseconds mapping_time(std::size_t bytes) const;
   [[nodiscard]] Nanoseconds alias_time(std::size_t bytes) const;
   [[nodiscard]] Demand kernel_demand(const Cost& cost) const;
@@ -92,13 +96,13 @@ class DeviceModel {
   const unsigned queue_depth;
   const bool data;
   DeviceMemory memory;
-  const std::size_t page_bytes;  ///< of growable ranges
+  const std::size_t page_bytes;  ///< page size of growable ranges
   DriverPool pool;
   BusyTimes busy;
   std::size_t pending = 0;
   std::list<std::unique_ptr<StreamState>> default_streams;  ///< legacy first, then per thread
   std::map<unsigned, StreamState*> thread_streams;          ///< key: actor
-  std::vector<StreamState*> streams;                        ///< all that may have work
+  std::vector<StreamState*> streams;                        ///< all streams that may have work
   std::deque<std::pair<Actor*, std::uint64_t>> room_waiters;
 
  private:
@@ -111,7 +115,7 @@ class DeviceModel {
   void check_alive(Call call) const;
 
   std::string lost_;
-  std::vector<std::unique_ptr<StreamState>> draining_;  ///< destroyed, with work
+  std::vector<std::unique_ptr<StreamState>> draining_;  ///< destroyed streams that still have work
   std::deque<std::pair<std::shared_ptr<WorkItem>, Nanoseconds>> callbacks_;
   Actor* callback_actor_ = nullptr;
   bool callback_actor_idles_ = false;

@@ -132,7 +132,7 @@ void DriverPool::free(const void* address, StreamState& stream, std::shared_ptr<
   merge(free_.emplace(static_cast<std::byte*>(const_cast<void*>(address)), std::move(range)).first);
 }
 
-// Ranges that the same stream freed last are as good as one: its latest free covers the others.
+// Two ranges merge if one stream freed both last: its later free covers the earlier one.
 bool DriverPool::merge_with_next(Ranges::iterator range) {
   const auto next = std::next(range);
   if (next == free_.end() || range->first + range->second.bytes != next->first ||

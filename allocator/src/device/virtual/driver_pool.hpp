@@ -16,24 +16,30 @@ namespace millrace::simulation {
 /**
  * @brief The driver's stream-ordered pool: segments of device memory, best fit over free ranges.
  *
- * A freed range remembers the free and its stream. Another stream may have it when the policy has a
- * reason: the free has been executed, events order it, or the pool adds the dependency itself. The
- * last is tried only when the device's memory is exhausted, as CUDA documents it.
+ * A freed range remembers the free and its stream. Another stream may get the range if the policy
+ * allows one of these reasons: the free has been executed, events order the stream after it, or the
+ * pool adds the dependency itself. The pool adds one only when the device's memory is exhausted, as
+ * CUDA documents it.
  */
 class DriverPool {
  public:
   struct Grant {
-    void* address = nullptr;  ///< null when neither pool nor device can serve it
-    std::vector<std::shared_ptr<WorkItem>> after;  ///< frees that the allocation has to wait for
+    void* address = nullptr;  ///< nullptr if neither the pool nor the device can serve it
+    std::vector<std::shared_ptr<WorkItem>> after;  ///< the allocation has to wait for these frees
   };
 
   DriverPool(DeviceMemory& memory, std::size_t granularity, const DriverPoolPolicy& policy);
 
   [[nodiscard]] Grant allocate(std::size_t bytes, const StreamState& stream);
   [[nodiscard]] bool owns(const void* address) const noexcept { return live_.contains(address); }
-  /** @brief The range is free once `item` is done, or for work that is ordered after it. */
+  /**
+   * @brief Makes the range free for all streams once `item` is done, and before that for work that
+   *        is ordered after it.
+   */
   void free(const void* address, StreamState& stream, std::shared_ptr<WorkItem> item);
-  /** @brief Gives whole free segments back to the device while more than `keep` is reserved. */
+  /**
+   * @brief Gives whole free segments back to the device while more than `keep` bytes are reserved.
+   */
   void trim(std::size_t keep);
 
   void set_policy(const DriverPoolPolicy& policy) { policy_ = policy; }
@@ -59,7 +65,7 @@ class DriverPool {
   [[nodiscard]] bool usable(const Free& free, const StreamState& stream) const;
   [[nodiscard]] bool usable(const Range& range, const StreamState& stream) const;
   [[nodiscard]] bool same_segment(const std::byte* a, const std::byte* b) const;
-  /** @brief The smallest run of neighboring free ranges that holds `bytes`. */
+  /** @brief Returns the smallest run of neighboring free ranges that has `bytes` bytes. */
   template <typename Usable>
   [[nodiscard]] Run best_run(std::size_t bytes, Usable usable);
   Grant carve(Run run, std::size_t bytes, const StreamState& stream);
@@ -76,7 +82,7 @@ class DriverPool {
   std::map<const void*, std::size_t> live_;
 };
 
-/** @brief `clock` also knows what `other` knows. */
+/** @brief Adds everything that `other` knows to `clock`. */
 void join(FreeClock& clock, const FreeClock& other);
 
 }  // namespace millrace::simulation

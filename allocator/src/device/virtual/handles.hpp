@@ -7,7 +7,7 @@
 
 namespace millrace::simulation {
 
-/** @brief Handle values for objects. Those of removed ones are used again, the latest first. */
+/** @brief Gives handle values to objects. The value of the object removed last is reused first. */
 template <typename T>
 class HandleTable {
  public:
@@ -30,7 +30,7 @@ class HandleTable {
     return slot < objects_.size() ? objects_[slot].get() : nullptr;
   }
 
-  /** @brief `handle` must be one that `find` knows. */
+  /** @brief Removes and returns the object. `find` must know the handle. */
   std::unique_ptr<T> remove(const void* handle) {
     const std::size_t slot = slot_of(handle);
     free_.push_back(slot);

@@ -17,8 +17,10 @@ namespace millrace::simulation {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-/** @brief A file of `bytes` that only this process has: two mappings of it are the same memory.
- *  @throws std::system_error */
+/**
+ * @brief Makes a file in memory that only this process has. Two mappings of it are the same memory.
+ * @throws std::system_error if the system refuses it
+ */
 inline int make_memory_file(const char* name, std::size_t bytes) {
   const int file = memfd_create(name, MFD_CLOEXEC);
   if (file < 0) fail("making the memory of a virtual device");
@@ -31,7 +33,10 @@ inline int make_memory_file(const char* name, std::size_t bytes) {
   return file;
 }
 
-/** @brief mmap without a reservation of swap. @throws std::system_error */
+/**
+ * @brief Calls mmap without a reservation of swap.
+ * @throws std::system_error if the system refuses it
+ */
 inline std::byte* map_memory(void* where, std::size_t bytes, int protection, int flags, int file,
                              std::size_t offset = 0) {
   void* const address =
@@ -40,7 +45,8 @@ inline std::byte* map_memory(void* where, std::size_t bytes, int protection, int
   return static_cast<std::byte*>(address);
 }
 
-// What AddressSanitizer refuses to everybody but the kernels that were given it.
+// Poisoned memory: AddressSanitizer refuses it to all code except kernels that declared it as a
+// view.
 inline void poison([[maybe_unused]] std::byte* address, [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_poison_memory_region(address, bytes);

@@ -20,11 +20,11 @@ Machine::Machine(const VirtualMachine::Options& given)
       exceptions_at_start_(std::uncaught_exceptions()) {}
 
 Machine::~Machine() {
-  // A static machine may have been made by another thread than the one that ends the program.
+  // A static machine may end on another thread than the one that made it.
   actors.adopt_thread();
   try {
     drain();
-  } catch (...) {  // a callback that never ends, for one: its actor is canceled
+  } catch (...) {  // for example a callback that never ends: its actor is cancelled below
   }
   actors.cancel_all();
 }

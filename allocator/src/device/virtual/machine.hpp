@@ -15,7 +15,7 @@
 
 namespace millrace::simulation {
 
-/** @brief What the devices of a machine share: actors, clock, handles, pinned memory. */
+/** @brief The state that the devices of a machine share: actors, clock, handles, pinned memory. */
 class Machine {
  public:
   explicit Machine(const VirtualMachine::Options& options);
@@ -25,29 +25,32 @@ class Machine {
 
   VirtualDevice& add_device(const VirtualDevice::Options& options);
 
-  /** @brief Puts `item` at the end of `stream`. The caller has made sure of room. */
+  /** @brief Adds `item` at the end of `stream`. The caller has made sure of room. */
   void submit(StreamState& stream, std::shared_ptr<WorkItem> item);
   /** @brief Blocks the calling actor until all `items` are done. */
   void await(Schedule::Items items, const std::string& what);
 
-  // For the schedules.
-  /** @brief `item` occupies its engine from now on. */
+  // The schedules call these.
+  /** @brief Notes that `item` occupies its engine from now on. */
   void begin(WorkItem& item, Nanoseconds when);
   /**
-   * @brief `item`, the first of its stream, is done: its effect happens, waiting actors wake.
+   * @brief Ends `item`, the first of its stream: applies its effect and wakes waiting actors.
    * @return the streams whose first item waited for it
    */
   std::vector<StreamState*> end(WorkItem& item, Nanoseconds when);
-  /** @brief Hands a callback to its device's actor, which starts it at `when` or later. */
+  /** @brief Gives a callback to its device's actor, which starts it at `when` or later. */
   void call_back(const std::shared_ptr<WorkItem>& item, Nanoseconds when);
   void open(WorkItem& gate);
-  /** @brief All parts begin; all have met. */
+  /** @brief Begins all parts of a meeting. All of them are at the heads of their streams. */
   void begin(MeetingState& meeting, Nanoseconds when);
-  /** @brief The effect of a meeting happens, and all its parts end. @return as for one item */
+  /**
+   * @brief Applies the effect of a meeting and ends all its parts.
+   * @return the streams whose first item waited for one of them
+   */
   std::vector<StreamState*> end(MeetingState& meeting, Nanoseconds when);
 
   [[nodiscard]] DeviceModel* device_of(const void* address) const noexcept;
-  /** @brief Whether this is pageable host memory. */
+  /** @brief Returns whether this is pageable host memory. */
   [[nodiscard]] bool pageable(const void* address) const noexcept;
   [[nodiscard]] static bool pageable(const VirtualDevice& device, const void* address) noexcept;
   [[nodiscard]] bool observed() const noexcept { return !timelines.empty(); }

@@ -13,8 +13,8 @@ namespace millrace::simulation {
 /** @brief A collective, with the parts launched so far. */
 struct MeetingState {
   struct Part {
-    std::shared_ptr<WorkItem> item;  ///< null until it comes
-    bool at_head = false;            ///< it only waits for the others
+    std::shared_ptr<WorkItem> item;  ///< nullptr until it is launched
+    bool at_head = false;            ///< it waits only for the other parts
     PlacedViews views;
   };
 
@@ -25,9 +25,9 @@ struct MeetingState {
            PlacedViews views);
   [[nodiscard]] bool complete() const noexcept { return come == parts.size(); }
   [[nodiscard]] bool all_at_head() const;
-  /** @brief How long it takes: the longest part. */
+  /** @brief Returns the time of the longest part. */
   [[nodiscard]] Nanoseconds duration() const;
-  /** @brief Happens to the data; a device is lost if it throws. */
+  /** @brief Applies the effect to the data. The devices are lost if it throws. */
   void take_effect();
   void cancel();
 
@@ -38,7 +38,7 @@ struct MeetingState {
   bool begun = false;
   bool cancelled = false;
   Meeting::Effect effect;
-  bool data = true;  ///< on all devices
+  bool data = true;  ///< whether all devices have data
 };
 
 }  // namespace millrace::simulation

@@ -14,10 +14,10 @@ namespace millrace::simulation {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-// Holes between allocations do not use memory up: a device has this many times its size in
-// addresses.
+// A device has this many times its size in addresses, so that holes between allocations do not use
+// them up.
 constexpr std::size_t kAddressesPerByte = 2;
-// Of all ranges together.
+// Addresses for all ranges together.
 constexpr std::size_t kPositions = std::size_t{1} << 46;
 
 }  // namespace
@@ -163,7 +163,7 @@ bool DeviceMemory::unmap(GrowableRange& range, const void* address, std::size_t 
     range.pages.erase(page);
   }
   if (range.kernel) {
-    // Work that still uses it, which is an error, finds other memory there and does not crash.
+    // Erroneous work that still uses these addresses finds other memory there and does not crash.
     std::byte* const hidden = range.kernel_address(offset);
     unpoison(hidden, bytes);
     map_memory(hidden, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);

@@ -13,7 +13,7 @@
 
 namespace millrace::simulation {
 
-/** @brief Address space that nothing may touch; unmapped at the end. */
+/** @brief Address space that no code can access. The destructor unmaps it. */
 class Reservation {
  public:
   explicit Reservation(std::size_t bytes);
@@ -34,8 +34,8 @@ class Reservation {
 /**
  * @brief Addresses that fault on the host, and a second mapping of them for kernels.
  *
- * The second mapping is a sparse file in memory; what vanishes becomes a hole and reads as zero
- * when it appears again. Without data there is no file.
+ * The second mapping is a sparse file in memory. Memory that is given back becomes a hole in it,
+ * and reads as zero when it is used again. Without data no file exists.
  */
 class Arena {
  public:
@@ -48,14 +48,16 @@ class Arena {
   [[nodiscard]] std::byte* at(std::size_t offset) const noexcept {
     return addresses_.base() + offset;
   }
-  /** @brief Where kernels find an offset. Only with data, only for what has appeared. */
+  /**
+   * @brief Returns the kernels' address for an offset. Only with data, and only for memory in use.
+   */
   [[nodiscard]] std::byte* kernel_address(std::size_t offset) const noexcept {
     return kernel_base_ + offset;
   }
 
-  void appear(std::size_t offset, std::size_t bytes);  ///< poisoned
+  void appear(std::size_t offset, std::size_t bytes);  ///< begins a use; poisoned
   void vanish(std::size_t offset, std::size_t bytes);
-  void forget(std::size_t offset, std::size_t bytes);  ///< at the end: all of it vanishes
+  void forget(std::size_t offset, std::size_t bytes);  ///< like `vanish`, when the arena ends
 
  private:
   Reservation addresses_;
@@ -63,14 +65,17 @@ class Arena {
   std::byte* kernel_base_ = nullptr;
 };
 
-/** @brief Addresses under which pages come and go, and a second mapping of them for kernels. */
+/**
+ * @brief Addresses at which pages are mapped and unmapped, and a second mapping of them for
+ *        kernels.
+ */
 struct GrowableRange {
   GrowableRange(std::size_t bytes, bool data);
   ~GrowableRange();
   GrowableRange(const GrowableRange&) = delete;
   GrowableRange& operator=(const GrowableRange&) = delete;
 
-  /** @brief Where kernels find an offset. Only with data. */
+  /** @brief Returns the kernels' address for an offset; nullptr without data. */
   [[nodiscard]] std::byte* kernel_address(std::size_t offset) const noexcept {
     return kernel ? kernel->base() + offset : nullptr;
   }
@@ -79,10 +84,12 @@ struct GrowableRange {
   std::optional<Reservation> kernel;  ///< as long as `addresses`
   MappedOffsets mapped;
   std::unordered_map<std::size_t, PhysicalPages::Page> pages;  ///< by offset
-  std::size_t position = 0;  ///< where it counts as lying in the device's address space
+  std::size_t position = 0;  ///< where it begins in the device's address space
 };
 
-/** @brief A device's memory: allocations of the driver's choice of address, and growable ranges. */
+/**
+ * @brief A device's memory: allocations at addresses that the driver chooses, and growable ranges.
+ */
 class DeviceMemory {
  public:
   DeviceMemory(std::size_t bytes, std::size_t granularity, bool data);
@@ -90,35 +97,43 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  /** @brief Rounded up to the granularity. Null when the device is full. */
+  /**
+   * @brief Allocates `bytes`, rounded up to the granularity. Returns nullptr if the device is full.
+   */
   [[nodiscard]] void* allocate(std::size_t bytes);
-  /** @return the size that was given back; 0 if nothing was allocated at `address` */
+  /** @return the size that was freed; 0 if nothing was allocated at `address` */
   std::size_t free(void* address);
 
-  /** @brief Addresses, in multiples of the granularity, without memory. */
+  /** @brief Reserves addresses without memory. `bytes` is a multiple of the granularity. */
   [[nodiscard]] void* reserve(std::size_t bytes);
-  /** @brief The range that begins at `base`; nullptr if there is none. */
+  /** @brief Returns the range that begins at `base`; nullptr if none does. */
   [[nodiscard]] GrowableRange* range_at(const void* base) noexcept;
-  /** @brief The range that contains all of these addresses; nullptr if there is none. */
+  /** @brief Returns the range that contains all of these addresses; nullptr if none does. */
   [[nodiscard]] GrowableRange* range_of(const void* address, std::size_t bytes) noexcept;
   void release(const void* base);  ///< the range must have nothing mapped
-  /** @return false if some of it is mapped already. The device has room, the range the addresses */
+  /**
+   * @brief Maps new pages. The device must have room, and the range must contain the addresses.
+   * @return false if some of the addresses are mapped already
+   */
   [[nodiscard]] bool map(GrowableRange& range, const void* address, std::size_t bytes);
-  /** @return false if some of it is not mapped */
+  /** @return false if some of the addresses are not mapped */
   [[nodiscard]] bool unmap(GrowableRange& range, const void* address, std::size_t bytes);
   /**
    * @brief Maps the pages at `from`, which are all mapped, at `to` as well.
-   * @return false if something is mapped at some of `to`
+   * @return false if some of `to` is mapped already
    */
   [[nodiscard]] bool alias(GrowableRange& range, const void* to, const GrowableRange& source,
                            const void* from, std::size_t bytes);
 
   [[nodiscard]] bool contains(const void* address) const noexcept;
-  /** @brief Whether `address` is one that `allocate` gave and that is not freed. */
+  /** @brief Returns whether `allocate` returned `address` and it was not freed. */
   [[nodiscard]] bool starts(const void* address) const noexcept;
-  /** @brief Whether the range lies in one allocation, or in mapped memory. */
+  /** @brief Returns whether the range lies in one allocation, or in mapped memory. */
   [[nodiscard]] bool holds(const void* address, std::size_t bytes) const noexcept;
-  /** @brief Offset in the device's address space; ranges come after all memory of `allocate`. */
+  /**
+   * @brief Returns the offset in the device's address space. Ranges come after the memory of
+   *        `allocate`.
+   */
   [[nodiscard]] std::size_t offset(const void* address) const noexcept;
   [[nodiscard]] std::size_t total() const noexcept { return total_; }
   [[nodiscard]] std::size_t used() const noexcept {
@@ -126,7 +141,9 @@ class DeviceMemory {
   }
   [[nodiscard]] std::size_t granularity() const noexcept { return granularity_; }
 
-  /** @brief Where kernels find `address`. Only with data, only for what is there. */
+  /**
+   * @brief Returns the kernels' address for `address`. Only with data, and only for memory in use.
+   */
   [[nodiscard]] std::byte* kernel_address(const void* address) const noexcept;
 
  private:
@@ -143,7 +160,7 @@ class DeviceMemory {
   std::map<const std::byte*, std::unique_ptr<GrowableRange>> ranges_;
 };
 
-/** @brief Pinned memory: readable and writable by the host at known addresses. */
+/** @brief Pinned memory: the host can read and write it, at known addresses. */
 class PinnedMemory {
  public:
   explicit PinnedMemory(std::size_t bytes) : bytes_(bytes), space_(bytes) {}
@@ -159,10 +176,12 @@ class PinnedMemory {
  private:
   std::size_t bytes_;
   AddressSpace space_;
-  std::optional<Reservation> arena_;  ///< made when it is first needed
+  std::optional<Reservation> arena_;  ///< made at its first use
 };
 
-/** @brief Makes a kernel's views accessible; under AddressSanitizer only these. */
+/**
+ * @brief Makes a kernel's views accessible. Under AddressSanitizer all other memory stays poisoned.
+ */
 class KernelAccess {
  public:
   explicit KernelAccess(std::span<const std::span<std::byte>> device_views);

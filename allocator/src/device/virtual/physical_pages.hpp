@@ -7,10 +7,11 @@
 namespace millrace::simulation {
 
 /**
- * @brief The memory under growable ranges, in pages, each mapped at one address or at several.
+ * @brief The memory of growable ranges, in pages. Each page in use is mapped at one or more
+ *        addresses.
  *
- * Its contents are a sparse file in memory. A page that goes back becomes a hole and reads as zero
- * when it is taken again. Without data there is no file.
+ * The contents are a sparse file in memory. A page that is given back becomes a hole, and reads as
+ * zero when it is taken again. Without data no file exists.
  */
 class PhysicalPages {
  public:
@@ -24,19 +25,19 @@ class PhysicalPages {
   [[nodiscard]] std::size_t page_bytes() const noexcept { return page_bytes_; }
   [[nodiscard]] std::size_t used_bytes() const noexcept { return used_ * page_bytes_; }
 
-  /** @brief The lowest page that is not in use. It is mapped once. */
+  /** @brief Takes the lowest free page, and counts one mapping of it. */
   [[nodiscard]] Page take();
-  void share(Page page) { ++mappings_[page]; }  ///< it is mapped once more
-  void drop(Page page);                         ///< and once less: it may go back
+  void share(Page page) { ++mappings_[page]; }  ///< counts one more mapping
+  void drop(Page page);  ///< counts one mapping less; gives the page back if it was the last
 
-  /** @brief Shows the page to kernels at `address`, poisoned. Only with data. */
+  /** @brief Maps the page at the kernels' address `address`, poisoned. Only with data. */
   void show(Page page, std::byte* address) const;
 
  private:
   const std::size_t page_bytes_;
   int file_ = -1;
-  std::vector<unsigned> mappings_;  // by page
-  std::set<Page> free_;             // of these
+  std::vector<unsigned> mappings_;  // number of mappings of each page
+  std::set<Page> free_;             // pages that are not in use
   std::size_t used_ = 0;
 };
 

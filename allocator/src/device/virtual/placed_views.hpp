@@ -11,13 +11,16 @@
 
 namespace millrace::simulation {
 
-/** @brief What an operation touches, and where that is. */
+/** @brief The views of an operation, and where each of them is. */
 using PlacedViews = std::vector<std::pair<Place, View>>;
 
-/** @brief The range as the effect of an operation reaches it. @throws if it has been freed since */
+/**
+ * @brief Returns the view's bytes for the effect of an operation.
+ * @throws std::runtime_error if the memory was freed meanwhile
+ */
 [[nodiscard]] std::span<std::byte> reach(const Place& place, const View& view);
 
-/** @brief Runs `use` with all views, of which those in device memory are open to it. */
+/** @brief Calls `use` with all views. Views in device memory are accessible during the call. */
 template <typename Use>
 void with_access(const PlacedViews& views, Use use) {
   std::vector<std::span<std::byte>> all;

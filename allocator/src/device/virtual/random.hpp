@@ -4,7 +4,7 @@
 
 namespace millrace::simulation {
 
-/** @brief splitmix64: the same numbers from the same seed on every platform. */
+/** @brief The generator splitmix64: a seed gives the same numbers on every platform. */
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -17,9 +17,9 @@ class Random {
     return mixed ^ (mixed >> 31);
   }
 
-  /** @brief In [0, bound); `bound` > 0 and small against 2^64. */
+  /** @brief Returns a number in [0, bound); `bound` > 0 and small compared with 2^64. */
   [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept { return next() % bound; }
-  /** @brief True `parts` times in `whole`. */
+  /** @brief Returns true with probability `parts` / `whole`. */
   [[nodiscard]] bool chance(std::uint64_t parts, std::uint64_t whole) noexcept {
     return below(whole) < parts;
   }

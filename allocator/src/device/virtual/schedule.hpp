@@ -8,20 +8,20 @@
 
 namespace millrace::simulation {
 
-/** @brief When work runs and which actor is next: the two schedules implement it. */
+/** @brief Decides when work runs and which actor runs next. The two schedules implement it. */
 class Schedule : public Picker {
  public:
   using Items = std::span<const std::shared_ptr<WorkItem>>;
 
-  /** @brief `stream` has a new last item. */
+  /** @brief Reports that `stream` has a new last item. */
   virtual void submitted(StreamState& stream) = 0;
-  /** @brief `gate` has been opened. */
+  /** @brief Reports that `gate` was opened. */
   virtual void opened(WorkItem& gate) = 0;
-  /** @brief `meeting` has been given up before it began. */
+  /** @brief Reports that `meeting` was cancelled before it began. */
   virtual void cancelled(MeetingState& meeting) = 0;
-  /** @brief A callback, which the schedule had handed to the host, has ended. */
+  /** @brief Reports that a callback ended, which the schedule had given to the host. */
   virtual void called_back(WorkItem& item, Nanoseconds end) = 0;
-  /** @brief What a query for the end of all `items` says now. */
+  /** @brief Answers a query whether all `items` have ended. */
   [[nodiscard]] virtual bool answer(Items items) = 0;
   [[nodiscard]] std::string explain(const Actor& actor) const override;
 };

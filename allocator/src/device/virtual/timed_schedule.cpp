@@ -18,17 +18,17 @@ namespace {
 struct Engines {
   explicit Engines(unsigned concurrent_kernels) : compute(concurrent_kernels) {}
 
-  CopyEngine copies[2];  ///< to the device, to the host
+  CopyEngine copies[2];  ///< one for each direction: to the device, to the host
   ComputeEngine compute;
-  std::uint64_t compute_version = 0;  ///< version of its planned change; older events are ignored
+  std::uint64_t compute_version = 0;  ///< of its planned change; older events are ignored
   bool compute_dirty = false;
-  bool linked = false;  ///< takes part in a meeting
+  bool linked = false;  ///< takes part in a meeting now
 };
 
 /**
  * A discrete-event simulation. An event is a point in time at which a stream's first item becomes
  * ready, an item ends, or the kernels of a device change. Devices never run ahead of the actor with
- * the smallest clock; all events up to and including that clock have happened when it runs.
+ * the smallest clock. When it runs, all events up to and including its clock have happened.
  */
 class TimedSchedule final : public Schedule {
  public:
@@ -108,7 +108,7 @@ class TimedSchedule final : public Schedule {
     events_.push(std::move(event));
   }
 
-  /** Everything that happens at the time of the next event. */
+  /** Handles all events that happen at the time of the next one. */
   void step() {
     now_ = events_.top().when;
     while (!events_.empty() && events_.top().when == now_) {
@@ -160,6 +160,7 @@ class TimedSchedule final : public Schedule {
     examine_all();
   }
 
+  // A loop instead of recursion: starting an item may end it at once, which adds more streams.
   void examine_all() {
     if (examining_) return;
     examining_ = true;
@@ -171,7 +172,10 @@ class TimedSchedule final : public Schedule {
     examining_ = false;
   }
 
-  /** Starts the first item of the stream if its time has come. */
+  /**
+   * Starts the stream's first item if it can begin now. Otherwise the stream is examined again when
+   * the item's time comes, or when an item that it waits for ends.
+   */
   void examine(StreamState& stream) {
     if (stream.queue.empty() || stream.queue.front()->phase != WorkItem::Phase::queued) return;
     const std::shared_ptr<WorkItem> item = stream.queue.front();
@@ -240,7 +244,10 @@ class TimedSchedule final : public Schedule {
     end(*item);
   }
 
-  /** In the order in which all were there, those whose devices are free of others. */
+  /**
+   * Begins the meetings whose devices take part in no other one, in the order in which they became
+   * complete.
+   */
   void start_meetings() {
     std::vector<std::shared_ptr<MeetingState>> wait;
     for (const auto& meeting : std::exchange(met_, {})) {
@@ -267,7 +274,7 @@ class TimedSchedule final : public Schedule {
     plan(now_ + duration, {.kind = Event::Kind::item_ends, .item = item});
   }
 
-  /** After all that happens at one time: engines take what has become ready. */
+  /** Lets the engines take the items that became ready, after all events of one time. */
   void settle() {
     while (!copies_dirty_.empty() || !compute_dirty_.empty()) {
       for (DeviceModel* device : std::exchange(copies_dirty_, {})) start_copies(*device);
@@ -325,7 +332,7 @@ class TimedSchedule final : public Schedule {
   std::vector<std::unique_ptr<Engines>> engines_;
   std::vector<DeviceModel*> copies_dirty_;
   std::vector<DeviceModel*> compute_dirty_;
-  std::vector<std::shared_ptr<MeetingState>> met_;  ///< and not begun
+  std::vector<std::shared_ptr<MeetingState>> met_;  ///< all parts are at the head; not begun
   std::vector<StreamState*> to_examine_;
   bool examining_ = false;
 };

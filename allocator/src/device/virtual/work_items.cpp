@@ -70,7 +70,7 @@ Demand demand_of(const DeviceModel& device, const Copy& copy, const Place& to, c
   return device.local_copy_demand(copy.bytes);
 }
 
-/** The item of an operation, and the places of its views, which the item's effect will reach. */
+/** Makes the item of an operation, and finds the places of its views for the item's effect. */
 std::pair<std::shared_ptr<WorkItem>, PlacedViews> operation_item(DeviceModel& device,
                                                                  WorkItem::Kind kind, Engine engine,
                                                                  Operation& operation) {

@@ -9,7 +9,7 @@
 
 namespace millrace::simulation {
 
-/** @brief An item that takes no engine and moves no data. */
+/** @brief Makes an item that moves no data. */
 [[nodiscard]] std::shared_ptr<WorkItem> make_item(WorkItem::Kind kind, const char* name,
                                                   Engine engine = Engine::stream);
 
@@ -20,13 +20,13 @@ struct Copy {
   CopyKind kind;
 };
 
-/** @brief Whether the copy goes through memory that is neither a device's nor pinned. */
+/** @brief Returns whether the copy reads or writes memory that is neither a device's nor pinned. */
 [[nodiscard]] bool pageable(const DeviceModel& device, const Copy& copy);
 /** @throws DeviceError if the addresses do not fit the kind, or are not allocated */
 [[nodiscard]] std::shared_ptr<WorkItem> copy_item(DeviceModel& device, const Copy& copy);
 [[nodiscard]] std::shared_ptr<WorkItem> fill_item(DeviceModel& device, const View& range,
                                                   unsigned char value);
-/** @throws DeviceError if a view is not in memory that kernels reach */
+/** @throws DeviceError if a view is not in memory that kernels can access */
 [[nodiscard]] std::shared_ptr<WorkItem> kernel_item(DeviceModel& device, Operation operation);
 
 }  // namespace millrace::simulation
