@@ -33,9 +33,10 @@ struct Addresses {
 #define MILLRACE_ADDRESS_ptsz(symbol) Addresses{symbol, symbol##_ptsz},
 #define MILLRACE_ADDRESS_ptds(symbol) Addresses{symbol, symbol##_ptds},
 #define MILLRACE_DRIVER(symbol, base, since, twin, capability, note) MILLRACE_ADDRESS_##twin(symbol)
-constexpr std::array kAddresses{
+// clang limits the depth of the fold that deduces `std::array`'s arguments.
+constexpr auto kAddresses = std::to_array<Addresses>({
 #include "table/driver.def"
-};
+});
 #undef MILLRACE_DRIVER
 static_assert(kAddresses.size() == kDriverFunctions);
 

@@ -15,7 +15,8 @@ class HandleTable {
 
   void* add(std::unique_ptr<T> object) {
     if (free_.empty()) {
-      free_.reserve(objects_.size() + 1);  // room for every slot, so that `remove` allocates nothing
+      // Room for every slot, so that `remove` allocates nothing.
+      if (free_.capacity() <= objects_.size()) free_.reserve(2 * objects_.size() + 8);
       objects_.emplace_back();
       free_.push_back(objects_.size() - 1);
     }
