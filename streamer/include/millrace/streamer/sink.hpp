@@ -53,7 +53,7 @@ class SinkError : public std::runtime_error {
 struct SinkState {
   std::optional<StreamSchema> schema;           ///< none: the sink is empty
   std::map<std::uint32_t, StepCommit> commits;  ///< the newest commit of each rank
-  std::string position;                         ///< as the last batch with a position gave it
+  std::string position;                         ///< position of the last batch that had one
 
   /** @return the greatest epoch of all commits; 0 if no rank has committed */
   [[nodiscard]] std::uint64_t newest_epoch() const noexcept;
@@ -198,7 +198,7 @@ class RecordSource {
   [[nodiscard]] virtual std::optional<Next> next(std::chrono::nanoseconds patience) = 0;
   /** @return how much of the log, as it is at the time of the call, `next` has not returned. A
    *          truncated batch at the end does not count.
-   *  @throws as `next` */
+   * @throws like `next` */
   [[nodiscard]] virtual Left left() = 0;
   /** @brief Requests a snapshot from all ranks that write to the log. Each request has another
    *         number than the one before. @see Sink::snapshot_request */
@@ -225,7 +225,7 @@ class RecordSource {
 [[nodiscard]] std::unique_ptr<Sink> open_sink(std::string_view spec);
 /**
  * @brief Opens a sink to read its batches in the order in which they were written.
- * @throws std::invalid_argument as open_sink, and if that kind of sink keeps no order
+ * @throws std::invalid_argument like open_sink, and if that kind of sink keeps no order
  */
 [[nodiscard]] std::unique_ptr<RecordSource> open_source(std::string_view spec);
 
