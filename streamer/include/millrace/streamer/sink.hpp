@@ -60,7 +60,7 @@ struct SinkState {
   /** @return the newest step that all ranks of the newest epoch have committed; nothing if a rank
    *          has no commit in that epoch */
   [[nodiscard]] std::optional<Version> counts() const noexcept;
-  /** @return the number of missing rows according to the newest commits of all ranks */
+  /** @return the number of missing rows according to the ranks' commits of the newest epoch */
   [[nodiscard]] std::uint64_t missing() const noexcept;
 };
 
