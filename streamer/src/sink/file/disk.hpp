@@ -55,8 +55,9 @@ class File {
 /** @return nothing if the file does not exist. @throws SinkError for any other error */
 [[nodiscard]] File open_to_read(const std::filesystem::path& path);
 /**
- * @brief Reads from an offset. @return bytes read: fewer than asked only at the end. @throws
- * SinkError
+ * @brief Reads from an offset.
+ * @return bytes read: fewer than requested only at the end
+ * @throws SinkError
  */
 [[nodiscard]] std::size_t read_at(const File& file, std::uint64_t offset, std::span<std::byte> into,
                                   const std::filesystem::path& path);
