@@ -159,9 +159,9 @@ void RowCapture::State::gather(const GatheredRows& rows, Delivery delivery, Stre
   enqueue(delivery);
 }
 
-// Records the event of the enqueued gather, and fetches the rows if the training thread has to. On
-// failure the rows come later: with `ring_kernel` they are marked from the list, otherwise from the
-// slot.
+// Records the event of the enqueued gather, and fetches the rows if the training thread must do
+// that. On failure the rows come later: with `ring_kernel` they are marked from the list, otherwise
+// from the slot.
 bool RowCapture::State::finish_gather(Slot& slot, const GatheredRows& rows, StreamRef on) {
   bool done = succeeds([&] { streams_.ordered().record(slot.gathered, on); });
   if (done) {

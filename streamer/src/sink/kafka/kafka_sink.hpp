@@ -30,7 +30,7 @@ struct KafkaLimits {
  * that throws may leave rows, or commits in some partitions; a repeat of the batch repairs that.
  *
  * The first call of `state` reads the whole topic, which costs time at the start; later calls read
- * what was added since. `read` reads the whole topic twice, and keeps the newest version of each
+ * only newer messages. `read` reads the whole topic twice, and keeps the newest version of each
  * row in memory.
  *
  * Partition 0 has every commit, and its order decides which of two trainers is overtaken: a batch

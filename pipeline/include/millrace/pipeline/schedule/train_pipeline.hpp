@@ -43,7 +43,7 @@ struct PipelineStreams {
   std::vector<Stream> own;  ///< streams that only this kind of pipeline has
 };
 
-/** @brief What a pipeline works with. Everything that it refers to outlives the pipeline. */
+/** @brief The environment of a pipeline. All referenced objects outlive the pipeline. */
 struct PipelineEnvironment {
   PipelineStreams& streams;
   /** Allocates device memory; for `driver_async` it must use the driver's pool. */
@@ -62,7 +62,7 @@ struct PipelineEnvironment {
  *
  * The list below shows the host's order of calls in the step on batch i, as in TorchRec's
  * pipelines. D is main, M copy, DD data_dist, E the lookup's stream and P prefetch; "D waits M"
- * means that D waits for what is enqueued on M. Where no lookup or update is listed, forward
+ * means that D waits for the work enqueued on M. Where no lookup or update is listed, forward
  * includes the lookup and backward includes the table update, on D.
  *
  *   base              next batch drawn; zero_gradients; D waits M; exchange(i) and forward on D;
@@ -98,7 +98,7 @@ class TrainPipeline {
   /**
    * @brief Makes a pipeline.
    * @param kind     must be the kind that `environment.streams` was made for
-   * @param environment  what the pipeline works with; all members outlive the pipeline
+   * @param environment  see PipelineEnvironment
    * @throws std::invalid_argument if fused_sparse_dist cannot be exact: the model's lookups read
    *         dense parameters and `order_after_dense` is not set
    * @throws std::invalid_argument if `order_after_dense` is combined with
