@@ -46,8 +46,8 @@ std::vector<std::vector<std::byte>> gather(ProcessGroup& group, std::span<const 
                 stream.handle());
   }
   stream.synchronize();
-  // An operation of a group that has failed ends without its data, and what was copied here is not
-  // it.
+  // An operation of a group that has failed ends without its data; the bytes copied here are then
+  // invalid.
   group.check();
   return all;
 }

@@ -33,7 +33,7 @@ void ProcessGroup::barrier() {
 
 void ProcessGroup::all_to_all(std::span<const SentBytes> sends,
                               std::span<const ReceivedBytes> receives, StreamRef stream) {
-  // Refused before the group takes part: a wrong argument leaves the group as it was.
+  // Refused before the group takes part, so that a wrong argument does not change the group.
   if (sends.size() != size_ || receives.size() != size_) {
     throw std::invalid_argument{fmt::format("all-to-all of {} ranks: {} to send, {} to receive",
                                             size_, sends.size(), receives.size())};

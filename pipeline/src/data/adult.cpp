@@ -22,7 +22,7 @@ namespace {
 struct Column {
   std::string_view name;
   bool numeric = false;
-  bool logarithm = false;  ///< for the dense feature
+  bool logarithm = false;  ///< the dense feature is the logarithm
 };
 
 constexpr std::array<Column, 14> kColumns{{{"age", true},
@@ -42,8 +42,8 @@ constexpr std::array<Column, 14> kColumns{{{"age", true},
 constexpr std::size_t kFields = kColumns.size() + 1;
 
 struct Row {
-  std::array<double, kColumns.size()> numbers{};   ///< of the numeric columns
-  std::array<std::string, kColumns.size()> words;  ///< of the others
+  std::array<double, kColumns.size()> numbers{};   ///< values of the numeric columns
+  std::array<std::string, kColumns.size()> words;  ///< values of the other columns
   float label = 0;
 };
 
@@ -68,7 +68,7 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   return fields;
 }
 
-/** Fills `row`. @return why it cannot be, or nothing */
+/** Fills `row`. @return why the line is malformed; "" if it is not */
 std::string parse(std::string_view line, Row& row) {
   const std::vector<std::string_view> fields = fields_of(line);
   if (fields.size() != kFields) return fmt::format("{} fields, not {}", fields.size(), kFields);
@@ -96,7 +96,7 @@ File read_rows(const ByteSource& source, const AdultSettings& settings) {
   MalformedCounter malformed{source.name, settings.malformed};
   File file;
   while (const auto line = lines.next()) {
-    // The first line of the test file is a remark, with '|' in front.
+    // The first line of the test file is a remark that begins with '|'.
     if (trimmed(*line).empty() || (lines.number() == 1 && line->starts_with('|'))) continue;
     Row row;
     std::string problem = lines.too_long() ? "it is too long" : parse(*line, row);
@@ -119,7 +119,7 @@ File read_rows(const ByteSource& source, const AdultSettings& settings) {
   return file;
 }
 
-/** What the training file says of a column. */
+/** The encoding of a column, which depends on the training file only. */
 class Encoding {
  public:
   Encoding(std::size_t column, const std::vector<Row>& rows, std::size_t buckets)
@@ -146,7 +146,7 @@ class Encoding {
       const auto known = vocabulary_.find(row.words[column_]);
       return known == vocabulary_.end() ? 0 : known->second;
     }
-    // Without the first: numbers below it are in its bucket as well.
+    // The first number is skipped, because numbers below it also belong to its bucket.
     const auto above = std::upper_bound(begins_.begin() + 1, begins_.end(), row.numbers[column_]);
     return above - begins_.begin() - 1;
   }
@@ -181,7 +181,8 @@ class Encoding {
 
   std::size_t column_;
   std::map<std::string, std::int64_t, std::less<>> vocabulary_;
-  std::vector<double> begins_;  ///< the least number of each bucket; the first has all below too
+  /** The least number of each bucket; the first bucket also has all smaller numbers. */
+  std::vector<double> begins_;
   double average_ = 0, deviation_ = 1;
 };
 
@@ -219,7 +220,7 @@ AdultData read_adult(const ByteSource& train, const ByteSource& test,
   File test_file = read_rows(test, settings);
   std::vector<Encoding> encodings;
   for (std::size_t i = 0; i < kColumns.size(); ++i) {
-    // From the training file alone: the test must say nothing about how it is encoded.
+    // Only from the training file: the test data must not influence how they are encoded.
     encodings.emplace_back(i, train_file.rows, settings.buckets);
   }
   const InputSchema schema = schema_of(encodings, settings.value_type);

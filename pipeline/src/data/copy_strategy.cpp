@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-/** Strategies that allocate each batch newly; they differ in the owner of the memory. */
+/** Strategies that allocate memory for each batch. They differ in the owner of the memory. */
 class FreshCopy : public CopyStrategy {
  public:
   explicit FreshCopy(const CopyEnvironment& environment) : CopyStrategy(environment) {}
@@ -44,8 +44,8 @@ class FreshCopy : public CopyStrategy {
   virtual void free(const Parts&, Buffer& buffer) { buffer.reset(); }
 };
 
-// As usual with PyTorch: memory of the copy stream, recorded as used on main. Only the copy stream
-// can have it again without a wait.
+// The usual way in PyTorch: memory of the copy stream, recorded as used on main. Only the copy
+// stream can reuse it without a wait.
 class SideStreamCopy final : public FreshCopy {
  public:
   using FreshCopy::FreshCopy;
@@ -63,7 +63,7 @@ class InPlaceCopy final : public FreshCopy {
  private:
   void place(std::span<const HostTensor> sources, const Parts& batch) override {
     allocate(sources, batch, environment_.main, environment_.main);
-    // The memory is main's, whose enqueued work may still use it.
+    // The memory belongs to main, whose enqueued work may still use it.
     environment_.copy.wait_stream(environment_.main);
   }
 
@@ -81,7 +81,7 @@ class PreciseCopy final : public FreshCopy {
  private:
   void place(std::span<const HostTensor> sources, const Parts& batch) override {
     // Memory of main that the copy stream uses first: the allocator makes the copy wait for the
-    // last use of this block, and for nothing else of main.
+    // last use of this block, and for no other work on main.
     allocate(sources, batch, environment_.main, environment_.copy);
   }
 
@@ -104,7 +104,7 @@ class DriverAsyncCopy final : public FreshCopy {
   }
 
   void free(const Parts& batch, Buffer& buffer) override {
-    // The pool orders a free on one stream: on main once main is ordered after the copy.
+    // The pool orders a free on one stream: on main, if main is ordered after the copy.
     if (batch.main_waited) {
       buffer.reset(environment_.main);
     } else {
@@ -127,7 +127,7 @@ struct ClassOf<CopyMethod::ring> : std::type_identity<RingCopy> {};
 template <>
 struct ClassOf<CopyMethod::driver_async> : std::type_identity<DriverAsyncCopy> {};
 
-/** @brief True if rows are in the order of their enumerators and have different letters. */
+/** @brief Returns true if rows are in the order of their enumerators and have different letters. */
 constexpr bool rows_are_valid() {
   for (std::size_t i = 0; i < kCopyStrategies.size(); ++i) {
     if (kCopyStrategies[i].method != static_cast<CopyMethod>(i)) return false;
@@ -195,13 +195,13 @@ DeviceBatch CopyStrategy::copy(std::span<const HostTensor> tensors) {
                 stream.handle());
   }
   if (environment_.observer != nullptr) environment_.observer->copies_end(stream);
-  // With every strategy: pinned memory may be written again after this marker, and users of the
-  // batch wait for it.
+  // With every strategy: the host may write the pinned memory again after this marker, and users of
+  // the batch wait for it.
   stream.device().record(batch.copied_, stream);
   return batch;
 }
 
-// What could not be recorded stays with its strategy, which then does not use it again.
+// Memory whose use could not be recorded stays with its strategy, which does not use it again.
 DeviceBatch::~DeviceBatch() {
   try {
     release();

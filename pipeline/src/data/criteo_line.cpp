@@ -27,7 +27,7 @@ std::string parse_integer(std::string_view field, std::size_t number, float& val
   if (field.empty()) return {};
   const auto integer = text::parse_number<std::int64_t>(field);
   if (!integer) return fmt::format("I{} is not an integer", number + 1);
-  // Counts vary over orders of magnitude. A negative one has no logarithm, and becomes 0.
+  // Counts vary over orders of magnitude. A negative count has no logarithm, and becomes 0.
   value = static_cast<float>(std::log1p(static_cast<double>(std::max<std::int64_t>(*integer, 0))));
   return {};
 }

@@ -14,10 +14,10 @@ inline constexpr std::size_t kCriteoCategories = 26;
 struct CriteoRow {
   float label = 0;
   std::array<float, kCriteoIntegers> dense{};
-  std::array<std::int64_t, kCriteoCategories> ids{};  ///< -1: none
+  std::array<std::int64_t, kCriteoCategories> ids{};  ///< -1: no id
 };
 
-/** @brief Reads a line. @return why it is malformed; "" if it is not */
+/** @brief Parses a line. @return why the line is malformed; "" if it is not */
 [[nodiscard]] std::string parse_criteo_line(std::string_view line,
                                             std::span<const std::size_t> rows, CriteoRow& row);
 

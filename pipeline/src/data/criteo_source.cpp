@@ -40,7 +40,7 @@ InputSchema schema_of(const CriteoSettings& settings) {
   return schema;
 }
 
-/** The examples of an epoch, from its beginning. */
+/** Reads the examples of an epoch, from its beginning. */
 class Epoch {
  public:
   Epoch(const ByteSource& file, const CriteoSettings& settings, std::uint64_t number)
@@ -48,7 +48,7 @@ class Epoch {
     if (settings.shuffle) shuffle_ = Draws{*settings.shuffle}.branch(number);
   }
 
-  /** The next example; null at the end. */
+  /** Returns the next example; null at the end. */
   const CriteoRow* next() {
     if (!settings_.shuffle) return read() ? &row_ : nullptr;
     if (taken_ == order_.size() && !read_block()) return nullptr;
@@ -58,7 +58,9 @@ class Epoch {
   [[nodiscard]] const MalformedLines& malformed() const noexcept { return malformed_.lines(); }
   [[nodiscard]] bool at_end() const noexcept { return at_end_; }
 
-  /** All examples, if those that are left are as long as those that were read. */
+  /**
+   * Estimates the number of all examples, if the unread ones are as long as those that were read.
+   */
   [[nodiscard]] std::optional<std::uint64_t> expected() const {
     if (at_end_) return examples_;
     const std::optional<double> share = lines_.share_read();
@@ -94,7 +96,7 @@ class Epoch {
   LineReader lines_;
   MalformedCounter malformed_;
   CriteoRow row_;
-  std::uint64_t examples_ = 0;  ///< read so far
+  std::uint64_t examples_ = 0;  ///< examples read so far
   bool at_end_ = false;
   Draws shuffle_{0};
   std::uint64_t blocks_ = 0;
@@ -118,7 +120,7 @@ class CriteoSource::Reader {
   [[nodiscard]] BatchPosition position() const noexcept { return position_; }
 
   void seek(BatchPosition position) {
-    // A file of lines has no index: it is read forward only.
+    // A file of lines has no index, so it can only be read forward.
     if (position.epoch != position_.epoch || position.batch < position_.batch) begin_again();
     position_ = position;
   }
@@ -127,7 +129,7 @@ class CriteoSource::Reader {
     try {
       return read_batch();
     } catch (...) {
-      // The stream is at an unknown place in the batch: the next call reads the epoch again, up to
+      // The stream is at an unknown place in the batch. The next call reads the epoch again, up to
       // its position.
       keep_counts();
       begin_again();
@@ -163,7 +165,7 @@ class CriteoSource::Reader {
     return batch;
   }
 
-  /** The next batch's rows. @return whether there are any */
+  /** Reads the rows of the next batch. @return false if none are left */
   bool fill() {
     rows_.clear();
     while (rows_.size() < settings_.batch_size) {
@@ -193,15 +195,15 @@ class CriteoSource::Reader {
   PinnedStaging staging_;
   InputSchema schema_;
   RowBatch rows_;
-  std::unique_ptr<Epoch> epoch_;  ///< null: to be read from its beginning
-  std::uint64_t read_ = 0;        ///< batches of it
+  std::unique_ptr<Epoch> epoch_;  ///< null: the epoch is read from its beginning
+  std::uint64_t read_ = 0;        ///< batches of the epoch read so far
   BatchPosition position_;
 
-  // Progress is shown by another thread than the one that loads.
+  // Another thread than the loading one shows the progress.
   mutable std::mutex mutex_;
   MalformedLines malformed_;
   std::optional<std::uint64_t> expected_;
-  bool exact_ = false;  ///< it is of a whole epoch
+  bool exact_ = false;  ///< `expected_` is the number of a whole epoch
 };
 
 CriteoSource::CriteoSource(ByteSource file, const CriteoSettings& settings,

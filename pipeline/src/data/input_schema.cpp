@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-/** The example whose bag contains value number `position` of a key. */
+/** Returns the example whose bag contains value number `position` of a key. */
 std::size_t example_of(const KeyedJaggedTensor& ids, std::size_t key, std::size_t position) {
   std::size_t example = 0;
   for (std::size_t end = 0; example < ids.batch_size(); ++example) {

@@ -60,12 +60,12 @@ Tensors make_room(const JaggedScope& scope, const JaggedLayout& layout) {
 }
 
 /*
- * Bags are key-major: the lengths of one key are neighbors, and so are its values and weights. The
- * sizes of keys are in the layout, on the host. So `permute` and `concat` copy a few runs of bytes,
- * and `split` makes slices; none of them waits for the device or looks at an id. Ids are never
- * reordered within a key. A bag's rows are therefore added up in the same order as before, and
- * results are equal bit for bit. Offsets count from the tensor's first value, so they are computed
- * again from the lengths.
+ * Bags are key-major: the lengths of one key are adjacent, and so are its values and weights. The
+ * sizes of keys are in the layout, on the host. Therefore `permute` and `concat` copy a few runs of
+ * bytes, and `split` makes slices; none of them waits for the device or reads an id. Ids are never
+ * reordered within a key, so a bag's rows are added in the same order as before, and results are
+ * equal bit for bit. Offsets count from the tensor's first value, so they are computed again from
+ * the lengths.
  */
 
 /** Gathers runs of keys of several tensors into a new one. */
@@ -130,7 +130,7 @@ class KeyGatherer {
   std::size_t bags_ = 0, values_ = 0;
 };
 
-/** `layout` without its keys and counts. */
+/** Returns `layout` without its keys and counts. */
 JaggedLayout without_keys(const JaggedLayout& layout) {
   return {.batch_size = layout.batch_size,
           .weighted = layout.weighted,

@@ -53,7 +53,7 @@ std::optional<std::string_view> LineReader::next() {
     }
   }
   if (!begun) return std::nullopt;
-  // Lines may end as on Windows.
+  // Accepts line ends of Windows.
   if (line_.ends_with('\r')) line_.pop_back();
   ++number_;
   return line_;

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/** @brief Lines of a byte source, without their ends (LF or CRLF), numbered from 1. */
+/** @brief Reads the lines of a byte source, without their ends (LF or CRLF), numbered from 1. */
 class LineReader {
  public:
   static constexpr std::size_t kLongest = std::size_t{1} << 16;  ///< longer lines are truncated
@@ -21,8 +21,10 @@ class LineReader {
   explicit LineReader(const ByteSource& source)
       : name_(source.name), stream_(source.open()), buffer_(kBuffer, '\0') {}
 
-  /** @brief The next line, valid until the next call; std::nullopt at the end.
-   *  @throws DataError if the line has more than 64 MiB */
+  /**
+   * @brief Returns the next line, valid until the next call; std::nullopt at the end.
+   * @throws DataError if the line has more than 64 MiB
+   */
   [[nodiscard]] std::optional<std::string_view> next();
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }  ///< last line's number
   [[nodiscard]] bool too_long() const noexcept { return too_long_; }  ///< last line was truncated

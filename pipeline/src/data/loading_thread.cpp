@@ -30,8 +30,8 @@ class LoadingThread::Worker {
     }
   }
 
-  // The position is that of the batch that is returned, and not that of the source: the loader is
-  // ahead, and a checkpoint must not leave out the batches that it has loaded.
+  // Updates the position to that of the returned batch, not that of the source. The loader is
+  // ahead, and a checkpoint must not skip the batches that it has loaded.
   std::optional<ModelInput> take() {
     Loaded loaded = next_loaded();
     changed_->notify_all();
@@ -58,9 +58,9 @@ class LoadingThread::Worker {
 
  private:
   struct Loaded {
-    std::optional<ModelInput> batch;  ///< without a batch and an error: the end of the epoch
+    std::optional<ModelInput> batch;  ///< no batch and no error: the end of the epoch
     std::exception_ptr error;
-    BatchPosition next;  ///< the source's position after it
+    BatchPosition next;  ///< the source's position after this batch
   };
   enum class State { loading, failed, ended, resting };
 
@@ -74,7 +74,7 @@ class LoadingThread::Worker {
       // Without the lock: a source may take long, and takers of loaded batches must not wait for
       // it.
       busy_ = true;
-      // For a race checker: what was done to the source by other threads is before this call of it.
+      // For a race checker: calls of the source by other threads happen before this one.
       executor_.acquired(this);
       lock.unlock();
       Loaded loaded = load();
@@ -119,7 +119,7 @@ class LoadingThread::Worker {
     std::unique_lock lock{mutex_};
     while (ready_.empty()) {
       if (state_ == State::ended) return {.next = position_};
-      if (state_ == State::failed) {  // the error was thrown to the caller, who asks again
+      if (state_ == State::failed) {  // the caller has got the error, and asks again
         state_ = State::loading;
         changed_->notify_all();
       }
@@ -150,7 +150,7 @@ class LoadingThread::Worker {
   bool busy_ = false;  ///< whether the loader is in a call of the source
   bool ending_ = false;
   BatchPosition position_;
-  // Last: the loader starts when this is made, and uses all of the above.
+  // Last member: the actor starts when it is made, and uses all other members.
   std::unique_ptr<Executor::Task> task_;
 };
 

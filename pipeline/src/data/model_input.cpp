@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// Places of a batch's tensors. Those of the sparse features are last, so that `release_features`
+// Indices of a batch's tensors. Those of the sparse features come last, so that `release_features`
 // frees one range.
 enum Position : std::size_t {
   kDense,

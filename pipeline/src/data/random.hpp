@@ -11,19 +11,22 @@ namespace millrace {
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) noexcept : state_(seed) {}
-  /** @brief Each pair gives a different sequence. */
+  /** @brief Returns another sequence. Each pair of sequence and number gives a different one. */
   [[nodiscard]] Draws branch(std::uint64_t number) const noexcept {
     return Draws{mixed(state_ ^ mixed(number + kStep))};
   }
 
   std::uint64_t next() noexcept { return mixed(state_ += kStep); }
-  /** @brief A number below `bound`, uniform to within bound / 2^64. */
+  /** @brief Returns a number below `bound`, uniform to within bound / 2^64. */
   std::uint64_t below(std::uint64_t bound) noexcept {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(next()) * bound >> 64U);
   }
-  /** @brief In [0, 1), in steps of 2^-53. */
+  /** @brief Returns a number in [0, 1), in steps of 2^-53. */
   double uniform() noexcept { return static_cast<double>(next() >> 11U) * 0x1p-53; }
-  /** @brief Twelve uniform numbers less six: as good as standard normal within three deviations. */
+  /**
+   * @brief Returns twelve uniform numbers minus six: approximately standard normal within three
+   * deviations.
+   */
   double normal() noexcept {
     std::int64_t sum = -6 * 65535;
     for (int draw = 0; draw < 3; ++draw) {

@@ -7,8 +7,8 @@
 namespace millrace {
 
 /**
- * @brief The strategy `ring`: one slot for each batch that is held at the same time; slots are kept
- *        until the end.
+ * @brief The strategy `ring`: one slot for each batch that is in flight at the same time. Slots are
+ * kept until the end.
  *
  * A slot is 30% larger than the batch that it was made for. If a batch does not fit, its slot is
  * freed and a larger one is made, so that growing batches do not strand outgrown slots.

@@ -48,7 +48,7 @@ ModelInput RowBatch::stage(const PinnedStaging& staging) const {
 template <typename Index>
 void RowBatch::write_values(const KeyedJaggedTensor& to) const {
   auto value = to.values().as<Index>().begin();
-  // Examples come one by one; in a batch all bags of a key are neighbors.
+  // Examples are stored one by one, but in a batch all bags of a key are adjacent.
   for (std::size_t key = 0; key < counts_.size(); ++key) {
     for (std::size_t row = 0; row < size(); ++row) {
       const std::int64_t id = ids_[row * counts_.size() + key];

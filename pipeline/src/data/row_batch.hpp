@@ -19,7 +19,9 @@ class RowBatch {
 
   void add(float label, std::span<const float> dense, std::span<const std::int64_t> ids);
   [[nodiscard]] std::size_t size() const noexcept { return labels_.size(); }
-  /** @brief The examples so far as a batch in pinned memory; they stay here until `clear`. */
+  /**
+   * @brief Copies the examples so far to a batch in pinned memory. They stay here until `clear`.
+   */
   [[nodiscard]] ModelInput stage(const PinnedStaging& staging) const;
   void clear();
 

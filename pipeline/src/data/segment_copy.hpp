@@ -24,7 +24,7 @@ struct SegmentCopy {
   std::vector<BatchTensor> sources, targets;
   std::vector<CopiedBytes> segments;  ///< must not overlap in the targets
 
-  /** @brief Enqueues the copy; does nothing if there are no bytes. */
+  /** @brief Enqueues the copy; does nothing if no segment has bytes. */
   void launch(const JaggedScope& scope) &&;
 };
 

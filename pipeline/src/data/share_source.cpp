@@ -27,7 +27,7 @@ void with_lengths(IndexType type, Function&& function) {
   }
 }
 
-/** Where the values of these examples are, for each key. */
+/** Returns the range of these examples' values, for each key. */
 std::vector<Range> values_of(const KeyedJaggedTensor& from, Range examples) {
   std::vector<Range> values;
   with_lengths(from.layout().length_type, [&]<typename Offset>(Offset) {
@@ -116,7 +116,7 @@ std::optional<ModelInput> ShareSource::do_next() {
     copy_features(to.weighted, whole.weighted, examples, weighted);
     return part;
   } catch (...) {
-    // The batch was drawn and not delivered: the next call draws it again.
+    // The batch was drawn but not delivered, so the next call must draw it again.
     source_->seek(before);
     throw;
   }

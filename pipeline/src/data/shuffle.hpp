@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/** @brief 0 .. count-1 in random order (Fisher and Yates), the same on any machine. */
+/** @brief Returns 0 to count - 1 in random order (Fisher and Yates), the same on any machine. */
 [[nodiscard]] inline std::vector<std::size_t> drawn_order(std::size_t count, Draws draws) {
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});

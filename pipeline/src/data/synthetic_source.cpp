@@ -14,8 +14,8 @@
 namespace millrace {
 namespace {
 
-// Each quantity is drawn from a branch of its own, so that it does not depend on how often others
-// are drawn.
+// Each quantity is drawn from its own branch, so it does not depend on the number of draws for
+// others.
 enum Branch : std::uint64_t {
   kBatchBranch,
   kDenseBranch,
@@ -51,7 +51,7 @@ InputSchema schema_of(const SyntheticSettings& settings) {
   return schema;
 }
 
-/** The features of one of the two tensors. */
+/** The features of one of the two tensors: without weights, or with weights. */
 class Group {
  public:
   Group(const std::vector<SyntheticFeature>& features, bool weighted, const InputSchema& schema)
@@ -103,7 +103,7 @@ class Group {
     }
   }
 
-  /** Adds to each example's score what its ids say, a number of -128 to 127 for each. */
+  /** Adds a number from -128 to 127 for each id to the score of its example. */
   void score(const KeyedJaggedTensor& ids, std::span<std::int64_t> scores) const {
     if (value_type_ == IndexType::int32) {
       add_scores<std::int32_t>(ids, scores);
@@ -201,7 +201,7 @@ class SyntheticSource::Drawer {
     shape.sparse = sparse_.draw_lengths(of_sparse, size, factor);
     shape.weighted = weighted_.draw_lengths(of_weighted, size, factor);
     ModelInput batch{staging_.pinned, staging_.copy, shape};
-    // Experiments without computation need the sizes alone.
+    // Experiments without computation need only the sizes.
     if (!settings_.contents) return batch;
 
     sparse_.write(of_sparse, batch.contents().sparse);

@@ -45,7 +45,7 @@ struct TableSource::State {
 
   void draw_order() {
     if (!settings.shuffle || order_of == position.epoch) return;
-    // By the epoch's number alone: a run that continues in an epoch has the same order.
+    // Depends on the epoch's number only, so a run that continues in an epoch has the same order.
     order = drawn_order(table->size(), Draws{*settings.shuffle}.branch(position.epoch));
     order_of = position.epoch;
   }

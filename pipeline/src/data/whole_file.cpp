@@ -15,9 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t kMode = 0666;         // the process's mask takes its part away
-constexpr unsigned kMostLinks = 40;    // as the kernel follows
-constexpr std::size_t kLongest = 230;  // of a name, so that a hidden one has room for more
+constexpr mode_t kMode = 0666;         // the process's umask applies
+constexpr unsigned kMostLinks = 40;    // the limit of the kernel
+constexpr std::size_t kLongest = 230;  // bytes of a name, so that the hidden name has room for more
 
 [[noreturn]] void fail() { throw WholeFileError{std::strerror(errno)}; }
 
@@ -39,7 +39,10 @@ fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path{"."};
 }
 
-/** One writer at a time, where the file system knows locks. Gone with the descriptor. */
+/**
+ * Allows one writer at a time, if the file system supports locks. The lock ends with the
+ * descriptor.
+ */
 void lock(int descriptor) {
   while (::flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
   }
@@ -56,7 +59,10 @@ std::string path_of(int descriptor) { return fmt::format("/proc/self/fd/{}", des
 
 bool sync(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL; }
 
-/** @return whether it is a device or a pipe. @throws WholeFileError if no file can be there */
+/**
+ * Returns whether the file is a device or a pipe. @throws WholeFileError if no file can be written
+ * there
+ */
 bool check_kind(const fs::path& file) {
   struct stat status {};
   const bool exists = ::stat(file.c_str(), &status) == 0;
@@ -74,11 +80,11 @@ fs::path without_links(const fs::path& path) {
   for (unsigned i = 0; i < kMostLinks && fs::is_symlink(file, error); ++i) {
     const fs::path target = fs::read_symlink(file, error);
     if (error) break;
-    file = folder_of(file) / target;  // an absolute target stands alone
+    file = folder_of(file) / target;  // an absolute target replaces the folder
   }
   const fs::path folder = fs::weakly_canonical(folder_of(file), error);
   const fs::path plain = (error ? folder_of(file) : folder) / file.filename();
-  // A last part such as ".." or none is no name.
+  // A last part that is empty, or such as "..", is not a name.
   const fs::path whole = fs::weakly_canonical(plain, error);
   return error ? plain : whole;
 }
@@ -97,7 +103,7 @@ WholeFile::WholeFile(const fs::path& file, Draft draft) : file_(file) {
 }
 
 WholeFile::~WholeFile() {
-  if (on_disk_ && !finished_) ::unlink(hidden_.c_str());  // before the lock goes
+  if (on_disk_ && !finished_) ::unlink(hidden_.c_str());  // before the lock is released
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
@@ -110,7 +116,7 @@ void WholeFile::open_unnamed() {
   descriptor_ = ::open(folder_of(file_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
   if (descriptor_ < 0) return;
   if (::access(path_of(descriptor_).c_str(), F_OK) == 0) return;
-  ::close(descriptor_);  // without /proc it could not be given a name
+  ::close(descriptor_);  // without /proc the file could not get a name
   descriptor_ = -1;
 }
 
@@ -123,7 +129,7 @@ void WholeFile::open_hidden() {
     ::close(descriptor_);  // its writer has finished meanwhile
   }
   on_disk_ = true;
-  static_cast<void>(::ftruncate(descriptor_, 0));  // of a file of this process: it can
+  static_cast<void>(::ftruncate(descriptor_, 0));  // a killed writer may have left bytes
 }
 
 void WholeFile::write(std::span<const std::byte> bytes) {
@@ -153,7 +159,7 @@ void WholeFile::take_name() {
   if (folder.number() < 0) fail();
   if (!on_disk_) {
     lock(folder.number());      // no other process uses the hidden name at the same time
-    ::unlink(hidden_.c_str());  // of a process that was killed within the next two calls
+    ::unlink(hidden_.c_str());  // left by a process that was killed between the next two calls
     if (::linkat(AT_FDCWD, path_of(descriptor_).c_str(), AT_FDCWD, hidden_.c_str(),
                  AT_SYMLINK_FOLLOW) != 0) {
       fail();
@@ -162,7 +168,7 @@ void WholeFile::take_name() {
   }
   if (::rename(hidden_.c_str(), file_.c_str()) != 0) fail();
   finished_ = true;
-  if (!sync(folder.number())) fail();  // a name is on the disk when its folder is
+  if (!sync(folder.number())) fail();  // a name is on the disk only when its folder is
 }
 
 void check_whole_file(const fs::path& file) {

@@ -11,7 +11,8 @@ namespace millrace {
 namespace {
 
 constexpr int kFractionBits = 24;
-constexpr double kNearestToOne = 0x1p-16;  // closer exponents are taken to be this far off 1
+// Exponents that are closer to 1 are replaced by 1 plus this.
+constexpr double kNearestToOne = 0x1p-16;
 
 double natural_power(double x, std::uint64_t exponent) {
   double power = 1;

@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-/** @brief x^exponent for x > 0, to about 1e-7; from IEEE's exact operations only. */
+/** @brief Returns x^exponent for x > 0, to about 1e-7. Uses only exact operations of IEEE 754. */
 [[nodiscard]] double exact_power(double x, double exponent) noexcept;
 
 /**

@@ -10,19 +10,19 @@
 namespace millrace::model {
 
 /**
- * @brief A matrix of which an operation writes the columns of one part. The first part may find
- *        anything there, the others what the parts before them wrote.
+ * @brief Returns the matrix of which an operation writes the columns of one part. The first part
+ * may overwrite anything; later parts must keep the columns of earlier ones.
  */
 [[nodiscard]] inline ArrayView<float> written_part(const PooledMatrix& part, std::size_t rows) {
   const std::size_t size = rows * part.stride;
   return part.column == 0 ? writes(part.data, size) : updates(part.data, size);
 }
 
-/** @brief A batch, as kernels see it. */
+/** @brief A batch, for kernels. */
 struct BatchBags {
   const KeyedJaggedTensor& batch;
   ArrayView<const Lookup> lookups;  ///< one for each feature
-  const float* factors = nullptr;   ///< of each id; null: 1
+  const float* factors = nullptr;   ///< factor of each id; null: 1
 
   [[nodiscard]] std::size_t ids_count() const { return batch.value_count(); }
   template <typename Id>
@@ -36,12 +36,12 @@ struct BatchBags {
   }
   [[nodiscard]] ArrayView<const float> weights() const { return reads(factors, ids_count()); }
 
-  /** @brief Pooled rows to read. */
+  /** @brief Returns pooled rows to read. */
   [[nodiscard]] PooledPart<const float> read(const PooledMatrix& pooled) const {
     return {reads(static_cast<const float*>(pooled.data), batch.batch_size() * pooled.stride),
             pooled.stride, pooled.column};
   }
-  /** @brief Pooled rows to write: all columns of this part. */
+  /** @brief Returns pooled rows to write: all columns of this part. */
   [[nodiscard]] PooledPart<float> write(const PooledMatrix& pooled) const {
     return {written_part(pooled, batch.batch_size()), pooled.stride, pooled.column};
   }

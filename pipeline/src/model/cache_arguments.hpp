@@ -9,11 +9,11 @@
 #include "model/row_places.hpp"
 
 /// @file
-/// What the kernels of cached tables take: as embedding_arguments.hpp.
+/// The arguments of the kernels of cached tables. Conventions: embedding_arguments.hpp.
 
 namespace millrace::model {
 
-/** @brief For each id: a number by which rows sort set by set, and its position. */
+/** @brief Computes for each id a key by which rows sort set by set, and its position. */
 template <typename Key, typename Id, typename Offset>
 struct CacheKeysArguments {
   ArrayView<Key> keys;
@@ -23,25 +23,25 @@ struct CacheKeysArguments {
   CacheShape shape;
 };
 
-/** @brief Which row each slot holds, and what is known of it. */
+/** @brief The row in each slot, and its state. */
 struct CacheSlots {
   ArrayView<std::uint32_t> tags;
   ArrayView<SlotState> states;
 };
 
-/** @brief The rows that a batch needs, each once, set by set. */
+/** @brief The rows that a batch needs: each once, set by set. */
 template <typename Key>
 struct WantedRows {
   ArrayView<const Key> keys;             ///< ascending (CacheShape::key_of)
-  ArrayView<const std::uint32_t> count;  ///< one: of `keys`
+  ArrayView<const std::uint32_t> count;  ///< one element: size of `keys`
 };
 
-/** @brief Holds the rows of a batch that are in the cache, and brings the others. */
+/** @brief Marks the rows of a batch that are in the cache as used, and brings the other rows. */
 template <typename T, typename Key>
 struct BringRowsArguments {
   RowStorage<T> cached, home;
   CacheSlots slots;
-  ArrayView<CacheCounts> counts;  ///< one
+  ArrayView<CacheCounts> counts;  ///< one element
   ArrayView<RowMove> moves;       ///< [keys]: written
   ArrayView<const Lookup> lookups;
   WantedRows<Key> wanted;
@@ -50,7 +50,7 @@ struct BringRowsArguments {
   Turn turn;
 };
 
-/** @brief For each id: the slot of its row, as things are. */
+/** @brief Finds for each id the current slot of its row. */
 template <typename Id, typename Offset>
 struct LocateIdsArguments {
   ArrayView<std::int32_t> slots;  ///< written
@@ -60,17 +60,17 @@ struct LocateIdsArguments {
   CacheShape shape;
 };
 
-/** @brief For each row: its slot, as things are. */
+/** @brief Finds for each row its current slot. */
 template <typename Key>
 struct LocateRowsArguments {
   ArrayView<std::int32_t> slots;  ///< written
   ArrayView<const std::uint32_t> tags;
-  ArrayView<const Key> rows;             ///< counted through all tables
-  ArrayView<const std::uint32_t> count;  ///< one: of `rows`
+  ArrayView<const Key> rows;             ///< row numbers, counted through all tables
+  ArrayView<const std::uint32_t> count;  ///< one element: size of `rows`
   CacheShape shape;
 };
 
-/** @brief Writes back the rows that have changed, and leaves every slot empty. */
+/** @brief Writes back changed rows, and leaves every slot empty. */
 template <typename T>
 struct EmptySlotsArguments {
   RowStorage<T> home;

@@ -29,7 +29,7 @@ static_assert(std::endian::native == std::endian::little, "tensors are written a
 
 constexpr std::uint64_t kMagic = 0x454341524C4C494DULL;  // "MILLRACE"
 constexpr std::uint64_t kVersion = 1;
-constexpr std::uint64_t kPreamble = 40;  // four numbers, and the hash of them and the header
+constexpr std::uint64_t kPreamble = 40;  // four numbers, and the hash of these and the header
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span<const char>{text});
@@ -72,7 +72,10 @@ std::uint64_t payload_of(const WholeState& state) {
   return bytes;
 }
 
-/** "table.user." for "table.user.weights"; "" for a name that is not that of a table's weights. */
+/**
+ * Returns "table.user." for "table.user.weights"; "" for a name that is not that of a table's
+ * weights.
+ */
 std::string_view table_of(std::string_view name) {
   constexpr std::string_view last = "weights";
   const bool table = (name.starts_with("table.") || name.starts_with("weighted_table.")) &&
@@ -80,7 +83,7 @@ std::string_view table_of(std::string_view name) {
   return table ? name.substr(0, name.size() - last.size()) : std::string_view{};
 }
 
-/** Whether `name` is optimizer state of one of the tables in `state`. */
+/** Returns whether `name` is optimizer state of one of the tables in `state`. */
 bool optimizer_keeps(const ModelState& state, std::string_view name) {
   return std::ranges::any_of(state.tensors, [&](const StateTensor& tensor) {
     const std::string_view table = table_of(tensor.name);
@@ -124,7 +127,8 @@ void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& 
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
     Hash hash;
     state.read(tensor, [&](std::span<const std::byte> bytes) {
-      // Before the file has its name: a diverged training does not replace a good checkpoint.
+      // Checked before the file gets its name: a diverged training must not replace a good
+      // checkpoint.
       require_finite(bytes, file, tensors[tensor].name);
       hash.add(bytes);
       out.write(bytes);
@@ -147,7 +151,7 @@ struct Checkpoint::Contents {
   CheckpointHeader header;
   std::vector<Named> tensors, counters;
   std::uint64_t payload_begin = 0;
-  std::unique_ptr<InputFile> rows;  ///< opened when numbers of a tensor are first asked for
+  std::unique_ptr<InputFile> rows;  ///< opened when numbers of a tensor are first read
 
   void read();
   void check_payload(InputFile& in);
@@ -212,7 +216,7 @@ void Checkpoint::Contents::read() {
 void Checkpoint::Contents::check_payload(InputFile& in) {
   std::vector<std::byte> piece;
   std::uint64_t at = payload_begin;
-  // All of the file is checked before anything of the model is changed.
+  // The whole file is checked before the model is changed.
   for (Named& tensor : tensors) {
     Hash hash;
     tensor.begin = at;
@@ -311,7 +315,7 @@ std::string state_digest(WholeState& state) {
   Hash hash;
   const std::vector<WholeState::Tensor> tensors = state.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    // Lengths as well, so that no two states have the same sequence of bytes.
+    // Adds lengths, too, so that no two states have the same sequence of bytes.
     hash.add(std::uint64_t{tensors[i].name.size()});
     hash.add(bytes_of(tensors[i].name));
     hash.add(std::uint64_t{tensors[i].size});

@@ -14,7 +14,7 @@
 namespace millrace::model {
 namespace {
 
-/** Runs `call`, and turns its errors of writing into CheckpointErrors. */
+/** Runs `call`, and turns WholeFileError into CheckpointError. */
 template <typename Call>
 void writing(const std::filesystem::path& file, Call call) {
   try {

@@ -11,7 +11,7 @@
 
 namespace millrace::model {
 
-/** @brief A checkpoint that is being written: a `WholeFile`, whose errors are CheckpointErrors. */
+/** @brief A checkpoint that is being written: a `WholeFile` whose errors are CheckpointErrors. */
 class UnfinishedFile {
  public:
   /** @throws CheckpointError */
@@ -40,7 +40,7 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-  /** @brief Fills `room`. @throws CheckpointError if the file ends before, or reading fails */
+  /** @brief Fills `room`. @throws CheckpointError if the file ends too early, or reading fails */
   void read(std::span<std::byte> room);
   [[nodiscard]] std::uint64_t read_number();
   void seek(std::uint64_t position);

@@ -8,11 +8,11 @@
 #include "model/shapes.hpp"
 
 /// @file
-/// What the kernels of the dense part take: as embedding_arguments.hpp.
+/// The arguments of the kernels of the dense part. Conventions: embedding_arguments.hpp.
 
 namespace millrace::model {
 
-/** @brief output = input weight^T + bias, then ReLU if `shape` says so. */
+/** @brief output = input weight^T + bias, then ReLU if `shape.relu`. */
 template <typename T>
 struct LinearArguments {
   ArrayView<T> output;  ///< written
@@ -21,18 +21,18 @@ struct LinearArguments {
 };
 
 /**
- * @brief Gradients of a linear layer. Those of weight and bias are added to what is there, and
- *        `output_gradient` becomes the gradient before the ReLU.
+ * @brief Computes the gradients of a linear layer. Adds those of weight and bias to the existing
+ * ones. `output_gradient` becomes the gradient before the ReLU.
  */
 template <typename T>
 struct LinearBackwardArguments {
-  ArrayView<T> input_gradient;  ///< written; none: it is not asked for
+  ArrayView<T> input_gradient;  ///< written; empty: not needed
   ArrayView<T> weight_gradient, bias_gradient, output_gradient;
-  ArrayView<const T> input, weight, output;  ///< of forward; `output`: none without ReLU
+  ArrayView<const T> input, weight, output;  ///< of forward; `output`: empty without ReLU
   LinearShape shape;
 };
 
-/** @brief Of each example: its dense vector, then the product of each pair i < j, by i, then j. */
+/** @brief For each example: its dense vector, then the product of each pair i < j, by i, then j. */
 template <typename T>
 struct DotInteractionArguments {
   ArrayView<T> output;  ///< written
@@ -63,15 +63,18 @@ struct ConcatenateBackwardArguments {
   ConcatShape shape;
 };
 
-/** @brief The mean binary cross-entropy of logits, and its gradient. */
+/** @brief Computes the mean binary cross-entropy of logits, and its gradient. */
 template <typename T>
 struct BinaryCrossEntropyArguments {
-  ArrayView<T> loss;      ///< written, one
-  ArrayView<T> gradient;  ///< written: of each logit
+  ArrayView<T> loss;      ///< written, one element
+  ArrayView<T> gradient;  ///< written: gradient of each logit
   ArrayView<const T> logits, labels;
 };
 
-/** @brief Applies the optimizer to each parameter. Moments: none where the optimizer keeps none. */
+/**
+ * @brief Applies the optimizer to each parameter. Moments are empty if the optimizer does not keep
+ * them.
+ */
 template <typename T>
 struct StepArguments {
   ArrayView<T> parameters, first_moment, second_moment;
@@ -79,19 +82,22 @@ struct StepArguments {
   Rule<T> rule;
 };
 
-/** @brief Where the ids of a batch are in their bags, and where the weights of positions are. */
+/** @brief The positions of ids in their bags, and the places of position weights. */
 template <typename Offset>
 struct BagPositions {
-  ArrayView<const std::int64_t> starts;  ///< [features + 1]: of each feature's weights, counted
-  ArrayView<const std::int64_t> places;  ///< [features]: where its weights begin among all
-  ArrayView<const Offset> offsets;       ///< [features * batch + 1]
-  ArrayView<const float> positions;      ///< of each id, if bags are parts; none: in its bag
+  ArrayView<const std::int64_t> starts;  ///< [features + 1]: index of each feature's first weight
+  /** [features]: place of each feature's first weight among all. */
+  ArrayView<const std::int64_t> places;
+  ArrayView<const Offset> offsets;  ///< [features * batch + 1]
+  /** Position of each id in its whole bag, if bags are parts; empty: bags are whole. */
+  ArrayView<const float> positions;
   PositionShape shape;
 };
 
 /**
- * @brief The factor of each id: the weight of its position in its bag, the last one for positions
- *        beyond; 1 for features without weights (starts[f] = starts[f + 1]).
+ * @brief Computes the factor of each id: the weight of its position in its bag. Positions beyond
+ * the last weight have that weight. The factor is 1 for features without weights (starts[f] =
+ * starts[f + 1]).
  */
 template <typename T, typename Offset>
 struct PositionFactorsArguments {

@@ -20,7 +20,7 @@ using namespace model;
 
 namespace {
 
-// In floats. A parameter begins at a multiple of 64 bytes, as it would in memory of its own.
+// In floats. Each parameter begins at a multiple of 64 bytes, as if it had its own memory.
 constexpr std::size_t kAlignment = 16;
 
 }  // namespace
@@ -60,7 +60,7 @@ void DenseParameters::create() {
   gradients_ = {memory, size_, main, tags.parameters};
   first_moment_ = {memory, state > 0 ? size_ : 0, main, tags.optimizer_state};
   second_moment_ = {memory, state > 1 ? size_ : 0, main, tags.optimizer_state};
-  // Also the gaps between parameters, which the optimizer's step and reductions go over.
+  // Also fills the gaps between parameters, which the optimizer's step and reductions read.
   for (const Array<float>* array : {&values_, &gradients_, &first_moment_, &second_moment_}) {
     if (array->size() == 0) continue;
     context_.device().fill(array->data(), 0, array->size() * sizeof(float), main.handle());
@@ -104,7 +104,7 @@ void DenseParameters::step(StreamRef stream) {
                            .rule = rule_of<float>(optimizer_, steps_)});
 }
 
-// For semi-sync, which keeps one batch's gradients while the next batch computes its own.
+// For semi-sync, which keeps the gradients of one batch while the next batch computes its own.
 void DenseParameters::swap_gradients(Buffer& other) {
   if (size_ == 0) return;
   if (!other) {

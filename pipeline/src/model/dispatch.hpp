@@ -6,7 +6,7 @@
 
 namespace millrace::model {
 
-/** @brief Calls `function` with a value of the type. */
+/** @brief Calls `function` with a value of the integer type. */
 template <typename Function>
 void with_type(IndexType type, Function&& function) {
   if (type == IndexType::int32) {

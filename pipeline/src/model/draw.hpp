@@ -13,16 +13,16 @@ namespace millrace::model {
   return x ^ (x >> 31U);
 }
 
-/** @brief The part of a stream of draws that begins with number `index`. */
+/** @brief Returns the part of a stream of draws that begins at number `index`. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::uint64_t draws_from(std::uint64_t stream,
                                                                    std::uint64_t index) {
   return stream + index * 0x9e3779b97f4a7c15U;
 }
 
 /**
- * @brief Number `index` of a stream of draws, uniform in [-bound, bound).
+ * @brief Returns number `index` of a stream of draws, uniform in [-bound, bound).
  *
- * Every operation but the last is exact, so that every machine draws the same bits.
+ * Every operation except the last is exact, so every machine draws the same bits.
  */
 template <typename T>
 [[nodiscard]] MILLRACE_HOST_DEVICE inline T draw_uniform(std::uint64_t stream, std::uint64_t index,

@@ -29,7 +29,8 @@ BatchBags EmbeddingBags::bags_of(const KeyedJaggedTensor& batch, const float* fa
                     keys == nullptr ? "" : fmt::format("{}", fmt::join(*keys, ", ")),
                     fmt::join(features_, ", ")));
   }
-  // Kernels count ids in 32 bits: half the traffic of the indexes that an update sorts and reads.
+  // Kernels count ids in 32 bits, which halves the traffic of the indices that an update sorts and
+  // reads.
   if (batch.value_count() >= std::numeric_limits<std::int32_t>::max() ||
       features_.size() * batch.batch_size() >= std::numeric_limits<std::uint32_t>::max()) {
     throw std::invalid_argument(fmt::format(
@@ -52,13 +53,13 @@ TableWeights<float> EmbeddingBags::weights_at(const Array<std::int32_t>& slots) 
 }
 
 /*
- * Where the cost figures come from. They are what a virtual device needs to time a kernel, and
- * follow from sizes that the host knows. It does not know the ids. So
- *   - a lookup reads one row for each id, also where ids repeat: `row_bytes`;
+ * Cost figures. A virtual device needs them to time a kernel. They follow from sizes that the host
+ * knows; it does not know the ids:
+ *   - a lookup reads one row for each id, even if ids repeat: `row_bytes`;
  *   - an update reads a gradient for each id, and reads and writes the row and its optimizer state:
- *     1 + 2 + 2 x state, in units of `row_bytes`. The indexes of an id take 12 bytes more;
+ *     1 + 2 + 2 x state, in units of `row_bytes`. The indices of an id take 12 more bytes;
  *   - with a cache, rows that are expected to have no slot (ExpectedRows) are read and written over
- *     the link in place of device memory.
+ *     the link instead of device memory.
  */
 double EmbeddingBags::row_bytes(const KeyedJaggedTensor& batch) const {
   double scalars = 0;
@@ -88,7 +89,7 @@ HeldRows EmbeddingBags::prefetch(const KeyedJaggedTensor& batch, StreamRef strea
   if (!cached()) return {};
   const BatchBags bags = bags_of(batch, nullptr);
   if (features_.empty() || batch.batch_size() == 0) return {};
-  // A prefetch evicts rows: an observer that still reads them has to be waited for first.
+  // A prefetch evicts rows, so it must wait for observers that still read them.
   rows_will_move(stream);
   return cache_->prefetch(bags, expected(batch), stream);
 }
@@ -158,7 +159,7 @@ std::optional<InvalidId> EmbeddingBags::invalid_id(StreamRef stream) {
   device.synchronize(stream.handle());
   if (context_.cost_only() || bad.lookup == BadId::kNone) return std::nullopt;
   device.fill(bad_.data(), 0xFF, bad_.size(), stream.handle());
-  device.synchronize(stream.handle());  // lookups go on wherever they are
+  device.synchronize(stream.handle());  // lookups may continue on any stream
   const TableConfig& table = configs_[table_of_[bad.lookup]];
   return InvalidId{table.name, features_[bad.lookup], bad.value, table.rows};
 }

@@ -1,4 +1,4 @@
-// Where the tables of EmbeddingBags are, what they begin with, and what a checkpoint has of them.
+// The tables of EmbeddingBags: their memory, initial values and state in a checkpoint.
 
 #include <fmt/format.h>
 
@@ -26,8 +26,8 @@ using namespace model;
 
 namespace {
 
-// In floats. Each table then begins at a multiple of 64 bytes, so that kernels may load four floats
-// at once wherever a row's width allows it.
+// In floats. Each table begins at a multiple of 64 bytes, so that kernels may load four floats at
+// once if the row's width allows it.
 constexpr std::size_t kTableAlignment = 16;
 
 void check(const std::vector<TableConfig>& tables) {
@@ -64,8 +64,8 @@ EmbeddingBags::EmbeddingBags(ModelContext& context, std::vector<TableConfig> tab
 
 EmbeddingBags::~EmbeddingBags() = default;
 
-// All tables are parts of one array, and have one count of rows. One kernel then serves all tables,
-// whatever their number, and one number names a row of any table.
+// All tables are parts of one array, and their rows are numbered consecutively. One kernel then
+// serves any number of tables, and one number identifies a row of any table.
 void EmbeddingBags::lay_out() {
   std::vector<Lookup> lookups;
   for (std::size_t t = 0; t < configs_.size(); ++t) {
@@ -126,7 +126,7 @@ void EmbeddingBags::allocate_tables() {
   first_moment_size_ = state_of_row(kind) * rows_ + (state > 0 ? scalars_ : 0);
   second_moment_size_ = state > 1 ? scalars_ : 0;
   if (options_.cache) {
-    // A cache keeps the tables in host memory of its own, and not where the caller has them.
+    // A cache keeps the tables in its own host memory, not in the caller's.
     if (options_.bound) throw std::invalid_argument{"bound tables cannot be cached"};
     const std::size_t widest = widths_.empty() ? 0 : *std::ranges::max_element(widths_);
     cache_ = std::make_unique<RowCache>(context_, *options_.cache,
@@ -162,7 +162,8 @@ void EmbeddingBags::initialise() {
     const TableView& table = views_[t];
     const std::size_t size = table.rows * table.width;
     const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(table.whole_rows)));
-    // By the row's place in the whole table: each way of sharding begins with the same weights.
+    // Depends on the row's place in the whole table, so each way of sharding begins with the same
+    // weights.
     const std::uint64_t draws =
         draws_from(stream_of_draws(options_.seed, table.name), configs_[t].first_row * table.width);
     enqueue<host::fill_uniform<float>, cuda::fill_uniform>(
@@ -178,7 +179,8 @@ void EmbeddingBags::initialise() {
       context_.device().fill(state, 0, size * sizeof(float), main.handle());
     }
   }
-  // All ones is "no bad id": it is greater than any place, and kernels keep the smallest place.
+  // All bytes 0xFF means "no bad id": this is greater than any position, and kernels keep the
+  // smallest position.
   context_.device().fill(bad_.data(), 0xFF, bad_.size(), main.handle());
 }
 

@@ -1,4 +1,4 @@
-// The fused update of EmbeddingBags, and what observers are told about it.
+// The fused update of EmbeddingBags, and the calls of its observers.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,8 +32,9 @@ UpdatedTables<float> EmbeddingBags::rows_at(const Array<std::int32_t>& slots) co
   return tables;
 }
 
-// Sorted by row first: a row that a batch has several times is updated once, by the sum of its
-// gradients in the order of the batch. So the result does not depend on which thread comes first.
+// Ids are sorted by row first. A row that a batch has several times is updated once, by the sum of
+// its gradients in the order of the batch. The result therefore does not depend on the timing of
+// threads.
 template <typename Id, typename Offset, typename Key>
 void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradient,
                                 StreamRef stream) {
@@ -60,8 +61,8 @@ void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradi
     const ExpectedRows rows = expected(bags.batch);
     at_home = rows.unique_bytes() * rows.unplaced_share();
   }
-  // Before the kernel is enqueued: an observer that still reads rows on another stream makes
-  // `stream` wait for that here. After the launch it would be too late.
+  // Called before the kernel is enqueued: an observer that still reads rows on another stream makes
+  // `stream` wait for that. After the launch it would be too late.
   rows_will_move(stream);
   const double state = 2 + 2 * static_cast<double>(state_of_parameter(options_.optimizer.kind));
   enqueue<host::update_rows<float, Key, Offset>, cuda::update_rows<Key, Offset>>(
@@ -81,8 +82,8 @@ void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradi
                                                          .positions = reads(runs.positions),
                                                          .bag_of = reads(bag_of)},
                                               .rule = rule_of<float>(options_.optimizer, steps_)});
-  // Without an observer, the runs are freed at the end of this function, in the stream's order. An
-  // observer gets the buffers too: it can record its own use of them.
+  // Without an observer, the runs are freed at the end of this function, in stream order. An
+  // observer also gets the buffers and can record its own use of them.
   if (observers_.empty()) return;
   const ExpectedRows rows = expected(bags.batch);
   const RowUpdate update{.rows = runs.unique.data(),
@@ -108,9 +109,9 @@ void EmbeddingBags::update(const KeyedJaggedTensor& batch, const float* factors,
                            const PooledMatrix& gradient, StreamRef stream) {
   const BatchBags bags = bags_of(batch, factors);
   if (options_.optimizer.kind == OptimizerKind::none) return;
-  // Before the rule and the observers read it: steps count from 1, as Adam's bias correction needs,
-  // and an observer's rows carry the step that made them. Also without ids, so that all ranks count
-  // alike and observers see every step.
+  // Counted before the rule and observers read it: steps count from 1, as Adam's bias correction
+  // needs, and an observer's rows have the number of the step that made them. A step without ids
+  // counts, too, so that all ranks have equal counts and observers see every step.
   ++steps_;
   if (bags.ids_count() == 0) {
     const RowUpdate nothing{
@@ -120,7 +121,7 @@ void EmbeddingBags::update(const KeyedJaggedTensor& batch, const float* factors,
   }
   const auto& layout = batch.layout();
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
-    // The sort moves half as many bytes with 32-bit keys, which most models need no more than.
+    // With 32-bit keys, which suffice for most models, the sort moves half as many bytes.
     if (row_type() == IndexType::int32) {
       update_rows<Id, Offset, std::uint32_t>(bags, gradient, stream);
     } else {

@@ -14,15 +14,14 @@ struct TableLookups {
 };
 
 /**
- * @brief How many rows of a batch are expected in the cache, for cost models.
+ * @brief The expected numbers of a batch's rows in the cache, for cost models.
  *
  * The host does not know the ids, so this follows from sizes alone. It assumes uniform ids, and a
  * cache that is full of rows of earlier batches.
  *
  * n lookups in a table of R rows reach U = R (1 - (1 - 1/R)^n) different rows. With S slots for the
- * rows of all tables, a row is cached with probability c = min(1, S / rows). Of the rows that are
- * not, the share p = min(1, (S - c U) / ((1 - c) U)) gets a slot, where U is the sum over all
- * tables.
+ * rows of all tables, a row is cached with probability c = min(1, S / rows). Of the other rows, the
+ * share p = min(1, (S - c U) / ((1 - c) U)) gets a slot, where U is the sum over all tables.
  */
 class ExpectedRows {
  public:
@@ -30,10 +29,13 @@ class ExpectedRows {
 
   [[nodiscard]] double unique() const noexcept { return unique_; }  ///< U
   [[nodiscard]] std::span<const double> of_tables() const noexcept { return of_tables_; }
-  [[nodiscard]] double unique_bytes() const noexcept { return unique_bytes_; }  ///< of the U rows
-  /** @brief Bytes that are fetched into the cache: p (1 - c) of `unique_bytes`. */
+  /** Bytes of the U rows. */
+  [[nodiscard]] double unique_bytes() const noexcept { return unique_bytes_; }
+  /** @brief Returns the bytes that are fetched into the cache: p (1 - c) of `unique_bytes`. */
   [[nodiscard]] double loaded_bytes() const noexcept { return loaded_bytes_; }
-  /** @brief The share of rows, and of lookups, that stays in host memory: (1 - p) (1 - c). */
+  /**
+   * @brief Returns the share of rows, and of lookups, that stays in host memory: (1 - p) (1 - c).
+   */
   [[nodiscard]] double unplaced_share() const noexcept { return unplaced_share_; }
 
  private:

@@ -21,7 +21,7 @@ struct LocalEmbeddings::Lookup final : PooledLookup {
 
   SparseFeatures features;
   HeldRows held, weighted_held;
-  Array<float> factors;  ///< of each id without a weight of its own, where positions have weights
+  Array<float> factors;  ///< factors of ids without own weights, if positions have weights
 };
 
 LocalEmbeddings::LocalEmbeddings(ModelContext& context, DenseParameters& parameters,
@@ -79,8 +79,8 @@ void LocalEmbeddings::look_up(PooledLookup& of, Stream& stream) {
   weighted_bags_.look_up(features.weighted, nullptr, {pooled, columns(), bags_.columns()}, stream);
 }
 
-// Nothing is exchanged, so the rows are there. They may be memory of the stream of lookups, which
-// must not reuse it while `stream` reads.
+// Nothing is exchanged, so the rows are already here. They may be memory of the stream of lookups,
+// which must not reuse it while `stream` reads.
 void LocalEmbeddings::receive(PooledLookup& lookup, Stream& stream) {
   if (lookup.stream.id() != stream.id()) lookup.pooled.buffer().record_use(stream);
 }
@@ -90,7 +90,8 @@ void LocalEmbeddings::update(PooledLookup& of, Stream& stream) {
   const KeyedJaggedTensor& unweighted = lookup.features.unweighted;
   const KeyedJaggedTensor& weighted = lookup.features.weighted;
   float* const gradient = lookup.gradient.data();
-  // Before the update: the gradient of a position weight depends on the old values of the rows.
+  // Computed before the update: the gradient of a position weight depends on the old values of the
+  // rows.
   if (!positions_.empty()) {
     const Array<float> factor_gradients =
         context_.activation<float>(unweighted.value_count(), stream);

@@ -14,7 +14,7 @@ using namespace model;
 
 namespace {
 
-/** @param products  of matrices of the layer's three sizes */
+/** @param products  number of matrix products of the layer's three sizes */
 Declared cost_of(const char* name, const LinearShape& shape, double products,
                  const BlasHandle* blas) {
   const auto rows = static_cast<double>(shape.rows);
@@ -74,7 +74,7 @@ Array<float> Mlp::backward(Array<float> gradient, bool wanted, StreamRef stream)
   const BlasHandle* const blas = layers_.empty() ? nullptr : context_.blas(stream);
   for (std::size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
-    // The gradient of the input is of use only to layers before this one.
+    // Only layers before this one need the gradient of the input.
     const bool input_gradient = wanted || i > 0;
     const float* const x = i > 0 ? layers_[i - 1].output.data() : x_;
     Array<float> next =
@@ -94,7 +94,7 @@ Array<float> Mlp::backward(Array<float> gradient, bool wanted, StreamRef stream)
                               layer.relu ? layer.output.size() : 0),
               .shape = shape});
     }
-    // Freed here, and not at the end: backward is where a step's memory peaks.
+    // Freed here, not at the end, because memory peaks during backward.
     layer.output = {};
     gradient = std::move(next);
   }

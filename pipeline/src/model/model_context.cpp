@@ -52,7 +52,7 @@ const model::BlasHandle* ModelContext::blas([[maybe_unused]] StreamRef stream) {
   if (gpu_) {
     auto& blas = blas_[stream.handle().value];
     const std::uint64_t id = device().stream_id(stream.handle());
-    if (!blas || blas->stream_id != id) {  // or its handle has become another stream's
+    if (!blas || blas->stream_id != id) {  // or another stream has the handle now
       const CurrentGpu current{*gpu_};
       auto made = std::make_unique<model::BlasHandle>();
       made->gpu = *gpu_;

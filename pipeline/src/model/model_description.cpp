@@ -131,7 +131,7 @@ void read_positions(JsonObject& model, ModelDescription& description) {
   }
 }
 
-// With the fewest digits that give the same float again.
+// Uses the fewest digits that give the same float again.
 nlohmann::ordered_json number(float value) { return Json::parse(fmt::format("{}", value)); }
 
 nlohmann::ordered_json to_document(const Optimizer& optimizer) {
@@ -150,7 +150,7 @@ nlohmann::ordered_json to_document(const TableDescription& table) {
   return document;
 }
 
-/** The tables of these features, in the order in which they are first named. */
+/** Returns the tables of these features, in the order in which they are first named. */
 std::vector<TableConfig> tables_of(const std::vector<SparseFeature>& features,
                                    const ModelDescription& model) {
   std::vector<TableConfig> tables;

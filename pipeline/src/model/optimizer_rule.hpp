@@ -9,11 +9,11 @@
 #include "millrace/pipeline/model/optimizer.hpp"
 
 /// @file
-/// The formulas of the optimizers, once for the host and for CUDA.
+/// The formulas of the optimizers, shared by host and CUDA kernels.
 
 namespace millrace::model {
 
-/** @brief An optimizer as of one step: what kernels are given. Formulas: OptimizerKind. */
+/** @brief An optimizer at one step, for kernels. Formulas: OptimizerKind. */
 template <typename T>
 struct Rule {
   OptimizerKind kind = OptimizerKind::none;
@@ -37,9 +37,9 @@ template <typename T>
 }
 
 /**
- * @brief The formula of one kind. `follow` takes one parameter along its gradient, with the moments
- *        that the kind keeps (null: none). A kind with state of rows has `row_rate` in its place:
- *        it changes the row's moment, and returns what the gradients of the row are scaled by.
+ * @brief The formula of one kind. `follow` updates one parameter by its gradient, with the moments
+ * that the kind keeps (null: none). A kind with state of rows has `row_rate` instead: it updates
+ * the row's moment and returns the factor of the row's gradients.
  */
 template <OptimizerKind kind>
 struct OptimizerRule;
@@ -86,16 +86,16 @@ struct OptimizerRule<OptimizerKind::adam> {
   }
 };
 
-/** @brief What a kernel is compiled for: the traits and the formula of a kind. */
+/** @brief The traits and the formula of a kind, for which a kernel is compiled. */
 template <OptimizerKind of>
 struct CompiledOptimizer : OptimizerRule<of> {
   static constexpr OptimizerKind kind = of;
   static constexpr bool by_row = state_of_row(of) > 0;
-  static constexpr bool keeps_first = state_of_parameter(of) > 0;   ///< of each parameter
-  static constexpr bool keeps_second = state_of_parameter(of) > 1;  ///< of each parameter
+  static constexpr bool keeps_first = state_of_parameter(of) > 0;   ///< for each parameter
+  static constexpr bool keeps_second = state_of_parameter(of) > 1;  ///< for each parameter
 };
 
-/** @brief Calls `function(CompiledOptimizer<kind>{})`; not for `none`, which changes nothing. */
+/** @brief Calls `function(CompiledOptimizer<kind>{})`. Does nothing for `none`. */
 template <typename Function>
 void with_optimizer(OptimizerKind kind, const Function& function) {
   const auto call_if = [&]<OptimizerKind candidate>() {

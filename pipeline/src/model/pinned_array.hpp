@@ -10,8 +10,8 @@ namespace millrace::model {
 /**
  * @brief Floats in pinned host memory that kernels read and write.
  *
- * The destructor makes the host wait for the main stream. As for all memory of a model, every use
- * has to be ordered before work on that stream by then.
+ * The destructor makes the host wait for the main stream. Like for all memory of a model, every use
+ * must by then be ordered before work on that stream.
  */
 class PinnedArray {
  public:
@@ -47,7 +47,7 @@ class PinnedArray {
     try {
       main_->synchronize();
       main_->device().device().free_host(data_);
-    } catch (...) {  // the device is lost, or its machine ends: the memory goes with it
+    } catch (...) {  // the device or its machine is gone, and the memory with it
     }
     data_ = nullptr;
   }

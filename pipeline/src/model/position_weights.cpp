@@ -56,7 +56,7 @@ PositionWeights::PositionWeights(ModelContext& context, DenseParameters& paramet
       parameters_(parameters),
       features_(features.size()),
       weights_(declared.all) {
-  // A feature without position weights has none of them: kernels need no case for it.
+  // A feature without position weights has 0 of them, so kernels need no special case.
   std::vector<std::int64_t> starts{0}, places;
   for (const std::string& feature : features) {
     const auto found = declared.of_feature.find(feature);

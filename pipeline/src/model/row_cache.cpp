@@ -23,7 +23,7 @@ std::string_view to_string(CachePolicy policy) noexcept {
 namespace model {
 namespace {
 
-// Bytes of a set's tags and states: what a look into the cache reads for each row.
+// Bytes of a set's tags and states, which a search in the cache reads for each row.
 constexpr auto kSetBytes = static_cast<double>(kWays * (sizeof(std::uint32_t) + sizeof(SlotState)));
 
 CacheShape shape_of(const TableCache& options, std::size_t rows) {
@@ -39,7 +39,8 @@ CacheShape shape_of(const TableCache& options, std::size_t rows) {
   CacheShape shape{.sets = static_cast<std::uint64_t>(sets)};
   shape.of_set = (rows + shape.sets - 1) / shape.sets;
   // A tag is the row's number within its set, in 32 bits: half the size of a row's number. A slot's
-  // number has to be positive in 32 bits, as kernels use negative ones for rows without a slot.
+  // number must be positive in 32 bits, because kernels use negative numbers for rows without a
+  // slot.
   if (shape.of_set >= kNoTag ||
       shape.sets * kWays > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
     throw std::invalid_argument{fmt::format(
@@ -99,7 +100,7 @@ HeldRows RowCache::prefetch(const BatchBags& bags, const ExpectedRows& expected,
   return held;
 }
 
-// Keys are sorted by set, so one warp decides about all rows that a batch wants of a set. The
+// Keys are sorted by set, so one warp decides about all rows of a set that a batch needs. The
 // result does not depend on timing, and no set needs a lock.
 template <typename Id, typename Offset, typename Key>
 void RowCache::bring(const BatchBags& bags, const ExpectedRows& expected, const Turn& turn,
@@ -195,7 +196,7 @@ CacheCounts RowCache::counts(StreamRef stream) {
   Device& device = context_.device();
   device.copy(&counts, counts_.data(), sizeof(counts), CopyKind::device_to_host, stream.handle());
   device.synchronize(stream.handle());
-  return context_.cost_only() ? CacheCounts{} : counts;  // no kernel has counted anything
+  return context_.cost_only() ? CacheCounts{} : counts;  // without kernels, nothing was counted
 }
 
 std::vector<std::int64_t> RowCache::rows(StreamRef stream) {

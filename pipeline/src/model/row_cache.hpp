@@ -18,7 +18,7 @@
 
 namespace millrace::model {
 
-/** @brief Sizes of tables that are cached: in scalars, all tables together. */
+/** @brief Sizes of cached tables: scalars of all tables together. */
 struct CachedTables {
   std::size_t rows = 0;
   std::size_t weights = 0, first_moment = 0, second_moment = 0;
@@ -26,11 +26,11 @@ struct CachedTables {
 };
 
 /**
- * @brief Rows of tables in pinned host memory, and the cache of them on the device.
+ * @brief Rows of tables in pinned host memory, and their cache on the device.
  *
- * Prefetches, and all that reads or changes rows, follow each other on the device: the caller's
- * waits. Where a row is, at its slot or at home, is looked up by each operation as things are then;
- * so a row may come or go at any time between two operations, and holding rows back is a matter of
+ * The caller orders prefetches, and all operations that read or change rows, one after another on
+ * the device. Each operation looks up the current place of a row: at its slot, or at home. A row
+ * may therefore come or go between any two operations; holding rows in the cache affects only
  * speed.
  */
 class RowCache {
@@ -43,7 +43,7 @@ class RowCache {
   [[nodiscard]] float* first_moment() const noexcept { return first_moment_.data(); }
   [[nodiscard]] float* second_moment() const noexcept { return second_moment_.data(); }
 
-  /** @brief What is at slots, for an operation that reads or changes rows. */
+  /** @brief Returns the rows at slots, for an operation that reads or changes rows. */
   [[nodiscard]] RowStorage<float> cached() const {
     return {updates(slots_), updates(slots_first_), updates(slots_second_)};
   }
@@ -52,13 +52,13 @@ class RowCache {
 
   [[nodiscard]] HeldRows prefetch(const BatchBags& bags, const ExpectedRows& expected,
                                   StreamRef stream);
-  /** @brief Of each id its slot, of `stream`. */
+  /** @brief Returns the slot of each id. The memory is ordered on `stream`. */
   [[nodiscard]] Array<std::int32_t> locate(const BatchBags& bags, StreamRef stream);
-  /** @brief The slot of each of these rows, of which there are at most `most`. */
+  /** @brief Returns the slot of each of these rows, at most `most`. */
   template <typename Key>
   [[nodiscard]] Array<std::int32_t> locate(const Key* rows, std::size_t most,
                                            const std::uint32_t* count, StreamRef stream);
-  /** @brief Writes back what has changed; every slot is empty then. */
+  /** @brief Writes back changed rows, and empties every slot. */
   void empty(ArrayView<const Lookup> lookups, StreamRef stream);
 
   [[nodiscard]] std::size_t slot_count() const noexcept { return shape_.sets * kWays; }
@@ -66,7 +66,7 @@ class RowCache {
     return {slots_.data(), slots_first_.data(), slots_second_.data(), slot_count(), slot_width()};
   }
 
-  /** @brief Both wait for `stream`. */
+  /** @brief Makes the host wait for `stream`, like `rows`. */
   [[nodiscard]] CacheCounts counts(StreamRef stream);
   [[nodiscard]] std::vector<std::int64_t> rows(StreamRef stream);
 
@@ -84,7 +84,7 @@ class RowCache {
   const TableCache options_;
   const CachedTables tables_;
   const CacheShape shape_;
-  PinnedArray weights_, first_moment_, second_moment_;  ///< at home
+  PinnedArray weights_, first_moment_, second_moment_;  ///< the tables at home
   Array<float> slots_, slots_first_, slots_second_;
   Array<std::uint32_t> tags_;
   Array<SlotState> states_;

@@ -34,7 +34,9 @@ struct CacheShape {
                                                           std::uint32_t tag) const {
     return tag * sets + set;
   }
-  /** @brief A key that sorts rows set by set, and its inverse. */
+  /**
+   * @brief Returns a key that sorts rows set by set; `set_of_key` and `tag_of_key` are its inverse.
+   */
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t key_of(std::uint64_t row) const {
     return set_of(row) * of_set + tag_of(row);
   }
@@ -49,7 +51,7 @@ struct CacheShape {
 
 /** @brief The layout of rows at slots and in host memory. */
 struct RowLayout {
-  std::size_t width = 0;       ///< of a slot: that of the widest row
+  std::size_t width = 0;       ///< width of a slot: that of the widest row
   bool moment_of_row = false;  ///< one first moment per row, otherwise one per weight
 
   [[nodiscard]] MILLRACE_HOST_DEVICE RowPlace at_slot(std::size_t slot) const {
@@ -77,11 +79,11 @@ struct Turn {
 /** @brief The copies that a prefetch makes for a row that it brings. */
 struct RowMove {
   std::int64_t row = -1;      ///< the row to bring; -1: none
-  std::int64_t evicted = -1;  ///< the row to write back before; -1: none
+  std::int64_t evicted = -1;  ///< the row to write back first; -1: none
   std::int64_t slot = 0;
 };
 
-/** @brief The last feature whose table has this row. */
+/** @brief Returns the last feature whose table has this row. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline const Lookup& table_of(const Lookup* lookups,
                                                                  std::size_t count,
                                                                  std::int64_t row) {

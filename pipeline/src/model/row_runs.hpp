@@ -15,13 +15,13 @@
 
 namespace millrace::model {
 
-/** @brief The different numbers among many, ascending, and where each of them was. */
+/** @brief The different numbers of a list, ascending, and the positions of each. */
 template <typename Key>
 struct RowRuns {
-  Array<std::uint32_t> positions;  ///< of all, sorted by their numbers, stable
+  Array<std::uint32_t> positions;  ///< positions of all numbers, sorted by number; stable
   Array<Key> unique;
-  Array<std::uint32_t> starts;  ///< of each one's run in `positions`
-  Array<std::uint32_t> count;   ///< one: of `unique`
+  Array<std::uint32_t> starts;  ///< start of each number's run in `positions`
+  Array<std::uint32_t> count;   ///< one element: size of `unique`
 };
 
 template <typename Key>
@@ -39,8 +39,9 @@ template <typename Key>
 }
 
 /**
- * @brief Enqueues the sorting of `count` numbers; those that are `none`, the largest, are left out.
- * @param fill  is given both arguments to write: the numbers, and their positions from 0 on
+ * @brief Enqueues the sorting of `count` numbers. Numbers equal to `none`, the largest, are left
+ * out.
+ * @param fill  writes its two arguments: the numbers, and their positions from 0 on
  */
 template <typename Key>
 [[nodiscard]] RowRuns<Key> find_row_runs(

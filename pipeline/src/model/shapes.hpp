@@ -41,7 +41,7 @@ struct ConcatShape {
  */
 struct PositionShape {
   std::size_t features = 0, batch = 0;
-  std::size_t weights = 0;  ///< weights of all keys, which is the last of `starts`
+  std::size_t weights = 0;  ///< number of weights of all keys, the last of `starts`
 };
 
 }  // namespace millrace::model

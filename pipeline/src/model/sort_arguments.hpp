@@ -6,11 +6,13 @@
 #include "millrace/pipeline/kernels/array_view.hpp"
 
 /// @file
-/// What the sorting of ids by row takes: as embedding_arguments.hpp.
+/// The arguments of the sorting of ids by row. Conventions: embedding_arguments.hpp.
 
 namespace millrace::model {
 
-/** @brief Sorts pairs by the lowest `bits` bits of their key. Stable; the inputs stay. */
+/**
+ * @brief Sorts pairs by the lowest `bits` bits of their keys. Stable; the inputs stay unchanged.
+ */
 template <typename Key>
 struct SortPairsArguments {
   ArrayView<Key> sorted_keys;              ///< written
@@ -21,12 +23,12 @@ struct SortPairsArguments {
   unsigned bits = 0;
 };
 
-/** @brief Run-length encoding of sorted rows, less those that are `none`. */
+/** @brief Run-length encoding of sorted rows, without those that are `none`. */
 template <typename Key>
 struct FindRunsArguments {
   ArrayView<Key> unique;            ///< written: the row of each run
-  ArrayView<std::uint32_t> starts;  ///< written: where each run begins, and the end
-  ArrayView<std::uint32_t> count;   ///< written, one: of runs
+  ArrayView<std::uint32_t> starts;  ///< written: start of each run, then the end
+  ArrayView<std::uint32_t> count;   ///< written, one element: number of runs
   ArrayView<std::byte> scratch;     ///< `sort_scratch` bytes
   ArrayView<const Key> sorted;
   Key none = 0;

@@ -54,8 +54,10 @@ std::vector<std::size_t> dense_widths(const SparseNNConfig& config) {
   return config.dense_arch;
 }
 
-/** A lookup that went through forward, backward or update twice would change the sums of a step. So
- * each stage is checked, also against pipelines that mix up their batches. */
+/**
+ * Checks and advances the stage of a lookup. A lookup that went through forward, backward or update
+ * twice would change the sums of a step; this finds pipelines that mix up their batches.
+ */
 PooledLookup& advance(TableLookup& of, PooledLookup::Stage to, const char* what) {
   auto& lookup = static_cast<PooledLookup&>(of);
   if (static_cast<int>(lookup.stage) + 1 != static_cast<int>(to)) {
@@ -110,8 +112,9 @@ void SparseNN::look_up_prefetched(TableLookup& of, Stream& stream) {
   lookup.stage = PooledLookup::Stage::looked_up;
 }
 
-// A lookup ahead read the data-parallel tables, which are dense parameters, as they were then. This
-// one is for the same batch and reads the same values, although steps have changed them since.
+// The lookup ahead read the data-parallel tables, which are dense parameters, with their values at
+// that time. This lookup is for the same batch and must read the same values, although steps have
+// changed them since.
 void SparseNN::look_up_as_ahead(PooledLookup& lookup, Stream& stream) {
   const Array<float> present = parameters_.copy_values(stream);
   parameters_.set_values(ahead_->values, stream);
@@ -147,7 +150,7 @@ void SparseNN::check(const InputTensors& input, const PooledLookup& lookup) cons
   if (embeddings_->features() > 0) expect("bags a key", lookup.batch_size, input.batch_size);
 }
 
-// Copies what backward reads of the batch: the pipeline may free the batch right after forward.
+// Copies the data that backward reads, because the pipeline may free the batch right after forward.
 void SparseNN::keep(const InputTensors& input) {
   const StreamRef main = context_.main();
   batch_ = input.batch_size;
@@ -162,11 +165,11 @@ void SparseNN::forward(const InputTensors& input, TableLookup& of) {
   check(input, static_cast<PooledLookup&>(of));
   PooledLookup& lookup =
       advance(of, PooledLookup::Stage::forward, "a lookup goes through one forward");
-  abandon();  // what an earlier forward without a backward has left
+  abandon();  // drops the activations of a forward without backward
   forwarded_ = &lookup;
   keep(input);
   Stream& main = context_.main();
-  // The dense arch does not read pooled rows. It runs while they are still exchanged.
+  // The dense arch does not read pooled rows, so it runs while they are still exchanged.
   dense_arch_.forward(dense_.data(), batch_, main);
   embeddings_->receive(lookup, main);
   if (ahead_) lookup.pooled = std::move(std::exchange(ahead_, {})->pooled);
@@ -221,7 +224,8 @@ void SparseNN::lose(const BatchTensor& labels, float share) {
           .gradient = writes(logit_gradients_),
           .logits = reads(logits_),
           .labels = reads(static_cast<const float*>(labels.data()), batch_)});
-  // A rank's mean counts by its share of the examples, so that the ranks' sum is the whole mean.
+  // A rank's mean is weighted by its share of the examples, so the sum over ranks is the mean over
+  // all.
   if (share == 1) return;
   enqueue<host::scale<float>, cuda::scale>(
       context_, main,
@@ -229,7 +233,7 @@ void SparseNN::lose(const BatchTensor& labels, float share) {
       updates(logit_gradients_), share);
 }
 
-// @return the gradient of the dense arch's output; that of the pooled rows is left in the lookup
+// Returns the gradient of the dense arch's output. Stores that of the pooled rows in the lookup.
 Array<float> SparseNN::interact_backward(const Array<float>& gradient, PooledLookup& lookup) {
   const StreamRef main = context_.main();
   const std::size_t width = dense_arch_.outputs();
@@ -268,7 +272,7 @@ void SparseNN::backward(TableLookup& of) {
   PooledLookup& lookup =
       advance(of, PooledLookup::Stage::backward, "a lookup goes through one backward");
   const StreamRef main = context_.main();
-  // Each activation is freed as soon as it was used: this is where a step's memory peaks.
+  // Each activation is freed after its last use, because memory peaks here.
   Array<float> gradient = over_arch_.backward(std::move(logit_gradients_), true, main);
   interacted_ = {};
   Array<float> dense_gradient = interact_backward(gradient, lookup);
@@ -276,25 +280,26 @@ void SparseNN::backward(TableLookup& of) {
   lookup.pooled = {};
   static_cast<void>(dense_arch_.backward(std::move(dense_gradient), false, main));
   abandon();
-  // Here, and not in reduce_gradients: the update of tables that main runs next is not waited for.
+  // Recorded here, not in reduce_gradients, so that the reduction does not wait for the update of
+  // tables, which main runs next.
   if (reduction_) context_.allocator().device().record(gradients_there_, main);
 }
 
 void SparseNN::update_tables(TableLookup& of, Stream& stream) {
   PooledLookup& lookup = advance(of, PooledLookup::Stage::updated,
                                  "tables are updated once by a lookup, after its backward");
-  // The gradient is main's memory: main may not reuse it while the update still reads it.
+  // The gradient is memory of main, which must not be reused while the update still reads it.
   if (stream.id() != context_.main().id()) lookup.gradient.buffer().record_use(stream);
   embeddings_->update(lookup, stream);
 }
 
-// Overlaps the update of tables. It waits for the exchange of pooled gradients, so that the link
-// serves that exchange, for which the update waits, first.
+// Overlaps with the update of tables. The reduction waits for the exchange of pooled gradients, so
+// that the link first serves that exchange, for which the update waits.
 void SparseNN::reduce_gradients() {
   Stream& main = context_.main();
   if (embeddings_->dense_parameters().empty()) {
     reduce_on_->wait(gradients_there_);
-  } else {  // the update of tables adds to these gradients as well
+  } else {  // the update of tables adds to these gradients, too
     reduce_on_->wait_stream(main);
   }
   reduce_on_->wait(embeddings_->sent());
@@ -316,7 +321,8 @@ void SparseNN::abandon() noexcept {
   for (Array<float>* array : {&dense_, &interacted_, &logit_gradients_}) *array = {};
 }
 
-// Called where the host waits for main anyway: a check in each step would make the host wait.
+// Called only where the host waits for main anyway, because a check in each step would make it
+// wait.
 void SparseNN::check_ids() {
   for (EmbeddingBags* bags : {&bags(), &weighted_bags()}) {
     if (bags->features().empty()) continue;

@@ -12,8 +12,10 @@ namespace millrace::model {
 
 inline constexpr std::size_t kPiece = std::size_t{1} << 20;  ///< floats
 
-/** @brief Calls `move` for each piece of a tensor, with the piece's place in the tensor and `piece`
- *         at the right size. */
+/**
+ * @brief Calls `move` for each piece of a tensor, with the piece's place in the tensor, and with
+ * `piece` at the right size.
+ */
 template <typename Move>
 void for_each_piece(const StateTensor& tensor, std::vector<float>& piece, Move&& move) {
   for (std::size_t done = 0; done < tensor.size; done += piece.size()) {
@@ -36,8 +38,9 @@ void download(const StateTensor& tensor, ModelContext& context, std::vector<floa
   });
 }
 
-/** @brief Calls `fill` for each piece of a tensor, and copies it there. Makes the host wait for
- * main.
+/**
+ * @brief Calls `fill` for each piece of a tensor, and copies the piece to the tensor. Makes the
+ * host wait for main.
  */
 template <typename Fill>
 void upload(const StateTensor& tensor, ModelContext& context, std::vector<float>& room,

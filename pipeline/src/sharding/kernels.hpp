@@ -9,8 +9,8 @@
 #include "millrace/pipeline/kernels/host_device.hpp"
 
 /// @file
-/// What the kernels of sharding take: a struct for each that takes many views, the same for the
-/// host kernel (sharding/host) and the CUDA kernel.
+/// The arguments of the kernels of sharding. A kernel with many views has a struct, which the host
+/// kernel (sharding/host) and the CUDA kernel share.
 
 namespace millrace::sharding {
 
@@ -19,19 +19,19 @@ using model::Queue;
 
 /** @brief A feature whose ids are split by rows. */
 struct SplitFeature {
-  std::int64_t key = 0;    ///< of the batch
+  std::int64_t key = 0;    ///< key in the batch
   std::int64_t block = 1;  ///< rows of a shard
 };
 
-/** @brief A batch of which some features are split, and among how many ranks. */
+/** @brief A batch, its features that are split, and the number of ranks. */
 template <typename Offset>
 struct BagsToSplit {
   ArrayView<const SplitFeature> features;
-  ArrayView<const Offset> offsets;  ///< of all bags of the batch
+  ArrayView<const Offset> offsets;  ///< offsets of all bags of the batch
   std::size_t batch = 0, ranks = 0;
 };
 
-/** @brief How many of a bag's ids each rank gets: [ranks x features x batch]. */
+/** @brief Counts the ids of each bag that each rank gets: [ranks x features x batch]. */
 template <typename Id, typename Offset>
 struct SplitLengthsArguments {
   ArrayView<Offset> lengths;  ///< written
@@ -39,41 +39,46 @@ struct SplitLengthsArguments {
   BagsToSplit<Offset> bags;
 };
 
-/** @brief The ids of each rank one after the other, each as its rank counts its rows. Ids of a bag
- *         keep their order. */
+/**
+ * @brief Writes the ids rank by rank, each as a row number of that rank's shard. The ids of a bag
+ * keep their order.
+ */
 template <typename Id, typename Offset>
 struct SplitValuesArguments {
   ArrayView<Id> split_ids;         ///< written
-  ArrayView<float> split_weights;  ///< written; none: ids have no weights
+  ArrayView<float> split_weights;  ///< written; empty: ids have no weights
   ArrayView<const Offset> split_offsets;
   ArrayView<const Id> ids;
   ArrayView<const float> weights;
   BagsToSplit<Offset> bags;
 };
 
-/** @brief Where a pooled column comes from: element b * columns + column of a block. */
+/** @brief The source of a pooled column: element b * columns + column of a block. */
 struct ColumnSource {
-  std::int32_t columns_before = 0;  ///< of the blocks before
-  std::int32_t columns = 0;         ///< of the block
+  std::int32_t columns_before = 0;  ///< columns of the blocks before
+  std::int32_t columns = 0;         ///< columns of the block
   std::int32_t column = 0;
 };
 
-/** @brief Which columns of the blocks each pooled column is the sum of. */
+/** @brief The columns of blocks of which each pooled column is the sum. */
 struct ColumnMap {
-  ArrayView<const std::int32_t> first_source;  ///< [columns + 1]: where its sources begin
+  /** [columns + 1]: index of each column's first source. */
+  ArrayView<const std::int32_t> first_source;
   ArrayView<const ColumnSource> sources;
-  /** For each column, which of `means` it is multiplied by, or -1; none: no column is. */
+  /** For each column the index of its factor in `means`, or -1; empty: no column has one. */
   ArrayView<const std::int32_t> mean_of;
   ArrayView<const float> means;  ///< [features x batch]
 };
 
-/** @brief Pooled rows that are a part of wider ones: [batch x columns], each `stride` apart. */
+/** @brief Pooled rows that are a part of wider rows: [batch x columns], `stride` floats apart. */
 struct JoinedShape {
   std::size_t batch = 0, columns = 0;
-  std::size_t stride = 0, column = 0;  ///< of the wider rows; where this part begins in them
+  std::size_t stride = 0, column = 0;  ///< width of the wider rows, and first column of this part
 };
 
-/** @brief Pooled rows from the blocks: columns that several ranks have a part of are added up. */
+/**
+ * @brief Makes pooled rows from blocks. Parts of a column that come from several ranks are added.
+ */
 struct JoinColumnsArguments {
   ArrayView<float> pooled;  ///< written
   ArrayView<const float> blocks;
@@ -81,7 +86,7 @@ struct JoinColumnsArguments {
   JoinedShape shape;
 };
 
-/** @brief The reverse: every block gets its columns of the gradient. */
+/** @brief The reverse: each block gets its columns of the gradient. */
 struct PartColumnsArguments {
   ArrayView<float> blocks;  ///< written
   ArrayView<const float> pooled;
@@ -89,7 +94,7 @@ struct PartColumnsArguments {
   JoinedShape shape;
 };
 
-/** @brief The rank that has the row; of ids that no table has, the first or the last. */
+/** @brief Returns the rank that has the row; for ids of no row, the first or the last rank. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t rank_of(std::int64_t id, std::int64_t block,
                                                               std::size_t ranks) {
   if (id < 0) return 0;
@@ -103,16 +108,18 @@ template <typename Id, typename Offset>
 void split_lengths(Queue queue, const SplitLengthsArguments<Id, Offset>& arguments);
 template <typename Id, typename Offset>
 void split_values(Queue queue, const SplitValuesArguments<Id, Offset>& arguments);
-/** @brief Ids of each rank and feature. */
+/** @brief Counts the ids of each rank and feature. */
 template <typename Offset>
 void count_split(Queue queue, std::span<std::int64_t> counts, std::span<const Offset> offsets,
                  std::size_t batch);
 
-/** @brief Of each id, where it is in its bag. */
+/** @brief Writes for each id its position in its bag. */
 template <typename Offset>
 void bag_positions(Queue queue, std::span<float> positions, std::span<const Offset> offsets);
 
-/** @brief 1 / ids of each bag of a key, from bag `first` on; 0 of an empty one. */
+/**
+ * @brief Writes 1 / (number of ids) for each bag of a key, from bag `first` on; 0 for an empty bag.
+ */
 template <typename Offset>
 void bag_means(Queue queue, std::span<float> means, std::span<const Offset> offsets,
                std::size_t first);

@@ -9,14 +9,15 @@ std::int64_t block_of(std::size_t rows, unsigned ranks) {
   return static_cast<std::int64_t>((rows + ranks - 1) / ranks);
 }
 
-/** The shard of the table on `rank`. A small table may have no rows there. */
+/** Returns the shard of the table on `rank`. A small table may have no rows there. */
 TableConfig shard_of(const TableConfig& table, unsigned rank, unsigned ranks) {
   const auto block = static_cast<std::size_t>(block_of(table.rows, ranks));
   TableConfig shard = table;
   shard.whole_rows = table.rows;
   shard.first_row = std::min(rank * block, table.rows);
   shard.rows = std::min(block, table.rows - shard.first_row);
-  // A rank has only a part of a bag's ids: it adds them up, and the rank of the example divides.
+  // Each rank has only a part of a bag's ids and adds them; the rank of the example divides the
+  // sum.
   shard.pooling = Pooling::sum;
   return shard;
 }
@@ -40,7 +41,7 @@ Layout::Layout(const SparseNNConfig& config, const ShardingPlan& plan, unsigned 
 
 Side::Side(const std::vector<TableConfig>& tables, const std::vector<TablePlacement>& placements,
            unsigned rank, unsigned ranks)
-    // A block of columns from each rank, and a last one for data-parallel tables, which this rank
+    // One block of columns from each rank, and a last one for data-parallel tables, which this rank
     // looks up itself.
     : slots(ranks), columns(ranks + 1) {
   for (std::size_t i = 0; i < tables.size(); ++i) place(tables[i], placements[i], rank);
@@ -100,7 +101,7 @@ void Side::add_means(const TableConfig& table) {
 
 void Side::map_columns() {
   if (!means.empty()) mean_of.resize(pooled_columns, -1);
-  // Pieces of the same pooled column are those of a row-wise table on several ranks, and are added.
+  // Pieces of the same pooled column belong to a row-wise table on several ranks, and are added.
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     const auto end = std::find_if(
         piece, pieces_.end(), [&](const Piece& other) { return other.pooled != piece->pooled; });

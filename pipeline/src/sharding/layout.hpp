@@ -11,7 +11,7 @@
 
 namespace millrace::sharding {
 
-/** @brief A feature of a rank's local tables, in the order in which it looks them up. */
+/** @brief A feature of a rank's local tables. Slots are in the order of lookups. */
 struct Slot {
   std::string feature;
   bool by_rows = false;
@@ -39,11 +39,11 @@ struct Side {
   std::vector<std::size_t> columns_before;  ///< columns before each block; last, those of all
   std::size_t pooled_columns = 0;           ///< pooled columns of the model
   std::size_t features = 0;                 ///< features of the model
-  std::vector<std::int32_t> first_source;   ///< of each pooled column, its first in `sources`; and
-                                            ///< the size of `sources`
-  std::vector<ColumnSource> sources;        ///< for each column in the order of the ranks
-  std::vector<std::int32_t> mean_of;        ///< of each pooled column, its index in `means`, or -1;
-                                            ///< empty if `means` is
+  /** For each pooled column, index of its first source; then the size of `sources`. */
+  std::vector<std::int32_t> first_source;
+  std::vector<ColumnSource> sources;  ///< for each column in the order of the ranks
+  /** For each pooled column, its index in `means`, or -1; empty if `means` is empty. */
+  std::vector<std::int32_t> mean_of;
 
  private:
   /** @brief Adjacent columns of a block, and their place among the model's columns. */
@@ -60,8 +60,8 @@ struct Side {
 };
 
 /**
- * @brief A sharding plan as one rank needs it: the ranks that each feature goes to, and the places
- *        of its columns in what comes back.
+ * @brief The parts of a sharding plan that one rank needs: the ranks to which each feature is sent,
+ * and the places of its columns in the blocks that come back.
  */
 struct Layout {
   Layout(const SparseNNConfig& config, const ShardingPlan& plan, unsigned rank);

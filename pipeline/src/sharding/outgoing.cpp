@@ -38,7 +38,7 @@ double bytes_of(const KeyedJaggedTensor& features) {
 }  // namespace
 
 // A table that is sharded by rows needs only some ids of a bag on each rank. Those features are
-// split by rank first, into one tensor. All other features are sent as they are, without a copy.
+// first split by rank, into one tensor. All other features are taken from the batch.
 Outgoing::Outgoing(ModelContext& context, const JaggedScope& scope, const Side& side,
                    const KeyedJaggedTensor& input, PinnedPool& pinned)
     : input_(input), ranks_(side.slots.size()), cost_only_(context.cost_only()) {
@@ -123,11 +123,11 @@ void Outgoing::split(ModelContext& context, const JaggedScope& scope, PinnedPool
   // split_counts(): the copy overlaps whatever the host enqueues until then.
   device.copy(room_.data() + feature_bytes, counts.data(), count_bytes, CopyKind::device_to_host,
               scope.stream.handle());
-  // The pool gives the piece out again only once this record is complete.
+  // The pool reuses the piece only when this record is complete.
   room_.record_use();
 }
 
-// Where nothing is computed the ids are taken to be spread evenly.
+// If nothing is computed, the ids are assumed to be spread evenly.
 std::vector<std::size_t> Outgoing::split_counts() const {
   std::vector<std::size_t> counts(ranks_ * split_features_.size());
   const auto* const pinned = reinterpret_cast<const std::int64_t*>(

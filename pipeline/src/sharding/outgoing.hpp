@@ -18,10 +18,10 @@ struct Features {
 };
 
 /**
- * @brief One side of a batch, rearranged in the order of the ranks that it is sent to.
+ * @brief One side of a batch, rearranged in the order of the ranks to which it is sent.
  *
- * Features that go to one rank are copied. Features of row-wise tables are split among the ranks
- * first. How many of their ids go to each rank is known only on the device until the counts have
+ * Features that go to one rank are copied. Features of row-wise tables are first split among the
+ * ranks. The number of their ids for each rank is known only on the device until the counts have
  * been copied to the host.
  */
 class Outgoing {
@@ -33,13 +33,18 @@ class Outgoing {
   Outgoing& operator=(const Outgoing&) = delete;
 
   [[nodiscard]] bool splits() const noexcept { return !split_features_.empty(); }
-  /** @brief Recorded after the copy of the counts to the host. */
+  /** @brief Returns the event that is recorded after the copy of the counts to the host. */
   [[nodiscard]] const Event& counted() const noexcept { return room_.used(); }
-  /** @brief Ids of each slot, rank by rank. If `splits`, call it only when `counted` is complete.
+  /**
+   * @brief Returns the ids of each slot, rank by rank. If `splits`, call it only when `counted` is
+   * complete.
    */
   [[nodiscard]] std::vector<std::size_t> counts() const;
-  /** @brief Enqueues the rearrangement. @return the features in the order of the slots
-   *  @param counts  as `counts()` returns them */
+  /**
+   * @brief Enqueues the rearrangement.
+   * @return the features in the order of the slots
+   * @param counts  the result of `counts()`
+   */
   [[nodiscard]] Features gather(const JaggedScope& scope,
                                 const std::vector<std::size_t>& counts) const;
 
@@ -57,7 +62,7 @@ class Outgoing {
   const bool cost_only_;
   std::vector<From> from_;  ///< the source of each slot
   std::vector<SplitFeature> split_features_;
-  PinnedPool::Piece room_;   ///< `split_features_` for the device, and then the counts
+  PinnedPool::Piece room_;   ///< `split_features_` for the device, then the counts for the host
   KeyedJaggedTensor split_;  ///< as one feature: [ranks x features x batch] bags
 };
 

@@ -9,13 +9,13 @@ PinnedPool::~PinnedPool() {
     try {
       device_.synchronize(memory.used);
       device_.device().free_host(memory.data);
-    } catch (...) {  // the device is lost, or its machine ends: the memory goes with it
+    } catch (...) {  // the device or its machine is gone, and the memory with it
     }
   }
 }
 
 PinnedPool::Piece PinnedPool::take(std::size_t bytes, StreamRef stream) {
-  // Only memory whose copies are complete: the host writes into it at once.
+  // Only memory whose copies are complete, because the host writes to it at once.
   const auto fits = std::ranges::find_if(idle_, [&](const Piece::Memory& memory) {
     return memory.bytes >= bytes && device_.query(memory.used);
   });
@@ -44,7 +44,7 @@ void PinnedPool::Piece::give_back() noexcept {
   try {
     if (!memory_.used.recorded()) record_use();
     pool_->idle_.push_back(std::move(memory_));
-  } catch (...) {  // it is unknown when the device is done with the piece, so it is leaked
+  } catch (...) {  // unknown when the device is done with the piece, so it is leaked
   }
   pool_.reset();
 }

@@ -13,8 +13,10 @@ namespace millrace::sharding {
 /** @brief Small pieces of pinned memory, which are reused when the device is done with them. */
 class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
-  /** @brief A piece. Its destructor returns it to the pool, which reuses it only after the work
-   * that its stream has by then. */
+  /**
+   * @brief A piece. Its destructor returns it to the pool, which reuses it only after all work that
+   * the stream has at that time.
+   */
   class Piece {
    public:
     Piece() = default;
@@ -28,7 +30,7 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
     [[nodiscard]] std::byte* data() const noexcept { return memory_.data; }
     /** @brief Call it when all use of the piece by the device is enqueued. @throws DeviceError */
     void record_use();
-    /** @brief The event that `record_use` recorded. */
+    /** @brief Returns the event that `record_use` recorded. */
     [[nodiscard]] const Event& used() const noexcept { return memory_.used; }
 
    private:

@@ -16,9 +16,12 @@ namespace {
 
 constexpr auto kScalar = static_cast<double>(sizeof(float));
 
-/** Data-parallel tables are dense parameters, whose gradients are summed over the ranks. The bags
- * are bound to the gradients in place of the weights, and SGD with a rate of -1 (w -= -1 g) then
- * adds the gradients of all ids there. Frozen tables add nothing. */
+/**
+ * Returns options for bags that add gradients. Data-parallel tables are dense parameters, whose
+ * gradients are summed over the ranks. The bags are bound to the gradients instead of the weights.
+ * SGD with a rate of -1 (w -= -1 g) then adds the gradients of all ids there. Frozen tables add
+ * nothing.
+ */
 EmbeddingOptions adding_up(const SparseNNConfig& config) {
   if (config.table_optimizer.kind == OptimizerKind::none) {
     return {.optimizer = config.table_optimizer, .bound = true};
@@ -54,7 +57,7 @@ double bytes_of(const Array<float>& array) { return kScalar * static_cast<double
 
 }  // namespace
 
-// used_by_ is taken away: only one of the two objects may record the use when it is destroyed.
+// Takes `used_by_` from `other`: only one object may record the use when it is destroyed.
 RowsUnderWay::RowsUnderWay(RowsUnderWay&& other) noexcept
     : of_all(std::move(other.of_all)),
       blocks(std::move(other.blocks)),
@@ -145,7 +148,7 @@ void ShardedBags::send(RowsUnderWay& rows, const ShardedFeatures& features, Rows
                             : ReceivedBytes{block, block_bytes});
     examples_before += features.examples[peer];
   }
-  // Lent before the call: if it throws half-way, the stream may still read and write these rows.
+  // Lent before the call: if it throws midway, the stream may still read and write these rows.
   rows.lend(between_ranks);
   group_.all_to_all(sends, receives, between_ranks);
   rows.mark(context_.allocator().device());
@@ -231,7 +234,7 @@ void ShardedBags::add_gradients(PositionWeights& positions, EmbeddingBags& bags,
 
 void ShardedBags::update(RowsUnderWay rows, const ShardedFeatures& features,
                          const PositionFactors& factors, Stream& stream) {
-  // Data-parallel tables first: they need no exchange, and their update hides the wait for it.
+  // Data-parallel tables come first: they need no exchange, and their update hides the wait for it.
   const PooledMatrix own = last_block(rows, features.examples[group_.rank()]);
   if (own_positions_) add_gradients(*own_positions_, everywhere_, {features.own, {}}, own, stream);
   everywhere_gradients_.update(features.own, factors.own.data(), own, stream);

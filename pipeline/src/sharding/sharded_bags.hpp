@@ -15,18 +15,19 @@
 
 namespace millrace::sharding {
 
-/** @brief One side's features of a batch: of all ranks' examples, and of this rank's. */
+/** @brief The features of one side of a batch. */
 struct ShardedFeatures {
-  const KeyedJaggedTensor& of_all;           ///< of this rank's tables and shards
-  const KeyedJaggedTensor& own;              ///< of data-parallel tables
-  const BatchTensor& means;                  ///< as SparseFeatures::own_means
-  BatchTensor positions;                     ///< as SparseFeatures::positions
-  const std::vector<std::size_t>& examples;  ///< of each rank
+  /** For this rank's tables and shards: the examples of all ranks. */
+  const KeyedJaggedTensor& of_all;
+  const KeyedJaggedTensor& own;              ///< for data-parallel tables: this rank's examples
+  const BatchTensor& means;                  ///< like SparseFeatures::own_means
+  BatchTensor positions;                     ///< like SparseFeatures::positions
+  const std::vector<std::size_t>& examples;  ///< number of examples of each rank
 };
 
 /**
- * @brief Pooled rows on their way between ranks, or their gradients: memory of one stream that
- *        another stream uses, until a stream has waited for that use.
+ * @brief Pooled rows, or their gradients, in transit between ranks: memory of one stream that
+ * another stream uses, until a stream has waited for that use.
  */
 class RowsUnderWay {
  public:
@@ -37,7 +38,7 @@ class RowsUnderWay {
   RowsUnderWay(RowsUnderWay&& other) noexcept;
   RowsUnderWay& operator=(RowsUnderWay&&) = delete;
 
-  /** @brief Notes that `stream` uses the rows from now on. */
+  /** @brief Declares that `stream` uses the rows from now on. */
   void lend(const Stream& stream) { used_by_ = stream; }
   /** @brief Records the end of that use. Call it after the last use is enqueued. */
   void mark(OrderedDevice& device) { device.record(there_, used_by_.value()); }
@@ -46,7 +47,7 @@ class RowsUnderWay {
   void arrive(StreamRef owner, Stream& user);
 
   Array<float> of_all;  ///< this rank's columns of the examples of all ranks, in their order
-  Array<float> blocks;  ///< all columns of this rank's examples, as Side has it
+  Array<float> blocks;  ///< all columns of this rank's examples, in the layout of Side
 
  private:
   void record_use(StreamRef stream);
@@ -55,7 +56,7 @@ class RowsUnderWay {
   Event there_;
 };
 
-/** @brief Bags, or parts of them: then with the position of each id. */
+/** @brief The ids of bags; for parts of bags also the position of each id in its bag. */
 struct SplitBags {
   const KeyedJaggedTensor& ids;
   const BatchTensor& positions;
@@ -63,7 +64,7 @@ struct SplitBags {
 
 /** @brief The weight of each id's position; empty if no feature has position weights. */
 struct PositionFactors {
-  Array<float> of_all, own;  ///< as ShardedFeatures
+  Array<float> of_all, own;  ///< like in ShardedFeatures
 };
 
 enum class RowsTo {
@@ -71,36 +72,47 @@ enum class RowsTo {
   tables,    ///< their gradients, to the ranks that have the tables
 };
 
-/** @brief One side's tables and shards of this rank, looked up for the examples of all ranks. */
+/**
+ * @brief One side's tables and shards of this rank. Looks them up for the examples of all ranks.
+ */
 class ShardedBags {
  public:
   ShardedBags(ModelContext& context, DenseParameters& parameters, const SparseNNConfig& config,
               const Side& side, ProcessGroup& group);
 
-  /** @brief The weights of positions; before the first lookup. */
+  /** @brief Adds position weights. Call it before the first lookup. */
   void process(DenseParameters& parameters, const PositionParameters& positions);
-  /** @brief Data-parallel tables: dense parameters are there when all have been declared. */
+  /**
+   * @brief Binds data-parallel tables to the dense parameters. Call it when all of these are
+   * declared.
+   */
   void bind(DenseParameters& parameters);
 
-  /** @brief Every position has the rank's own weights of it, which are those of all ranks. */
+  /** @brief Returns the weight of each id's position, which is the same on all ranks. */
   [[nodiscard]] PositionFactors factors(const ShardedFeatures& features, Stream& stream);
-  /** @brief Pools rows. */
+  /** @brief Enqueues the pooling of rows. */
   [[nodiscard]] RowsUnderWay look_up(const ShardedFeatures& features,
                                      const PositionFactors& factors, Stream& stream);
-  /** @brief Whether any table's rows go between ranks: on every rank, or on none. */
+  /** @brief Returns whether rows of any table are sent between ranks: the same on every rank. */
   [[nodiscard]] bool sends() const noexcept { return side_.columns_before[group_.size()] > 0; }
-  /** @brief Enqueued on `between_ranks`, which waits for their producer and for free memory. */
+  /**
+   * @brief Enqueues the transfer on `between_ranks`, which must be ordered after the work that
+   * makes the rows.
+   */
   void send(RowsUnderWay& rows, const ShardedFeatures& features, RowsTo to, Stream& between_ranks);
-  /** @brief Puts rows together that `stream` has waited for. */
+  /** @brief Joins blocks to pooled rows. `stream` must have waited for the blocks. */
   void join(const RowsUnderWay& rows, const ShardedFeatures& features, const PooledMatrix& pooled,
             Stream& stream);
 
-  /** @brief Parts gradients by rank. */
+  /** @brief Divides gradients into a block for each rank. */
   [[nodiscard]] RowsUnderWay part(const PooledMatrix& gradient, const ShardedFeatures& features,
                                   Stream& stream);
-  /** @brief For the gradients that come from other ranks. */
+  /** @brief Allocates memory for the gradients that come from other ranks. */
   void make_room(RowsUnderWay& rows, const ShardedFeatures& features, Stream& stream);
-  /** @brief Waits for them, and updates; the gradients of position weights are added up before. */
+  /**
+   * @brief Waits for the gradients, and updates the tables. First adds the gradients of position
+   * weights.
+   */
   void update(RowsUnderWay rows, const ShardedFeatures& features, const PositionFactors& factors,
               Stream& stream);
 
@@ -122,10 +134,11 @@ class ShardedBags {
   const Side& side_;
   ProcessGroup& group_;
   EmbeddingBags local_;
-  EmbeddingBags everywhere_;            ///< data-parallel: weights are dense parameters,
-  EmbeddingBags everywhere_gradients_;  ///< and these are their gradients
+  EmbeddingBags everywhere_;  ///< data-parallel tables: their weights are dense parameters
+  EmbeddingBags everywhere_gradients_;  ///< the gradients of these parameters
   Parameter first_everywhere_;
-  std::optional<PositionWeights> positions_, own_positions_;  ///< of local tables, of data-parallel
+  /** For local tables, for data-parallel tables. */
+  std::optional<PositionWeights> positions_, own_positions_;
   Array<std::int32_t> first_source_;
   Array<ColumnSource> sources_;
   Array<std::int32_t> mean_of_;

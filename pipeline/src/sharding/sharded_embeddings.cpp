@@ -59,7 +59,7 @@ std::string ShardedEmbeddings::dense_parameters() const {
   return none ? "" : "its data-parallel tables";
 }
 
-// Called before every use, since swapping stashed gradients changes their address.
+// Called before every use, because swapping stashed gradients changes their address.
 void ShardedEmbeddings::bind() {
   for (ShardedBags& side : sides_) side.bind(parameters_);
 }
@@ -85,8 +85,7 @@ void ShardedEmbeddings::look_up(PooledLookup& of, Stream& stream) {
   lookup.stream = stream;
   lookup.rows.clear();
   const auto of_sides = lookup.of_sides();
-  // The sends of the sides have the same order on every rank: a group pairs its calls by their
-  // order.
+  // The sides send in the same order on every rank, because a group pairs its calls by their order.
   for (std::size_t i = 0; i < sides_.size(); ++i) {
     lookup.factors[i] = sides_[i].factors(of_sides[i], stream);
     RowsUnderWay& rows =
@@ -123,7 +122,7 @@ void ShardedEmbeddings::update(PooledLookup& of, Stream& stream) {
         sides_[i].part({lookup.gradient.data(), columns(), column}, of_sides[i], stream));
     column += sides_[i].columns();
   }
-  lookup.gradient = {};  // before there is room for what others send
+  lookup.gradient = {};  // before memory for the gradients of other ranks is allocated
   for (std::size_t i = 0; i < sides_.size(); ++i) {
     sides_[i].make_room(rows[i], of_sides[i], stream);
   }

@@ -12,7 +12,7 @@ namespace millrace::sharding {
 /**
  * @brief This rank's tables and shards, which it looks up for the examples of all ranks.
  *
- * Pooled rows and their gradients are exchanged on a stream of their own. So the rows of ids
+ * Pooled rows and their gradients are exchanged on a stream of their own. Therefore the rows of ids
  * without weights are sent while those of ids with weights are looked up, and the stream that reads
  * received rows waits only before it reads them.
  */

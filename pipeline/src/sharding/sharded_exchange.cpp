@@ -68,12 +68,12 @@ class ShardedExchange::Flight final : public FeatureExchange {
       sides_[number].like = sent.layout();
       sides_[number].outgoing.emplace(exchange.context_, scope(), side, sent, *exchange.pinned_);
     }
-    // Where bags are split, the device counts their ids first, and `receive` sends the sizes.
+    // If bags are split, the device counts their ids first, and `receive` sends the sizes.
     if (!splits()) send_sizes();
   }
 
   void receive(Waits waits) override {
-    // A call that is repeated after an error goes on from here: sizes are exchanged once for each
+    // A call that is repeated after an error continues here: sizes are exchanged once for each
     // batch.
     if (!known_) {
       if (sizes_ == nullptr) {
@@ -152,7 +152,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     return means;
   }
 
-  /** Positions are sent in the place of weights, which these ids do not have. */
+  /** Returns the ids with their positions in place of weights, which these ids do not have. */
   [[nodiscard]] KeyedJaggedTensor with_positions(const KeyedJaggedTensor& input) {
     JaggedLayout layout = input.layout();
     layout.weighted = true;
@@ -218,7 +218,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     sizes_ = exchange_.group_.start_sizes(RankState::ok, values);
   }
 
-  /** Takes the sizes of what each rank will send. */
+  /** Stores the sizes of the data that each rank will send. */
   void take(ExchangedSizes sizes) {
     for (unsigned from = 0; from < layout_.ranks; ++from) {
       const auto* at = sizes.values.data() + from * exchange_.width_;
@@ -300,7 +300,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     exchange_.group_.all_to_all(sends, receives, stream_);
   }
 
-  /** Reorders what was received, by rank and then slot, to be by slot and then rank. */
+  /** Reorders received data, which are by rank and then slot, to be by slot and then rank. */
   KeyedJaggedTensor arranged(std::size_t number) {
     Way& way = sides_[number];
     const std::vector<Slot>& slots = layout_.sides[number].slots[layout_.rank];
@@ -336,9 +336,9 @@ class ShardedExchange::Flight final : public FeatureExchange {
   void add_segments(SegmentCopy& copy, const Way& way, const JaggedLayout& layout) const {
     const std::size_t length = bytes_of(layout.length_type), id = bytes_of(layout.value_type);
     const std::size_t slots = layout.counts.size();
-    std::size_t bags = 0, ids = 0;  // that are in place
+    std::size_t bags = 0, ids = 0;  // number of bags and ids that are in place
     for (std::size_t slot = 0; slot < slots; ++slot) {
-      std::size_t bags_before = 0, ids_before = 0;  // of the ranks before
+      std::size_t bags_before = 0, ids_before = 0;  // bags and ids of the ranks before
       for (unsigned from = 0; from < layout_.ranks; ++from) {
         const Counts& counts = way.counts[from];
         const std::size_t count = counts[slot];
@@ -368,8 +368,8 @@ class ShardedExchange::Flight final : public FeatureExchange {
   std::array<Way, 2> sides_;
   std::array<Counts, 2> ids_to_;  ///< ids to send, by side and rank
   std::unique_ptr<PendingSizes> sizes_;
-  std::optional<std::vector<RankState>> known_;  ///< states that came with the sizes
-  Counts examples_;                              ///< of each rank
+  std::optional<std::vector<RankState>> known_;  ///< states that arrived with the sizes
+  Counts examples_;                              ///< number of examples of each rank
 };
 
 ShardedExchange::ShardedExchange(ModelContext& context, std::shared_ptr<const Layout> layout,
@@ -387,7 +387,7 @@ std::unique_ptr<FeatureExchange> ShardedExchange::start(const InputTensors& inpu
 }
 
 void ShardedExchange::exhausted() {
-  // The counterpart of the sizes that a rank with a batch sends: both learn of the difference, and
+  // Answers the sizes that a rank with a batch sends: both ranks learn of the difference, and
   // neither waits.
   const std::vector<std::int64_t> nothing(layout_->ranks * width_);
   const ExchangedSizes sizes = group_.exchange_sizes(RankState::exhausted, nothing);
@@ -401,7 +401,8 @@ void ShardedExchange::exhausted() {
 }
 
 void ShardedExchange::left_out(const std::exception& why) noexcept {
-  const bool known = dynamic_cast<const CollectiveError*>(&why) != nullptr;  // by the others too
+  // The other ranks know it, too.
+  const bool known = dynamic_cast<const CollectiveError*>(&why) != nullptr;
   if (layout_->ranks > 1 && !known) group_.fail(why.what());
 }
 

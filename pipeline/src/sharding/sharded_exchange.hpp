@@ -25,7 +25,8 @@ class ShardedExchange final : public SparseExchange {
   ModelContext& context_;
   const std::shared_ptr<const Layout> layout_;
   ProcessGroup& group_;
-  const std::size_t width_;  ///< sizes that a rank sends to each: examples, and ids of each slot
+  /** Number of sizes that a rank sends to each rank: examples, and ids of each slot. */
+  const std::size_t width_;
   const Tag tag_;
   const std::shared_ptr<PinnedPool> pinned_;
 };

@@ -63,7 +63,7 @@ void Placing::add_table(const std::string& prefix, const TableConfig& table,
   }
 }
 
-/** @param of_row  numbers for each row */
+/** @param of_row  number of values for each row */
 void Placing::add_part(const std::string& name, const TableConfig& table,
                        const TablePlacement& placement, std::size_t of_row) {
   PlacedTensor tensor{.name = name, .size = table.rows * of_row, .parts = {}, .here = {}};
@@ -124,7 +124,7 @@ void ShardedState::read(std::size_t index, const Use& use) {
   const PlacedTensor& tensor = placed_[index];
   std::vector<float> piece;
   for (const PlacedTensor::Part& part : tensor.parts) {
-    // Called on every rank: the transfer is an all-to-all to which the other ranks bring nothing.
+    // All ranks call this: the transfer is an all-to-all to which the other ranks add nothing.
     if (part.rank != 0) {
       send(tensor.here, part.rank, part.size, use);
     } else if (group_.rank() == 0 && use) {

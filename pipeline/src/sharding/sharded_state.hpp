@@ -12,7 +12,7 @@
 
 namespace millrace::sharding {
 
-/** @brief A tensor of the unsharded model, and which rank has which part of it. */
+/** @brief A tensor of the unsharded model, and the rank that has each part of it. */
 struct PlacedTensor {
   struct Part {
     unsigned rank = 0;

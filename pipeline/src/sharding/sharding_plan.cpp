@@ -153,8 +153,8 @@ ShardingPlan plan_sharding(const SparseNNConfig& config, unsigned ranks,
       whole.push_back(&placed);
     }
   }
-  // The most work first, each to the rank with the least so far. Equal tables stay in the model's
-  // order, so the plan depends on the model alone.
+  // Places the table with the most work first, each on the rank with the least work so far. Equal
+  // tables stay in the model's order, so the plan depends on the model alone.
   std::ranges::stable_sort(whole, [&](const Placed* one, const Placed* other) {
     return std::pair(work(one->table), bytes(one->table)) >
            std::pair(work(other->table), bytes(other->table));

@@ -91,11 +91,11 @@ class Applier::State {
     }
   }
 
-  /** @return false if, as far as can be seen, nothing was written yet */
+  /** @return false if the source has no schema yet, or `go_on` returned false */
   bool begin(Nanoseconds patience) {
     if (!sought_) {
       SinkState there;
-      // The copy itself says how far it is: nothing else is kept from run to run.
+      // The copy stores its own position, so nothing else is kept from run to run.
       if (!insist([&] { there = copy_.state(); })) return false;
       take_state(std::move(there));
       if (!insist([&] { seek(); })) return false;
@@ -121,7 +121,10 @@ class Applier::State {
     }
   }
 
-  /** A log that has lost its schema (a topic, by retention) uses the copy's schema. */
+  /**
+   * Continues at the copy's position. A log that has lost its schema (a topic, by retention) gets
+   * the copy's schema.
+   */
   void seek() {
     try {
       source_.seek(progress_.place());
@@ -137,12 +140,12 @@ class Applier::State {
       if (auto next = source_.next(patience)) prepared_ = progress_.prepare(std::move(*next));
     } catch (const SinkError& error) {
       if (error.kind() != SinkError::Kind::lost) throw;
-      pause(backoff_.next());  // it may report this again and again
+      pause(backoff_.next());  // it may report this repeatedly
       lose_place(error);
     }
   }
 
-  /** Reads the rest of the log from its beginning: its commits show whether anything is missing. */
+  /** Continues at the beginning of the log: its commits show whether anything is missing. */
   void lose_place(const SinkError& error) {
     report_.last_error = error.what();
     progress_.lose_place();
@@ -151,8 +154,8 @@ class Applier::State {
 
   bool apply() {
     const bool gap = !prepared_->lost.empty();
-    // Before the batch is written, which notes that a snapshot was requested: if this process ends
-    // in between, the next one requests it again.
+    // The request comes before the write, which stores that a snapshot was requested. If this
+    // process ends in between, the next one requests it again.
     if (gap && !prepared_->asked) {
       if (!insist([&] { source_.ask_for_snapshot(); })) return false;
       prepared_->asked = true;
@@ -161,8 +164,7 @@ class Applier::State {
     try {
       if (!insist([&] { copy_.write(batch, apply::to_text(prepared_->position)); })) return false;
     } catch (const SinkError& error) {
-      // The copy has a commit of a later epoch: batches of earlier epochs in the log do not
-      // matter.
+      // The copy has a commit of a later epoch, so batches of earlier epochs do not matter.
       const bool passed = error.kind() == SinkError::Kind::overtaken;
       if (!passed && error.kind() != SinkError::Kind::lost) throw;
       if (!passed) {
@@ -175,7 +177,7 @@ class Applier::State {
     report_.rows += batch.size();
     report_.bytes += batch.bytes();
     progress_.applied(std::move(*prepared_));
-    // Only now: a batch that could not be written is written by the next call.
+    // Reset only now: a batch that could not be written is written by the next call.
     prepared_.reset();
     return true;
   }
@@ -186,7 +188,7 @@ class Applier::State {
     report_.last_gap = lost;
   }
 
-  /** The copy has lost data: continues from what it has, or from the beginning. */
+  /** Called when the copy has lost data: continues at its stored position, or at the beginning. */
   void start_over(const std::string& why) {
     ++report_.restarts;
     report_.last_error = why;
@@ -200,7 +202,9 @@ class Applier::State {
     start_over(copy_.name() + ": it has lost commits that were written to it");
   }
 
-  /** At the end of a log that has lost the place, commits that were not found are gone with rows.
+  /**
+   * At the end of a log that no longer has the copy's position: commits of the copy that were not
+   * found are lost, together with rows, so a snapshot is requested.
    */
   std::optional<RecordSource::Left> left_of_source() {
     std::optional<RecordSource::Left> left;
@@ -236,7 +240,7 @@ class Applier::State {
   bool sought_ = false, begun_ = false;
   apply::CopyProgress progress_;
   std::optional<apply::Prepared> prepared_;  ///< a batch that the copy does not have yet
-  bool asked_not_found_ = false;             ///< for a snapshot, for commits that were not found
+  bool asked_not_found_ = false;  ///< a snapshot was requested for commits that were not found
   ApplyReport report_;
 };
 

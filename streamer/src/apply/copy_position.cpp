@@ -10,7 +10,7 @@ namespace millrace::apply {
 
 namespace {
 
-/** Removes a number and the character after it. @return false if they are not there */
+/** Removes a number and the character after it. @return false if the text begins otherwise */
 template <typename Number>
 bool take(std::string_view& text, Number& number, char behind) {
   const auto read = text::take_number<Number>(text);

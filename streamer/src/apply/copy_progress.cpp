@@ -26,14 +26,14 @@ Prepared CopyProgress::prepare(RecordSource::Next next) {
   auto& gaps = prepared.position.gaps;
   prepared.position.source = prepared.next.position;
   const Version newest = newest_of(commit.rank);
-  // A log may have a batch twice, and a copy goes back to the last position that it has kept.
+  // A log may contain a batch twice, and a copy may go back to an earlier stored position.
   const bool repeat = newest >= commit.version;
   const bool gone = is_gone(commit);
   if (!gone && commit.version >= newest) not_found_.erase(commit.rank);
   if (!repeat && !gone) prepared.lost = what_is_lost(prepared.next);
   if (!repeat && snapshot_began(commit)) gaps.erase(commit.rank);
   if (commit.version.epoch >= copied_.newest_epoch()) {
-    // Ranks that no longer exist: the newer trainer has fewer, which have taken over their rows.
+    // A newer trainer has fewer ranks: they have taken over the rows of the ranks beyond.
     std::erase_if(gaps, [&](const auto& gap_of) { return gap_of.first >= commit.ranks; });
     not_found_.erase(not_found_.lower_bound(commit.ranks), not_found_.end());
   }
@@ -42,8 +42,8 @@ Prepared CopyProgress::prepare(RecordSource::Next next) {
   }
   if (gone) commit.after = {};
   if (gaps.contains(commit.rank)) {
-    commit.after = {};  // so that the copy accepts it
-    // It is unknown which rows were lost, so any may be missing until the snapshot is here.
+    commit.after = {};  // otherwise the copy would refuse it
+    // It is unknown which rows were lost: any may be missing until the snapshot has arrived.
     commit.missing = std::max(commit.missing, all_rows_);
   }
   return prepared;
@@ -57,7 +57,7 @@ void CopyProgress::applied(Prepared prepared) {
 }
 
 bool CopyProgress::whole() const {
-  // Nothing was lost, all ranks have committed, and none of them owes a row.
+  // Nothing was lost, all ranks have committed, and no row is missing.
   return position_.gaps.empty() && not_found_.empty() && copied_.counts() && copied_.missing() == 0;
 }
 
@@ -68,14 +68,17 @@ bool CopyProgress::is_kept_by(const SinkState& there) const {
   });
 }
 
-/** True if a snapshot began after the gap: the commit that began it may be compacted away. */
+/**
+ * Returns whether a snapshot of the rank began after the gap. The commit that began it may be
+ * compacted away; then a later commit shows it by the request that it answers.
+ */
 bool CopyProgress::snapshot_began(const StepCommit& commit) const {
   const auto gap = position_.gaps.find(commit.rank);
   return gap != position_.gaps.end() &&
          (commit.after == Version{} || commit.answers != gap->second);
 }
 
-/** A rank that no longer exists: the ranks that came after it have delivered all rows. */
+/** Returns whether the rank no longer exists: a later trainer with fewer ranks has its rows. */
 bool CopyProgress::is_gone(const StepCommit& commit) const {
   return std::ranges::any_of(copied_.commits, [&](const auto& of_rank) {
     const StepCommit& newer = of_rank.second;

@@ -11,9 +11,10 @@
 namespace millrace {
 namespace {
 
-constexpr std::chrono::seconds kPatience{2};  ///< for the first batch of the rest
+/** Longest wait for the first batch that is not applied. */
+constexpr std::chrono::seconds kPatience{2};
 
-/** Clocks of two machines differ: a commit of the future counts as one of now. */
+/** Clocks of two machines differ: a time in the future has age 0. */
 std::optional<std::uint64_t> age(std::uint64_t then_ms, std::uint64_t now_ms) {
   if (then_ms == 0) return std::nullopt;
   return now_ms > then_ms ? now_ms - then_ms : 0;
@@ -39,7 +40,7 @@ StreamStatus status_of(Sink& sink, std::uint64_t now_ms) {
   for (const auto& [rank, commit] : status.sink.commits) {
     if (commit.version.epoch == epoch) add_rank(status, commit, now_ms, timed);
   }
-  // One rank without a time (an older Millrace) makes the age of the whole unknown.
+  // One commit without a time (from an older Millrace) makes the age unknown.
   if (!timed) status.age_ms.reset();
   status.applied = !status.sink.position.empty();
   for (const auto& [rank, answers] : apply::parse_position(status.sink.position).gaps) {

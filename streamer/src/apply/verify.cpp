@@ -43,7 +43,7 @@ class Comparison {
     };
     for (std::size_t i = 0; i < weights_.size() + state_.size(); ++i) {
       const float here = there(i), right = expected(i);
-      // By bits: NaN is equal to itself here, and -0 is not 0.
+      // Compares bits: NaN is equal to itself, and -0 differs from 0.
       if (std::memcmp(&here, &right, sizeof here) == 0) continue;
       return differs(row, table, i, here, right);
     }
@@ -59,7 +59,7 @@ class Comparison {
  private:
   void differs(const RowRecord& row, const StreamedTable& table, std::size_t at, float there,
                float expected) {
-    // Trained on after the checkpoint that it is compared with.
+    // The row was trained after the checkpoint that the copy is compared with.
     const bool later = !tables_.lineage.empty() && !tables_.lineage.contains(row.version);
     ++(later ? report_.newer : report_.different);
     if (later || report_.first.size() == kFirst) return;

@@ -6,20 +6,20 @@
 
 namespace millrace::capture {
 
-/** @brief The statistics of a capture. Thread-safe; its mutex is held for additions only. */
+/** @brief The statistics of a capture. Thread-safe; its mutex is locked only for additions. */
 class CaptureCounters {
  public:
-  /** @brief Calls with the counts, to change them. */
+  /** @brief Calls `change` with the counts. */
   template <typename Change>
   void change(Change&& change) {
     const std::lock_guard lock{mutex_};
     change(counts_);
   }
-  /** @brief A driver call failed. */
+  /** @brief Counts a failed driver call. */
   void failed() {
     change([](CaptureCounts& counts) { ++counts.failures; });
   }
-  /** @brief The training thread has waited. */
+  /** @brief Counts a wait of the training thread. */
   void waited(Nanoseconds time) {
     change([&](CaptureCounts& counts) {
       ++counts.waits;

@@ -9,8 +9,8 @@ namespace millrace::capture {
 
 void CaptureStreams::open(const Wanted& wanted) {
   Stream& main = context_.main();
-  // The memory of bitmap and slots is main's: a stream that uses it for the first time waits until
-  // main has made it.
+  // Main allocates the memory of the bitmap and of the slots. Another stream waits for this event
+  // before its first use of them.
   ordered().record(made_, main);
   last_ = made_;
   used_on_.push_back(main.id());
@@ -20,7 +20,7 @@ void CaptureStreams::open(const Wanted& wanted) {
 
 void CaptureStreams::close() noexcept {
   static_cast<void>(succeeds([&] {
-    // The memory goes back to main when it is freed, right after this.
+    // The memory returns to main when it is freed, right after this.
     context_.main().wait(last_);
     if (gather_) context_.main().wait_stream(*gather_);
     if (copy_) context_.main().wait_stream(*copy_);
@@ -29,8 +29,7 @@ void CaptureStreams::close() noexcept {
 
 StreamRef CaptureStreams::begin(StreamRef stream) {
   if (gather_) {
-    // An event of this update alone: the gather does not wait for what the caller enqueues after
-    // it.
+    // An event of this update only: the gather does not wait for later work on the caller's stream.
     Event updated;
     ordered().record(updated, stream);
     gather_->wait(updated);
@@ -52,8 +51,8 @@ void CaptureStreams::operated(StreamRef on) { ordered().record(last_, on); }
 
 void CaptureStreams::gathered(const Event& event) {
   last_ = event;
-  // Only on a stream of its own. On the update's stream the next update follows the gather by
-  // itself.
+  // Only gathers on their own stream. On the update's stream the next update follows the gather
+  // anyway.
   if (gather_) unwaited_ = event;
 }
 
@@ -61,8 +60,8 @@ int CaptureStreams::before_move(StreamRef stream) {
   if (!unwaited_) return 0;
   const Event gathered = *std::exchange(unwaited_, std::nullopt);
   if (succeeds([&] { ordered().wait(stream, gathered); })) return 0;
-  // Rows are about to change under the gather. Where the stream cannot be made to wait, the host
-  // waits. 2: the gather may have read rows that were half changed.
+  // Rows are about to change while the gather reads them. If the stream cannot wait, the host
+  // waits. 2: neither has waited, so the gather may have read half-changed rows.
   return succeeds([&] { ordered().synchronize(gathered); }) ? 1 : 2;
 }
 

@@ -10,56 +10,59 @@
 namespace millrace::capture {
 
 /**
- * @brief The streams of a capture, and which of them waits for what.
+ * @brief The streams of a capture, and the order between them.
  *
- * All that touches the bitmap, or slots' memory on the device, runs in one order: on the streams of
- * the updates, which follow each other, or on one gather stream. `ring` and `ring_kernel` copy on
- * a stream of their own. Memory is made on main; a stream waits for that before its first use.
+ * All work on the bitmap and on the slots' device memory runs in one order: on the streams of the
+ * updates, which follow each other, or on one gather stream. `ring` and `ring_kernel` copy on a
+ * second stream. Main allocates the memory; every other stream waits for that before its first use.
  *
- * Thread safety: the training thread only, except `copy`, whose stream the copier uses, too.
+ * Thread safety: only the training thread; the copier also uses the stream of `copy`.
  */
 class CaptureStreams {
  public:
   struct Wanted {
-    bool gather = false;  ///< a stream for gathers
-    bool copy = false;    ///< a stream for copies
+    bool gather = false;  ///< a stream for gathers is needed
+    bool copy = false;    ///< a stream for copies is needed
   };
   explicit CaptureStreams(ModelContext& context) : context_(context) {}
 
-  /** @brief Makes the streams. The capture's first memory is made. @throws DeviceError */
+  /**
+   * @brief Makes the streams. Call it after the capture's first allocations. @throws DeviceError
+   */
   void open(const Wanted& wanted);
-  /** @brief Makes main wait for everything that is enqueued. */
+  /** @brief Makes main wait for all enqueued work. */
   void close() noexcept;
 
-  /** @return the stream for gathers, ordered after `stream` and after the making of memory */
+  /** @return the stream for gathers, ordered after `stream` and after main's allocations */
   [[nodiscard]] StreamRef begin(StreamRef stream);
-  /** @brief More memory was made on main: a stream waits for it. */
+  /** @brief Call after another allocation on main: a stream waits for it. */
   void memory_made(StreamRef on);
 
-  /** @brief An operation on the bitmap was enqueued. */
+  /** @brief Call after an operation on the bitmap was enqueued. */
   void operated(StreamRef on);
-  /** @brief A gather was enqueued, and this event recorded after it. */
+  /** @brief Call after a gather was enqueued and this event recorded after it. */
   void gathered(const Event& event);
   /**
-   * @brief Orders what changes or moves rows next after the gathers, if these run on another
+   * @brief Call before rows change or move: orders `stream` after gathers that run on another
    * stream.
-   * @return how many of the two attempts failed: 2 if neither the stream nor the host could wait
+   * @return number of failed attempts: 2 if neither the stream nor the host could wait
    */
   [[nodiscard]] int before_move(StreamRef stream);
 
   /** @return true if gathers have a stream of their own */
   [[nodiscard]] bool own() const noexcept { return gather_.has_value(); }
-  /** @return the stream for copies; null if there is none */
+  /** @return the stream for copies; null without one */
   [[nodiscard]] Stream* copy() noexcept { return copy_ ? &*copy_ : nullptr; }
   [[nodiscard]] OrderedDevice& ordered() const noexcept { return context_.allocator().device(); }
 
  private:
   ModelContext& context_;
   std::optional<Stream> gather_, copy_;
-  Event made_;                     ///< after the making of memory, on main
-  Event last_;                     ///< after the last operation
+  Event made_;                     ///< recorded on main after its allocations
+  Event last_;                     ///< recorded after the last operation
   std::vector<StreamId> used_on_;  ///< streams that have waited for `made_`
-  std::optional<Event> unwaited_;  ///< a gather on `gather_`: what moves rows next waits for it
+  /** A gather on `gather_` for which the next move of rows must wait. */
+  std::optional<Event> unwaited_;
 };
 
 }  // namespace millrace::capture

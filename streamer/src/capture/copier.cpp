@@ -22,7 +22,7 @@ void Copier::handle(const Delivery& delivery) noexcept {
   }
 }
 
-// Its header is unknown: all rows that it was to gather may be missing, and become dirty.
+// The header is unknown: any row of the gather may be missing, so all of them become dirty.
 void Copier::lose(const Delivery& delivery) {
   shared_.counters.failed();
   if (!delivery.slot) return;
@@ -38,7 +38,7 @@ void Copier::deliver(const Delivery& delivery) {
     Slot& slot = shared_.slots[*delivery.slot];
     if (bring(slot)) return deliver_rows(delivery, slot);
     lose(delivery);
-    // Another delivery of this step follows, and ends it.
+    // Another delivery of this step follows and ends the step.
     if (delivery.more) return;
   }
   static_cast<void>(offer(step_of(delivery, shared_.dirty.missing(delivery.dirty))));
@@ -49,11 +49,11 @@ bool Copier::bring(Slot& slot) {
     wait_for(slot);
   } catch (const DeviceError&) {
     slot.unsure = streams_.copy() != nullptr;
-    // With `ring_kernel` the ids were in a staging, which is filled again.
+    // With `ring_kernel` the ids were only in a gather buffer, which is filled again.
     slot.garbled = options_.mode == CaptureMode::ring_kernel;
     return false;
   }
-  // Checked before it is used: after an error of the device, any bytes may be here.
+  // Checked before use: after a device error these may be any bytes.
   slot.garbled =
       !gatherer_.cost_only() && !gatherer_.rows().valid(slot.host(), slot.memory().bytes);
   return !slot.garbled && !shared_.slots.torn(slot);
@@ -61,8 +61,8 @@ bool Copier::bring(Slot& slot) {
 
 void Copier::wait_for(Slot& slot) {
   if (options_.mode == CaptureMode::ring) {
-    // On a stream of the copier's own: the training thread enqueues no copy, and never waits for
-    // one.
+    // The copier uses a stream of its own, so the training thread neither enqueues copies nor waits
+    // for them.
     streams_.copy()->wait(slot.gathered);
     const Gatherer::Copied copied = gatherer_.fetch(slot, *streams_.copy());
     shared_.counters.change([&](CaptureCounts& counts) {
@@ -82,7 +82,7 @@ void Copier::deliver_rows(const Delivery& delivery, Slot& slot) {
   const CapturedRows rows = rows_of(delivery, slot);
   const std::uint64_t values =
       gatherer_.cost_only() ? slot.expected_numbers : gatherer_.rows().changed_bytes(rows);
-  // A copy of the rows frees the slot at once, however long the receiver takes.
+  // `mapped` has copied the rows out: the slot is free at once, however long the receiver takes.
   shared_.slots.set(slot, copies_out() ? Slot::Stage::free : Slot::Stage::shipping);
   const bool taken = offer(rows);
   shared_.counters.change([&](CaptureCounts& counts) {
@@ -92,7 +92,7 @@ void Copier::deliver_rows(const Delivery& delivery, Slot& slot) {
     if (taken) counts.rows += header.rows;
     if (taken) counts.changed_bytes += values;
   });
-  // Not lost: they become dirty, and come with a later step.
+  // The rows are not lost: they become dirty and come with a later step.
   if (!taken) return return_rows(slot, rows, header.rows);
   if (!copies_out()) shared_.slots.set(slot, Slot::Stage::free);
 }

@@ -11,14 +11,14 @@
 namespace millrace::capture {
 
 /**
- * @brief Fetches the rows of a slot and gives them to the receiver.
+ * @brief Brings the rows of a slot to the host and delivers them to the receiver.
  *
- * The copier's actor only. What cannot be delivered goes back: its slot is returned, or its ids are
- * pending again.
+ * Used by the copier's actor only. Rows that cannot be delivered become dirty: their slot is
+ * returned, or their ids become pending again.
  */
 class Copier {
  public:
-  /** @brief All of it outlives the copier. */
+  /** @brief All members outlive the copier. */
   struct Parts {
     Gatherer& gatherer;
     CaptureStreams& streams;
@@ -27,7 +27,7 @@ class Copier {
   Copier(const RowCapture::Source& source, const CaptureEnvironment& environment,
          const CaptureOptions& options, const Parts& parts);
 
-  /** @brief Delivers a step; what fails becomes dirty. */
+  /** @brief Delivers a step. Rows that cannot be delivered become dirty. */
   void handle(const Delivery& delivery) noexcept;
 
  private:
@@ -48,7 +48,7 @@ class Copier {
   Gatherer& gatherer_;
   CaptureStreams& streams_;
   SharedParts& shared_;
-  std::vector<std::byte> copied_out_;  ///< of `mapped`: the rows, while the slot is filled again
+  std::vector<std::byte> copied_out_;  ///< `mapped`: the rows, while the slot is filled again
 };
 
 }  // namespace millrace::capture

@@ -10,7 +10,8 @@ namespace millrace::capture {
 DeliveryQueue::DeliveryQueue(Executor& executor, std::size_t slots,
                              std::function<void(const Delivery&)> handle)
     : executor_(executor), handle_(std::move(handle)), changed_(executor.make_condition()) {
-  queue_.reserve(2 * slots + 1);  // at most one step without rows is between two with a slot
+  // Between two deliveries with a slot, at most one without is queued.
+  queue_.reserve(2 * slots + 1);
 }
 
 void DeliveryQueue::start() {
@@ -20,7 +21,8 @@ void DeliveryQueue::start() {
 void DeliveryQueue::push(const Delivery& delivery) {
   {
     const std::lock_guard lock{mutex_};
-    // Of steps without rows only the newest matters, so the queue cannot outgrow its memory.
+    // Of successive steps without rows only the newest matters, so the queue cannot outgrow its
+    // memory.
     if (!delivery.slot && !queue_.empty() && !queue_.back().slot) {
       queue_.back() = delivery;
     } else {
@@ -64,7 +66,7 @@ bool DeliveryQueue::wait_idle(Nanoseconds patience) {
 }
 
 void DeliveryQueue::stop() {
-  // What was captured is delivered before the thread ends.
+  // Captured steps are delivered before the thread ends.
   static_cast<void>(wait_idle(Nanoseconds::max()));
   {
     const std::lock_guard lock{mutex_};

@@ -24,9 +24,9 @@ struct Delivery {
 /**
  * @brief The queue between the training thread and the copier, and the copier's actor.
  *
- * Thread safety: a mutex of its own, not held while a delivery is handled. `push`, `wait_idle` and
- * `stop` are the training thread's. The queue is an edge of the host's order: what was done before
- * `push` is before the handling.
+ * Thread safety: a mutex of its own, which is not locked while a delivery is handled. Only the
+ * training thread calls `push`, `wait_idle` and `stop`. Everything before `push` happens before the
+ * handling.
  *
  * Its memory is allocated by the constructor. A delivery that could not be queued would leave its
  * slot taken forever, so `push` must not fail when the host runs out of memory.
@@ -36,7 +36,7 @@ class DeliveryQueue {
   /** @param slots   maximum number of deliveries with a slot that wait at the same time
    *  @param handle  called by the copier for each delivery, in order; does not throw */
   DeliveryQueue(Executor& executor, std::size_t slots, std::function<void(const Delivery&)> handle);
-  /** @brief Starts the copier: when all that `handle` uses is made. */
+  /** @brief Starts the copier. Call it when everything that `handle` uses exists. */
   void start();
 
   /** @brief Adds a delivery. Of successive steps without rows, only the last one is delivered. */
@@ -48,7 +48,7 @@ class DeliveryQueue {
 
  private:
   void run();
-  [[nodiscard]] bool idle() const { return queue_.empty() && !busy_; }  ///< with the mutex held
+  [[nodiscard]] bool idle() const { return queue_.empty() && !busy_; }  ///< with the mutex locked
 
   Executor& executor_;
   const std::function<void(const Delivery&)> handle_;

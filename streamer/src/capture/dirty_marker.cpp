@@ -29,7 +29,7 @@ void DirtyMarker::mark_dirty(const RowList& list, double rows, StreamRef on) {
 }
 
 void DirtyMarker::apply_pending(StreamRef on) {
-  // On the training thread, which alone enqueues work on the bitmap: other threads only request.
+  // Only the training thread enqueues work on the bitmap; other threads only make requests.
   const PendingRows pending = shared_.dirty.take_pending();
   const bool done = succeeds([&] {
     for (std::size_t i = 0; i < shared_.slots.size(); ++i) {
@@ -68,7 +68,7 @@ void DirtyMarker::mark_all(StreamRef on) {
   modelled_missing_ = static_cast<double>(rows.rows());
 }
 
-// The ids of a slot that could not be delivered are still in it.
+// The slot still has the ids of the rows that could not be delivered.
 void DirtyMarker::mark_returned(Slot& slot, StreamRef on) {
   const SlotMemory memory = slot.memory();
   const SourceRows& rows = gatherer_.rows();

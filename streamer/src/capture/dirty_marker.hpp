@@ -11,33 +11,37 @@
 namespace millrace::capture {
 
 /**
- * @brief Keeps the bitmap of the dirty rows: sets bits for what could not be delivered, and takes
- *        them out again for a gather.
+ * @brief Changes the bitmap of the dirty rows: sets bits of rows that could not be delivered, and
+ * takes rows out for a gather.
  *
- * The training thread only. Every change of the bitmap gets its number in the protocol.
+ * Used by the training thread only. Every change of the bitmap gets a number in DirtyProtocol.
  */
 class DirtyMarker {
  public:
-  /** @param bitmap  of the tracker; all of them outlive this */
+  /** @param bitmap  bitmap of the tracker; outlives this, like the others */
   DirtyMarker(const CaptureEnvironment& environment, DirtyRows& bitmap, Gatherer& gatherer,
               SharedParts& shared, CaptureStreams& streams);
 
-  /** @brief Marks what others asked for, and slots that could not be delivered; failures are
-   * counted, and tried again the next time. */
+  /**
+   * @brief Marks requested rows, and the rows of returning slots. A failure is counted, and the
+   * next call tries again.
+   */
   void apply_pending(StreamRef on);
   /** @brief Marks the rows of a slot that is returning. @throws DeviceError, out_of_memory */
   void mark_returned(Slot& slot, StreamRef on);
   /** @brief Marks a list. If that fails, all rows become dirty.
-   *  @param rows  expected number, for models */
+   * @param rows  expected number, for cost models */
   void mark_dirty(const RowList& list, double rows, StreamRef on);
 
-  /** @brief Takes rows out of the bitmap. @param most  how many
-   *  @return false on failure: the rows that were taken, if any, must be marked again */
+  /**
+   * @brief Takes at most `most` rows out of the bitmap.
+   * @return false on failure: rows that were taken must be marked again
+   */
   [[nodiscard]] bool pick(PickedRows& picked, std::size_t most, StreamRef on);
-  /** @brief Picked rows as a gather takes them; their number as it is expected. */
+  /** @brief Returns picked rows as input of a gather, with their expected number. */
   [[nodiscard]] GatheredRows gathered(const PickedRows& picked);
 
-  /** @brief Where nothing is computed, predicts the header of a gather. */
+  /** @brief Predicts the header of a gather if nothing is computed (`ModelContext::cost_only`). */
   void expect(Slot& slot, const GatheredRows& rows);
   [[nodiscard]] const DirtyRows& bits() const noexcept { return bitmap_; }
 
@@ -49,7 +53,7 @@ class DirtyMarker {
   Gatherer& gatherer_;
   SharedParts& shared_;
   CaptureStreams& streams_;
-  double modelled_missing_ = 0;  ///< bits that would be set, where nothing is computed
+  double modelled_missing_ = 0;  ///< expected number of set bits if nothing is computed
 };
 
 }  // namespace millrace::capture

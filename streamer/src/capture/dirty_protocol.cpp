@@ -8,7 +8,7 @@
 namespace millrace::capture {
 namespace {
 
-/** A list this long is kept, however few rows there are. */
+/** A list up to this length is kept, even if the source has few rows. */
 constexpr std::size_t kFewRows = 4096;
 
 }  // namespace
@@ -17,7 +17,7 @@ std::uint64_t DirtyProtocol::request(std::span<const std::uint64_t> ids) {
   if (ids.empty()) return 0;
   const std::lock_guard lock{mutex_};
   if (!pending_.all) pending_.rows.insert(pending_.rows.end(), ids.begin(), ids.end());
-  // Marking all rows is one range, and takes no memory. It only delivers more than was asked for.
+  // Marking all rows is one range, and takes no memory. It only delivers more rows than requested.
   if (pending_.rows.size() > std::max(kFewRows, rows_ / 4)) {
     pending_.all = true;
     pending_.rows = {};
@@ -39,7 +39,7 @@ bool DirtyProtocol::maybe_dirty() const {
 
 PendingRows DirtyProtocol::take_pending() {
   const std::lock_guard lock{mutex_};
-  // Neither pending nor marked yet: `maybe_dirty` must not answer no in between.
+  // The rows are neither pending nor marked yet, but `maybe_dirty` must return true.
   applying_ = !pending_.empty();
   return std::exchange(pending_, {});
 }
@@ -62,7 +62,7 @@ void DirtyProtocol::put_back(const PendingRows& rows) {
     if (!pending_.all) {
       pending_.rows.insert(pending_.rows.end(), rows.rows.begin(), rows.rows.end());
     }
-  } catch (const std::bad_alloc&) {  // every row includes these rows, and needs no memory
+  } catch (const std::bad_alloc&) {  // all rows include these, and need no memory
     pending_.all = true;
   }
   if (pending_.all) pending_.rows = {};
@@ -105,7 +105,7 @@ std::uint64_t DirtyProtocol::missing_now() const {
 void DirtyProtocol::header_came(std::uint64_t sequence, std::uint64_t missing,
                                 const DirtyPoint& point) {
   const std::lock_guard lock{mutex_};
-  // The training thread may have marked rows since that gather: a number never goes back.
+  // The training thread may have marked rows since that gather. A number never decreases.
   std::uint64_t& at = missing == 0 ? clean_at_ : marked_at_;
   at = std::max(at, sequence);
   missing_ = missing;
@@ -115,8 +115,7 @@ void DirtyProtocol::header_came(std::uint64_t sequence, std::uint64_t missing,
 
 void DirtyProtocol::header_lost(std::uint64_t sequence) {
   const std::lock_guard lock{mutex_};
-  // Its number of missing rows is unknown, so bits count as set until a later header says
-  // otherwise.
+  // Its number of missing rows is unknown, so bits may be set until a later header says otherwise.
   marked_at_ = std::max(marked_at_, sequence);
   assert(consistent());
 }
@@ -138,7 +137,7 @@ bool DirtyProtocol::return_ids(std::span<const std::uint32_t> short_ids,
   returned_ += count;
   pending_.returned += count;
   try {
-    // Before anything is inserted, so that nothing after this throws.
+    // Reserves before the first insertion, so that nothing after this throws.
     pending_.rows.reserve(pending_.rows.size() + count);
   } catch (const std::bad_alloc&) {
     pending_.all = true;

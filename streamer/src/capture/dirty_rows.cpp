@@ -30,7 +30,7 @@ void DirtyRows::use_on(StreamRef stream) {
   const StreamId id = stream.id();
   if (id == context_.main().id() || std::ranges::find(used_on_, id) != used_on_.end()) return;
   OrderedDevice& ordered = context_.allocator().device();
-  // Main has cleared the bits; another stream waits for that once.
+  // Main has cleared the bits; every other stream waits for that once.
   if (!made_.recorded()) ordered.record(made_, context_.main());
   ordered.wait(stream, made_);
   bits_.buffer().record_use(stream);
@@ -54,7 +54,7 @@ void DirtyRows::mark_dirty(std::span<const std::uint64_t> rows, Allocator& pinne
   if (rows.empty()) return;
   with_key(type_, [&]<typename Key>(Key) {
     const std::size_t bytes = rows.size() * sizeof(Key);
-    // Rows and their count in one allocation: one copy brings both.
+    // Rows and their count are in one allocation, so that one copy brings both.
     const std::size_t count_at = rounded(bytes, 8);
     const Buffer on_host{pinned, count_at + sizeof(std::uint32_t), stream,
                          pinned.tag("rows to mark")};

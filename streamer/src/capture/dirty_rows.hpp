@@ -12,9 +12,9 @@
 
 namespace millrace::capture {
 
-/** @brief A list of rows in device memory, ascending, each once. */
+/** @brief A list of rows in device memory: ascending, without repeats. */
 struct RowList {
-  const void* rows = nullptr;  ///< [*count], of the source's type
+  const void* rows = nullptr;  ///< [*count], of the source's id type
   const std::uint32_t* count = nullptr;
   std::size_t most = 0;
 };
@@ -37,7 +37,9 @@ class DirtyRows {
   /** @brief Begins with no bit set. @throws out_of_memory, DeviceError */
   DirtyRows(ModelContext& context, std::size_t rows, IndexType type, std::uint32_t shift = 0);
 
-  /** @brief Makes a stream wait for the bitmap's allocation on main, and main's free wait for it.
+  /**
+   * @brief Makes a stream wait until main has cleared the bitmap, and main's free wait for the
+   * stream.
    */
   void use_on(StreamRef stream);
   void mark_dirty(const RowList& list, StreamRef stream);
@@ -72,7 +74,7 @@ class DirtyRows {
   return type == IndexType::int32 ? sizeof(std::uint32_t) : sizeof(std::uint64_t);
 }
 
-/** @brief Calls with a value of the integer type of row ids. */
+/** @brief Calls `function` with a value of the integer type of row ids. */
 template <typename Function>
 void with_key(IndexType type, Function&& function) {
   if (type == IndexType::int32) {

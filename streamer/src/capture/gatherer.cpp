@@ -30,8 +30,8 @@ SlotMemory Gatherer::next_buffer(StreamRef on) {
   OrderedDevice& ordered = streams_.ordered();
   buffer_ = (buffer_ + 1) % buffers_.size();
   GatherBuffer& buffer = buffers_[buffer_];
-  // The last drain of this buffer may have been enqueued without its event: everything of the copy
-  // stream counts as reading it.
+  // The last drain of this buffer may have been enqueued without its event. Then all work of the
+  // copy stream counts as reading the buffer.
   if (buffer.unsure) {
     ordered.record(buffer.drained, *streams_.copy());
     buffer.unsure = false;
@@ -43,7 +43,7 @@ SlotMemory Gatherer::next_buffer(StreamRef on) {
 void Gatherer::drain(Slot& slot, const GatheredRows& rows) {
   GatherBuffer& buffer = buffers_[buffer_];
   Stream& copy = *streams_.copy();
-  buffer.unsure = slot.unsure = true;  // until the copy has an event after it
+  buffer.unsure = slot.unsure = true;  // until an event follows the copy
   copy.wait(slot.gathered);
   rows_.drain(rows, buffer.memory(), slot.memory(), copy);
   streams_.ordered().record(slot.drained, copy);
@@ -70,8 +70,7 @@ Gatherer::Copied Gatherer::fetch(Slot& slot, StreamRef on) {
   const std::size_t begin = rows_.header_bytes();
   const auto* const from = static_cast<const std::byte*>(slot.device.data());
   device.copy(slot.host(), from, begin, CopyKind::device_to_host, on.handle());
-  // Only the header says how many bytes follow: the second copy takes no more than that over the
-  // link.
+  // Only the header says how many bytes follow. The second copy transfers no more than that.
   streams_.ordered().synchronize(on);
   const std::size_t end = std::min<std::size_t>(header(slot).bytes, slot.device.size());
   if (end <= begin) return {};

@@ -11,51 +11,61 @@
 namespace millrace::capture {
 
 /**
- * @brief The kernels and copies that bring rows from the tables to a slot's host memory.
+ * @brief Enqueues the kernels and copies that bring rows from the tables to a slot's host memory.
  *
- * Thread safety: `gather` and `drain` are the training thread's. `fetch` and `header` are the
- * copier's, except with `sync` and `sync_pageable`, where the training thread fetches. A slot
- * belongs to one of them at a time (SlotPool); nothing else is shared.
+ * Thread safety: only the training thread calls `gather` and `drain`. The copier calls `fetch` and
+ * `header`; with `sync` and `sync_pageable` the training thread fetches. A slot belongs to one of
+ * them at a time (SlotPool); nothing else is shared.
  */
 class Gatherer {
  public:
-  /** @param rows  the source, which outlives this. With `ring_kernel`, makes two stagings of
-   *               `slot_bytes`. @throws out_of_memory, DeviceError */
+  /** @param rows  the source; outlives this */
   Gatherer(const CaptureEnvironment& environment, CaptureStreams& streams, SourceRows& rows);
+  /**
+   * @brief Allocates the two gather buffers of `ring_kernel`, of `slot_bytes` each. @throws
+   * out_of_memory, DeviceError
+   */
   void make_buffers(std::size_t slot_bytes);
 
-  /** @brief Enqueues the gather into the slot, or into the next staging. Rows without room become
-   *         dirty. @throws DeviceError, out_of_memory */
+  /**
+   * @brief Enqueues the gather into the slot; with `ring_kernel`, into the next gather buffer. Rows
+   * without room become dirty. @throws DeviceError, out_of_memory
+   */
   void gather(Slot& slot, const GatheredRows& rows, const DirtyRows& dirty, StreamRef on);
-  /** @brief Enqueues the kernel that copies the last staging to the slot, on the copy stream.
-   *  @throws DeviceError: until another copy's end is known, slot and staging stay `unsure` */
+  /**
+   * @brief Enqueues the kernel that copies the last gather buffer to the slot, on the copy stream.
+   * @throws DeviceError: slot and buffer stay `unsure` until the end of a later copy is known
+   */
   void drain(Slot& slot, const GatheredRows& rows);
   /**
-   * @brief Predicts the slot's header where nothing is computed.
-   * @return rows that will not fit, as modeled
+   * @brief Predicts the slot's header if nothing is computed (`ModelContext::cost_only`).
+   * @return expected number of rows that do not fit
    */
   [[nodiscard]] double expect(Slot& slot, const GatheredRows& rows) const;
 
-  /** @brief What a fetch copied by timed copies. */
+  /** @brief Result of a fetch: what timed copies copied. */
   struct Copied {
     std::size_t bytes = 0;
     Nanoseconds time{0};
   };
-  /** @brief Copies the header of a gathered slot, which says how much follows, and then that much,
-   *         and waits. @throws DeviceError */
+  /**
+   * @brief Copies the header of a gathered slot, then as many bytes as the header announces, and
+   * waits.
+   * @throws DeviceError
+   */
   [[nodiscard]] Copied fetch(Slot& slot, StreamRef on);
-  /** @brief The header of a slot on the host. */
+  /** @brief Returns the header of a slot whose rows are on the host. */
   [[nodiscard]] CaptureHeader header(Slot& slot) const;
 
   [[nodiscard]] SourceRows& rows() noexcept { return rows_; }
   [[nodiscard]] bool cost_only() const { return environment_.context.cost_only(); }
 
  private:
-  /** What gathers write to before a kernel copies it to a slot. */
+  /** A buffer of `ring_kernel` for gathers; a kernel copies from it to a slot. */
   struct GatherBuffer {
     Buffer device;
-    Event drained;        ///< after the last copy out of it
-    bool unsure = false;  ///< a copy out of it has no event after it
+    Event drained;        ///< recorded after the last copy out of it
+    bool unsure = false;  ///< no event follows the last copy out of it
 
     [[nodiscard]] SlotMemory memory() const {
       return {static_cast<std::byte*>(device.data()), device.size(), false};
@@ -67,8 +77,9 @@ class Gatherer {
   const CaptureEnvironment environment_;
   CaptureStreams& streams_;
   SourceRows& rows_;
-  std::array<GatherBuffer, 2> buffers_;  ///< of `ring_kernel`, in turn; the training thread's
-  std::size_t buffer_ = 0;               ///< the one that was gathered into last
+  /** `ring_kernel` only, used in turn; the training thread's. */
+  std::array<GatherBuffer, 2> buffers_;
+  std::size_t buffer_ = 0;  ///< index of the buffer that was gathered into last
 };
 
 }  // namespace millrace::capture

@@ -8,18 +8,18 @@
 #include "millrace/pipeline/kernels/row_storage.hpp"
 
 /// @file
-/// The arguments of the kernels of tracking and capture: one struct for each kernel, filled by
-/// DirtyRows or SourceRows, and the same for the host kernel and the CUDA kernel. A view without
-/// elements means "none".
+/// The arguments of the kernels of tracking and capture. Each kernel has one struct, which
+/// DirtyRows or SourceRows fills, and which the host kernel and the CUDA kernel share. A view
+/// without elements means "none".
 
 namespace millrace::capture {
 
 using model::ArrayView;
 
-/** @brief The dirty rows of a source, as kernels see them. */
+/** @brief The dirty rows of a source, for kernels. */
 struct DirtyView {
   ArrayView<std::uint32_t> bits;
-  ArrayView<DirtyCounts> counts;  ///< one
+  ArrayView<DirtyCounts> counts;  ///< one element
   BitShape shape;
 };
 
@@ -28,7 +28,7 @@ template <typename Key>
 struct MarkRowsArguments {
   DirtyView dirty;
   ArrayView<const Key> rows;
-  ArrayView<const std::uint32_t> count;  ///< one: size of `rows`
+  ArrayView<const std::uint32_t> count;  ///< one element: size of the list
 };
 
 /** @brief Marks rows `first` up to, but not including, `end` as dirty. */
@@ -39,21 +39,22 @@ struct MarkRangeArguments {
 
 /**
  * @brief Takes at most `rows.size()` dirty rows in ascending order. Continues where the last
- *        collection ended, and begins again at the first row after the last one.
+ * collection ended. After the last row of the source it begins again with the first.
  */
 template <typename Key>
 struct CollectRowsArguments {
   ArrayView<Key> rows;               ///< written
-  ArrayView<std::uint32_t> count;    ///< written, one: size of `rows`
+  ArrayView<std::uint32_t> count;    ///< written, one element: size of the list
   ArrayView<std::uint32_t> scratch;  ///< `collect_scratch` numbers; host kernel: none
   DirtyView dirty;
 };
 
-/** @brief The place of each row of a list: in its table, or at a slot of the cache. */
+/** @brief The place of each row of a list: in its table, or in a slot of the cache. */
 template <typename T>
 struct RowSources {
   model::RowStorage<const T> home, cached;
-  ArrayView<const std::int32_t> slots;  ///< for each row of the list; none: all are in their tables
+  /** For each row of the list; empty: all rows are in their tables. */
+  ArrayView<const std::int32_t> slots;
   ArrayView<const SourceTable> tables;
 };
 
@@ -63,8 +64,8 @@ struct GatherRowsArguments {
   ArrayView<std::byte> slot;  ///< written
   DirtyView dirty;
   RowSources<T> from;
-  ArrayView<const Key> rows;             ///< the list: ascending, counted through the tables
-  ArrayView<const std::uint32_t> count;  ///< one: size of `rows`
+  ArrayView<const Key> rows;             ///< the list: row ids, ascending
+  ArrayView<const std::uint32_t> count;  ///< one element: size of the list
   GatherShape shape;
 };
 

@@ -15,19 +15,19 @@
 ///         then the second)
 ///
 /// Ids begin at a multiple of 16 bytes, and so do the values of each table and each part of them. A
-/// slot has little besides the changed rows, and one copy brings all of it.
+/// slot contains little besides the changed rows, so one copy brings all of it.
 
 namespace millrace::capture {
 
-/** @brief A table of a source: the place of its rows, the contents of a row. In device memory. */
+/** @brief A table of a source: the place and the contents of its rows. In device memory. */
 struct SourceTable {
   std::int64_t first_row = 0, rows = 0;
-  /** The table's first float in each array of all tables. */
+  /** Index of the table's first float in each array of all tables. */
   std::int64_t weights = 0, first_moment = 0, second_moment = 0;
   std::int32_t width = 0, first_moment_width = 0, second_moment_width = 0;
   std::int32_t skipped = 0;
 
-  /** @param row  counted through the tables */
+  /** @param row  row id, counted through all tables */
   [[nodiscard]] MILLRACE_HOST_DEVICE bool has(std::uint64_t row) const {
     const auto first = static_cast<std::uint64_t>(first_row);
     return row >= first && row - first < static_cast<std::uint64_t>(rows);
@@ -41,7 +41,7 @@ struct SourceTable {
 struct CaptureHeader {
   std::uint32_t rows = 0;
   std::uint32_t tables = 0;
-  std::uint64_t bytes = 0;       ///< of the contents, with the header
+  std::uint64_t bytes = 0;       ///< bytes of the contents, including the header
   std::uint64_t overflowed = 0;  ///< rows without room in the slot, which are dirty
   std::uint64_t skipped = 0;     ///< rows of tables that are skipped
   std::uint64_t missing = 0;     ///< rows that are dirty after this gather
@@ -51,10 +51,10 @@ static_assert(sizeof(CaptureHeader) % 16 == 0);
 
 /** @brief Settings that are the same for every gather. */
 struct GatherShape {
-  std::size_t slot_width = 0;           ///< of a cache's slots
-  std::size_t capacity = 0;             ///< bytes
-  std::int32_t moment_of_row = 0;       ///< in a cache's slots: one first moment a row
-  std::int32_t weights = 0, state = 0;  ///< delivered
+  std::size_t slot_width = 0;           ///< width of a cache's slots
+  std::size_t capacity = 0;             ///< bytes of the slot
+  std::int32_t moment_of_row = 0;       ///< 1: a cache's slots have one first moment for each row
+  std::int32_t weights = 0, state = 0;  ///< 1: delivered
 
   [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t width_of(const SourceTable& table) const {
     return weights != 0 && table.skipped == 0 ? static_cast<std::size_t>(table.width) : 0;
@@ -68,7 +68,7 @@ struct GatherShape {
   return (size + to - 1) / to * to;
 }
 
-/** @brief Floats of `rows` rows of a table. */
+/** @brief Returns the floats that rows of a table take, including rounding. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t floats_of(std::size_t rows,
                                                                 const SourceTable& table,
                                                                 const GatherShape& shape) {
@@ -84,14 +84,16 @@ struct GatherShape {
   return ids_begin(tables) + rounded(rows * id_bytes, 16);
 }
 
-/** @brief Upper bound on the rounding between the ids and values of all tables, in bytes. */
+/**
+ * @brief Returns the bytes of a slot that are left for ids and values, without the rounding of ids.
+ */
 [[nodiscard]] MILLRACE_HOST_DEVICE constexpr std::size_t budget(std::size_t capacity,
                                                                 std::size_t tables) {
   const std::size_t taken = ids_begin(tables) + 16;
   return capacity > taken ? capacity - taken : 0;
 }
 
-/** @brief Bytes that rows of a table take. */
+/** @brief Returns the bytes that rows of a table take. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t bytes_of(std::size_t rows,
                                                                const SourceTable& table,
                                                                const GatherShape& shape,
@@ -99,7 +101,7 @@ struct GatherShape {
   return table.skipped != 0 ? 0 : rows * id_bytes + sizeof(float) * floats_of(rows, table, shape);
 }
 
-/** @brief The number of rows that fit: all of them, or as many as fit in any case. */
+/** @brief Returns the number of rows that fit: all rows, or as many as fit with any rounding. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t rows_that_fit(std::size_t rows,
                                                                     std::size_t left,
                                                                     const SourceTable& table,
@@ -116,7 +118,7 @@ struct GatherShape {
 struct DirtyCounts {
   unsigned long long rows = 0;      ///< bits that are set
   unsigned long long position = 0;  ///< the bit at which the next collection begins
-  unsigned int blocks_done = 0;     ///< of a gather
+  unsigned int blocks_done = 0;     ///< blocks of a gather that are done
   unsigned int unused = 0;
 };
 
@@ -131,11 +133,11 @@ struct BitShape {
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t words() const { return (bits() + 31) / 32; }
 };
 
-inline constexpr std::size_t kChunkWords = 256;  ///< of a bitmap, counted together
+inline constexpr std::size_t kChunkWords = 256;  ///< words of a bitmap that are counted together
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t chunks_of(const BitShape& shape) {
   return static_cast<std::size_t>((shape.words() + kChunkWords - 1) / kChunkWords);
 }
-/** @brief Scratch memory for a collection, in 4-byte numbers. */
+/** @brief Returns the size of the scratch memory of a collection, in 4-byte numbers. */
 [[nodiscard]] inline std::size_t collect_scratch(const BitShape& shape) {
   return chunks_of(shape) + 6;
 }

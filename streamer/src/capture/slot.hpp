@@ -14,36 +14,36 @@ namespace millrace::capture {
 /**
  * @brief The buffer that one gather fills, and the memory in which its rows reach the host.
  *
- * `stage` says whose it is. Only the owner touches the other members, except `stage` and `torn`,
- * which SlotPool's mutex protects.
+ * `stage` says who owns the slot. SlotPool's mutex protects `stage` and `torn`; only the owner uses
+ * the other members.
  */
 struct Slot {
   enum class Stage {
     none,       ///< has no memory yet
     free,       ///< has no owner
-    gathering,  ///< the training thread's, until it is handed to the copier
-    copying,    ///< the copier's: it waits for the gather and fetches the rows
-    ready,      ///< the copier's: the rows are on the host
-    shipping,   ///< the receiver's
-    returning,  ///< could not be delivered: its ids become dirty before it is used again
+    gathering,  ///< owned by the training thread, until it is passed to the copier
+    copying,    ///< owned by the copier, which waits for the gather and fetches the rows
+    ready,      ///< owned by the copier: the rows are on the host
+    shipping,   ///< owned by the receiver
+    returning,  ///< could not be delivered: its rows become dirty before it is used again
   };
 
-  Buffer device;                    ///< empty if all slots share stagings, or gathers write to host
+  Buffer device;                    ///< empty if gathers write to shared buffers or to host memory
   Buffer pinned;                    ///< empty with `sync_pageable`
-  std::vector<std::byte> pageable;  ///< of `sync_pageable`
-  Event gathered;                   ///< after the gather
-  Event drained;                    ///< after the copy, if a kernel makes it
+  std::vector<std::byte> pageable;  ///< `sync_pageable` only
+  Event gathered;                   ///< recorded after the gather
+  Event drained;                    ///< recorded after the copy, if a kernel copies
   Stage stage = Stage::none;
   bool torn = false;                   ///< rows may have changed while they were gathered
-  bool garbled = false;                ///< what came is not what a gather writes
+  bool garbled = false;                ///< the contents are not those of a gather
   bool unsure = false;                 ///< a copy out of it may still be in progress
   std::uint64_t sequence = 0;          ///< DirtyProtocol's number of its gather
-  std::uint64_t listed = 0;            ///< upper bound on the rows that it was to gather
+  std::uint64_t listed = 0;            ///< upper bound on the rows of the gather's list
   std::uint64_t returned = 0;          ///< upper bound on its rows, if it is returning
-  CaptureHeader expected;              ///< its contents where nothing is computed
-  std::uint64_t expected_numbers = 0;  ///< bytes of values where nothing is computed
+  CaptureHeader expected;              ///< predicted header if nothing is computed
+  std::uint64_t expected_numbers = 0;  ///< predicted bytes of values if nothing is computed
 
-  /** @brief Where its rows are after the gather, or after a kernel has copied them. */
+  /** @brief Returns the memory that has the rows after the gather, or after a kernel's copy. */
   [[nodiscard]] SlotMemory memory() const {
     const Buffer& buffer = device ? device : pinned;
     return {static_cast<std::byte*>(buffer.data()), buffer.size(), !device};

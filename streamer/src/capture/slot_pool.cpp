@@ -7,8 +7,8 @@ namespace millrace::capture {
 
 SlotPool::SlotPool(const CaptureEnvironment& environment, const Layout& layout)
     : environment_(environment), layout_(layout), slots_(layout.slots) {
-  // Two let one step be copied while the next is gathered. More are made when the host runs further
-  // ahead.
+  // With two slots, one step is copied while the next is gathered. A host that runs further ahead
+  // needs more, which are made on demand.
   for (std::size_t i = 0; i < std::min<std::size_t>(slots_.size(), 2); ++i) {
     slots_[i] = made(Slot::Stage::free);
   }
@@ -47,7 +47,7 @@ void SlotPool::add(std::size_t number, Slot slot) {
 std::optional<SlotPool::Taken> SlotPool::take() {
   const std::lock_guard lock{mutex_};
   environment_.executor.acquired(this);
-  // Returning slots last: their rows have to be marked on the device first.
+  // Returning slots come last, because their rows must first be marked on the device.
   for (const Slot::Stage stage : {Slot::Stage::free, Slot::Stage::returning}) {
     const auto found = std::ranges::find(slots_, stage, &Slot::stage);
     if (found == slots_.end()) continue;

@@ -13,23 +13,22 @@
 namespace millrace::capture {
 
 /**
- * @brief The slots of a capture: their memory, and who owns each of them.
+ * @brief The slots of a capture: their memory and their owners.
  *
  * Slots never move, and none is destroyed before the pool. The training thread takes a slot with
- * `take`, fills it and hands it to the copier; the copier or the receiver gives it back with `set`
- * or `set_returning`.
+ * `take`, fills it and passes it to the copier, which frees it with `set` or `set_returning`.
  *
- * Thread safety: `make`, `take` and `count_free` are the training thread's. A mutex protects
- * `Slot::stage` and `Slot::torn`; it is not held across a device call. Each change of a stage is an
- * edge of the host's order, which is reported to the executor.
+ * Thread safety: only the training thread calls `make`, `take` and `count_free`. A mutex protects
+ * `Slot::stage` and `Slot::torn`; it is not locked across a device call. Each change of a stage is
+ * reported to the executor as an edge of the host's order.
  */
 class SlotPool {
  public:
-  /** @brief What the slots of a pool are like. */
+  /** @brief Number and size of the slots. */
   struct Layout {
     CaptureMode mode = CaptureMode::ring;
-    std::size_t slots = 0;  ///< at most
-    std::size_t bytes = 0;  ///< of each slot
+    std::size_t slots = 0;  ///< maximum number
+    std::size_t bytes = 0;  ///< bytes of each slot
   };
 
   /** @brief Makes the first slots, up to two. @throws out_of_memory, DeviceError */
@@ -38,34 +37,37 @@ class SlotPool {
   /** @brief A slot that was taken. */
   struct Taken {
     std::size_t number = 0;
-    bool returning = false;  ///< its ids must become dirty first; its stage is unchanged until then
+    /** Its rows must become dirty first; its stage is unchanged until then. */
+    bool returning = false;
   };
-  /** @brief Takes a slot that is free or, if there is none, returning. A free one is then
-   * gathering.
+  /**
+   * @brief Takes a free slot or, without one, a returning slot. The stage of a free one becomes
+   * `gathering`.
    */
   [[nodiscard]] std::optional<Taken> take();
   /**
-   * @brief Makes memory for another slot, which is then gathering; main allocates it.
-   * @return nothing if there may be no more, or there was no memory for it now or earlier
-   * @param usable  called after the allocation on main, to order the first use of the slot
+   * @brief Allocates another slot on main. Its stage is `gathering`.
+   * @return nothing if all slots have memory, or an earlier call failed
+   * @throws what the allocation or `usable` throws
+   * @param usable  called after the allocation, to order the first use of the slot after it
    */
   template <typename Usable>
   [[nodiscard]] std::optional<std::size_t> make(Usable&& usable);
   [[nodiscard]] std::size_t count_free() const;
 
-  /** @brief Its slot for a delivery's number. */
+  /** @brief Returns the slot with this number. */
   [[nodiscard]] Slot& operator[](std::size_t number) { return slots_[number]; }
   [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
 
   void set(Slot& slot, Slot::Stage stage);
-  /** @brief The rows of a slot could not be delivered. @param rows  upper bound */
+  /** @brief Call if the rows of a slot could not be delivered. @param rows  upper bound */
   void set_returning(Slot& slot, std::uint64_t rows);
   [[nodiscard]] bool returning(const Slot& slot) const;
   [[nodiscard]] bool any_returning() const;
 
-  /** @brief A gather into the slot begins. */
+  /** @brief Call when a gather into the slot begins. */
   void begin_gather(Slot& slot, std::uint64_t sequence, std::uint64_t rows);
-  /** @brief Rows may change while gathers that are in progress read them. */
+  /** @brief Call when rows may change while gathers in progress read them. */
   void tear_copying();
   [[nodiscard]] bool torn(const Slot& slot) const;
 
@@ -76,7 +78,7 @@ class SlotPool {
 
   const CaptureEnvironment environment_;
   const Layout layout_;
-  bool no_more_ = false;  ///< there was no memory for another slot
+  bool no_more_ = false;  ///< an earlier call of `make` failed
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;
 };

@@ -20,9 +20,10 @@ using model::writes;
 namespace {
 
 constexpr auto kFloat = static_cast<double>(sizeof(float));
-constexpr std::size_t kRoundings = 8 * sizeof(float);  ///< of a table's numbers, at most
+/** Upper bound on the rounding of a table's values. */
+constexpr std::size_t kRoundings = 8 * sizeof(float);
 
-/** @brief Parameters of all tables: where they begin, and how many floats there are. */
+/** @brief The first parameters of all tables. */
 struct Home {
   const float *weights = nullptr, *first_moment = nullptr, *second_moment = nullptr;
 };
@@ -142,7 +143,7 @@ GatheredRows SourceRows::of(const RowList& list, double rows) const {
           .at_home = bags_.cached() && all > 0 ? std::max(0.0, 1 - slots / all) : 0};
 }
 
-// The place of a table may be known only now: bound tables are bound before their first use.
+// Called at the first gather: bound tables get their place just before their first use.
 void SourceRows::upload(Allocator& pinned, StreamRef stream) {
   const auto views = bags_.tables();
   const Home home = home_of(views);

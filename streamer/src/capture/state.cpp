@@ -25,7 +25,7 @@ std::unordered_map<std::uint32_t, std::size_t> places_of(std::span<const std::ui
   return places;
 }
 
-/** The tracker observes through the capture. */
+/** The tracker does not register itself, because it observes through the capture. */
 TrackerOptions tracker_options(const CaptureOptions& options) {
   return {.skipped_tables = options.skipped_tables, .registers = false};
 }
@@ -79,7 +79,7 @@ SlotPool::Layout RowCapture::State::slot_layout() const {
 
 void RowCapture::State::updated(const RowUpdate& update) {
   if (stopped_) return;
-  // Before the capture: consumers of the tracker get the rows even if the capture fails.
+  // The tracker comes first: its consumers get the rows even if the capture fails.
   tracker_.rows_updated(update);
   shared_.counters.change([](CaptureCounts& counts) { ++counts.steps; });
   step_ = update.step;
@@ -101,7 +101,7 @@ void RowCapture::State::capture(const RowUpdate& update, StreamRef on) {
 
   const GatheredRows rows = rows_.of(update);
   const bool some_dirty = dirty();
-  // With one slot for both, the rows of the step go through the bitmap and come with the dirty
+  // Without two free slots, the rows of the step go through the bitmap and come with the dirty
   // ones.
   if (some_dirty && shared_.slots.count_free() < 2) {
     marker_.mark_dirty(rows.list, rows.rows, on);
@@ -118,13 +118,13 @@ void RowCapture::State::capture(const RowUpdate& update, StreamRef on) {
   }
   Delivery first = delivery_of(update.step);
   first.slot = slot;
-  // The step then ends with the delivery of the dirty rows.
+  // The delivery of the dirty rows then ends the step.
   first.more = some_dirty;
   gather(rows, first, on);
   if (some_dirty) capture_dirty(delivery_of(update.step), on);
 }
 
-// Takes rows from the bitmap, as many as may fit.
+// Takes as many rows from the bitmap as can fit into a slot.
 void RowCapture::State::capture_dirty(const Delivery& delivery, StreamRef on) {
   const std::optional<std::size_t> number = acquire(on);
   if (!number) return enqueue(delivery);
@@ -132,7 +132,7 @@ void RowCapture::State::capture_dirty(const Delivery& delivery, StreamRef on) {
   PickedRows picked;
   if (!marker_.pick(picked, rows_.most_rows(slot.memory().bytes), on)) {
     shared_.slots.set(slot, Slot::Stage::free);
-    // Their bits are cleared already, so these rows are marked again.
+    // The bits of these rows are already cleared, so the rows are marked again.
     if (picked.rows.rows) {
       marker_.mark_dirty(picked.rows.list(), static_cast<double>(picked.rows.most), on);
     }
@@ -159,8 +159,9 @@ void RowCapture::State::gather(const GatheredRows& rows, Delivery delivery, Stre
   enqueue(delivery);
 }
 
-// The gather is enqueued: records its event and does the training thread's rest. On failure the
-// rows come later: those of a staging must be marked from the list, others are in the slot.
+// Records the event of the enqueued gather, and fetches the rows if the training thread must do
+// that. On failure the rows come later: with `ring_kernel` they are marked from the list, otherwise
+// from the slot.
 bool RowCapture::State::finish_gather(Slot& slot, const GatheredRows& rows, StreamRef on) {
   bool done = succeeds([&] { streams_.ordered().record(slot.gathered, on); });
   if (done) {
@@ -209,8 +210,7 @@ std::uint64_t RowCapture::State::mark_dirty(std::span<const TableRow> rows) {
     const auto found = place_of_.find(row.table);
     if (found == place_of_.end()) continue;
     const TableView& view = views[found->second];
-    // Requests name rows of the whole table. Those of another rank's shard are that rank's to
-    // capture.
+    // Requests name rows of whole tables. Rows of another rank's shard are captured by that rank.
     const std::int64_t here = row.row - view.row_of_whole;
     if (here < 0 || here >= static_cast<std::int64_t>(view.rows)) continue;
     ids.push_back(static_cast<std::uint64_t>(view.first_row + here));
@@ -253,7 +253,7 @@ bool RowCapture::State::flush(StreamRef stream, Nanoseconds patience) {
   }
 }
 
-// As many as dirty rows need, and slots allow; all deliveries were handled.
+// Returns the captures that the dirty rows need, at most the free slots. The queue must be idle.
 std::size_t RowCapture::State::captures_left() {
   const std::size_t rows = rows_.most_rows(shared_.slots[0].memory().bytes);
   return std::clamp<std::uint64_t>(shared_.dirty.missing_now() / rows, 1,
@@ -300,7 +300,7 @@ std::optional<std::size_t> RowCapture::State::take_slot(StreamRef on) {
   return taken->number;
 }
 
-// The host is further ahead of the device than before: makes another slot, if that is allowed.
+// The host is further ahead of the device than ever: makes another slot, if allowed.
 std::optional<std::size_t> RowCapture::State::make_slot(StreamRef on) {
   std::optional<std::size_t> made;
   const bool done = succeeds([&] { made = shared_.slots.make([&] { streams_.memory_made(on); }); });

@@ -20,27 +20,28 @@
 namespace millrace {
 
 /**
- * How a step is captured. The training thread, called after an update, takes a slot and enqueues
- * one operation on the update's stream: the gather of the updated rows into the slot. The copier,
- * an actor, gets the slots in that order: its stream waits for the gather's event, fetches the
- * header, which says how much follows, then that much, and gives it to the receiver.
+ * How a step is captured: after an update, the training thread takes a slot and enqueues one
+ * operation on the update's stream, the gather of the updated rows into the slot. The copier, an
+ * actor, gets the slots in that order. Its stream waits for the gather's event. Then it fetches the
+ * header, which announces the bytes that follow, and these bytes, and delivers the rows to the
+ * receiver.
  *
- * Rows that cannot be delivered so are set in a bitmap on the device. While bits may be set, a step
- * also takes rows from the bitmap; if only one slot is free, its own rows go through the bitmap,
- * too.
+ * Rows that cannot be delivered this way are marked in a bitmap on the device. While bits may be
+ * set, a step also takes rows from the bitmap. If only one slot is free, the step's own rows go
+ * through the bitmap, too.
  *
- * The parts, and whose they are:
+ * The parts, and the threads that use them:
  *
  *     State           this: decides what each step does; the training thread
  *     Gatherer        kernels and copies of one slot
  *     DirtyMarker     changes the bitmap; the training thread
- *     CaptureStreams  streams and what waits for what
- *     SharedParts     thread-safe: SlotPool (who owns a slot), DirtyProtocol (what the host
- *                     knows of the bitmap), CaptureCounters
+ *     CaptureStreams  streams, and the order between them
+ *     SharedParts     thread-safe: SlotPool (owners of slots), DirtyProtocol (the host's
+ *                     knowledge of the bitmap), CaptureCounters
  *     DeliveryQueue   from the training thread to the copier
  *     Copier          delivers a step; the copier's actor
  *
- * Each part that has a mutex holds it for its own members only, and never across a device call.
+ * A part with a mutex locks it for its own members only, and never across a device call.
  */
 class RowCapture::State {
  public:
@@ -85,16 +86,17 @@ class RowCapture::State {
   // Deliveries.
   [[nodiscard]] Delivery delivery_of(std::uint64_t step) const;
   void enqueue(const Delivery& delivery) { queue_.push(delivery); }
-  /** A delivery without rows, unless another one of the step follows. */
+  /** Enqueues a delivery without rows, unless another delivery of the step follows. */
   void enqueue_without_rows(const Delivery& delivery);
 
   const Source source_;
-  const std::unordered_map<std::uint32_t, std::size_t> place_of_;  ///< of a table of the schema
+  /** Index of a table by its number in the schema. */
+  const std::unordered_map<std::uint32_t, std::size_t> place_of_;
   const CaptureEnvironment environment_;
   const CaptureOptions options_;
   capture::SourceRows rows_;
   ChangeTracker tracker_;
-  capture::DirtyRows& bitmap_;  ///< the tracker's, of rows that could not be delivered
+  capture::DirtyRows& bitmap_;  ///< the tracker's bitmap of rows that could not be delivered
   capture::CaptureStreams streams_;
   capture::SharedParts shared_;
   capture::Gatherer gatherer_;

@@ -6,7 +6,7 @@
 
 namespace millrace::capture {
 
-/** @brief The number of the lowest bit of a word that has one. */
+/** @brief Returns the index of the lowest bit that is set. `word` must not be 0. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline unsigned lowest_bit(std::uint32_t word) {
 #if defined(__CUDA_ARCH__)
   return static_cast<unsigned>(__ffs(static_cast<int>(word))) - 1;
@@ -18,8 +18,8 @@ namespace millrace::capture {
 /**
  * @brief Writes the rows of a word's bits to their places in a list with room for `most` bits.
  * @param there   the word's bits that may be taken
- * @param word    its number
- * @param before  bits in the words before it
+ * @param word    index of the word
+ * @param before  number of bits in the words before it
  * @return the bits that were taken: the lowest ones, as many as had room
  */
 template <typename Key>

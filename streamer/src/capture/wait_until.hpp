@@ -8,8 +8,8 @@
 namespace millrace::capture {
 
 /**
- * @brief Polls a condition, less and less often: the result is late by an eighth of the time at
- * most.
+ * @brief Polls a condition at growing intervals. The result is late by at most an eighth of the
+ * waiting time (or 1 us).
  * @return false if the condition was still false after `patience`, on the executor's clock
  */
 template <typename Condition>

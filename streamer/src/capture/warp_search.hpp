@@ -7,8 +7,8 @@
 namespace millrace::capture {
 
 /**
- * @brief Finds where a sorted list reaches a value, with 32 lanes that each look at one element per
- *        round. Each round waits for a load; this needs a quarter of the rounds of a binary search.
+ * @brief Finds where a sorted list reaches a value. In each round, 32 lanes read one element each,
+ * and the round waits for one load. It needs about a quarter of the rounds of a binary search.
  */
 class WarpSearch {
  public:
@@ -17,17 +17,19 @@ class WarpSearch {
   MILLRACE_HOST_DEVICE explicit WarpSearch(std::uint32_t size) : size_(size) {}
 
   [[nodiscard]] MILLRACE_HOST_DEVICE bool done() const { return size_ == 0; }
-  /** @brief When done: the first element that is not less, or the list's size. */
+  /** @brief Returns, when done, the first element that is not less, or the list's size. */
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint32_t found() const { return first_; }
 
   [[nodiscard]] MILLRACE_HOST_DEVICE bool looks(unsigned lane) const {
     return std::uint64_t{lane} * stride() < size_;
   }
-  /** @brief The element that a lane looks at, if it looks at one. */
+  /** @brief Returns the element that a lane reads. Valid if `looks` is true for that lane. */
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint32_t element(unsigned lane) const {
     return first_ + lane * stride();
   }
-  /** @param less  how many of the lanes found less: the first ones, as the list is sorted */
+  /**
+   * @param less  number of lanes whose element is less: the first lanes, because the list is sorted
+   */
   MILLRACE_HOST_DEVICE void narrow(unsigned less) {
     if (less == 0) {
       size_ = 0;

@@ -65,7 +65,7 @@ void append(std::vector<std::byte>& to, const Header& header, std::size_t payloa
   put(at + bytes - kChecksum, XXH3_64bits(at, bytes - kChecksum));
 }
 
-/** A record of text: its length is where rows have their width. */
+/** Appends a record of text. The field `width` has the length of the text. */
 void append_text(std::vector<std::byte>& to, RecordKind kind, std::string_view text,
                  Version version) {
   append(to, {.version = version, .kind = kind, .width = static_cast<std::uint32_t>(text.size())},
@@ -134,7 +134,7 @@ void append_record(std::vector<std::byte>& to, const RowRecord& row) {
 }
 
 void append_record(std::vector<std::byte>& to, const StepCommit& commit) {
-  // The time is in the header's unused field: readers of earlier versions read such commits, too.
+  // The time is in a field that old commits leave 0: earlier versions can read such commits.
   const Header header{.version = commit.version,
                       .kind = RecordKind::commit,
                       .row = static_cast<std::int64_t>(commit.wall_time_ms)};

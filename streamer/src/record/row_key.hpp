@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/** @brief Which row it is, for containers that find it by a hash. */
+/** @brief Identifies a row in hash tables. */
 struct RowKey {
   std::uint32_t table = 0;
   std::int64_t row = 0;

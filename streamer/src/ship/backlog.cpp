@@ -11,7 +11,9 @@ void Backlog::begin(StepBatch first) {
   steps_ = 1;
 }
 
-/** Only when a second step comes: most queues of a sink that keeps up never have two. */
+/**
+ * Called for the second step, not for the first: if the sink keeps up, a second step rarely waits.
+ */
 void Backlog::index_first() {
   for (std::size_t i = index_.size(); i < rows_.size(); ++i) {
     static_cast<void>(index_.find_or_add(key_of(rows_.row(i)), rows_));
@@ -25,7 +27,7 @@ std::uint64_t Backlog::add(const StepBatch& next) {
 
 std::uint64_t Backlog::add(const StepBatch& next, std::size_t room, StepBatch& no_room) {
   index_first();
-  // Merged steps continue what the first of them continues, and end with the newest commit.
+  // The merged step continues the chain where its first step did, and ends with the newest commit.
   const Version after = empty() ? next.commit.after : commit_.after;
   commit_ = next.commit;
   commit_.after = after;
@@ -35,11 +37,11 @@ std::uint64_t Backlog::add(const StepBatch& next, std::size_t room, StepBatch& n
     const RowKey key = key_of(next.row(i));
     const std::size_t older = index_.find_or_add(key, rows_);
     if (older != RowIndex::kNone) {
-      // A sink keeps the newest version of a row: the older one need not be sent.
+      // A sink keeps only the newest version of a row, so the older one need not be sent.
       rows_.replace(older, next.record(i));
       ++superfluous;
     } else if (next.record(i).size() > room || rows_.bytes() > room - next.record(i).size()) {
-      // The index had added the row, which has no room.
+      // The row does not fit, so the index must not contain it.
       index_.forget_last(key);
       no_room.add_encoded(next.record(i));
     } else {

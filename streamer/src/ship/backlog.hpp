@@ -8,20 +8,22 @@
 
 namespace millrace::ship {
 
-/** @brief Steps that wait as one: of each row the newest, in the place of the older one. */
+/**
+ * @brief Waiting steps, merged: only the newest record of each row, in the place of the older one.
+ */
 class Backlog {
  public:
-  /** @brief Begins with a step that has each of its rows once: nothing is copied. */
+  /** @brief Begins with a step that contains each of its rows once. Copies nothing. */
   void begin(StepBatch first);
-  /** @brief The next step of the rank. @return rows that it made superfluous */
+  /** @brief Adds the next step of the rank. @return number of older rows that it replaced */
   std::uint64_t add(const StepBatch& next);
   /**
-   * @brief The same, within a limit. A row that replaces an older one needs no room.
-   * @param room     bytes of rows
+   * @brief Like `add`, within a limit. A row that replaces an older one needs no room.
+   * @param room     maximum bytes of all rows
    * @param no_room  receives the rows that do not fit
    */
   std::uint64_t add(const StepBatch& next, std::size_t room, StepBatch& no_room);
-  /** @brief All of them; it is empty then. */
+  /** @brief Returns the merged steps, and becomes empty. */
   [[nodiscard]] StepBatch take();
 
   [[nodiscard]] bool empty() const noexcept { return steps_ == 0; }
@@ -35,7 +37,7 @@ class Backlog {
   StepCommit commit_;
   std::uint64_t steps_ = 0;
   StepBatch rows_;
-  RowIndex index_;  ///< of those rows; empty while there is one step
+  RowIndex index_;  ///< index of `rows_`; empty while only one step waits
 };
 
 }  // namespace millrace::ship

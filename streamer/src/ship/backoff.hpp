@@ -7,7 +7,7 @@
 
 namespace millrace::ship {
 
-/** @brief How long to wait before a call is made again: twice as long each time, with jitter. */
+/** @brief Computes the pause before a retry: twice as long each time, with jitter. */
 class Backoff {
  public:
   explicit Backoff(const ShippingOptions& options)

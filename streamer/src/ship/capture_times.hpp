@@ -9,11 +9,11 @@
 namespace millrace::ship {
 
 /**
- * @brief When the steps of a merged batch were captured, in order.
+ * @brief The times at which the steps of a merged batch were captured, in order.
  *
- * At most `kMost` times are kept. When they become more, each two neighbors become one with the
- * earlier time: a lag that is computed from it is too long by at most 1/64 of the batch's time
- * span.
+ * Keeps at most `kMost` times. At the limit, each pair of neighbors becomes one entry with the
+ * earlier time. A lag that is computed from an entry is therefore too long by at most 1/64 of the
+ * batch's time span.
  */
 class CaptureTimes {
  public:
@@ -25,7 +25,7 @@ class CaptureTimes {
 
   void add(Nanoseconds at) {
     if (entries_.size() == kMost) halve();
-    // Several steps to an entry, as those before have: entries stay equally far apart.
+    // After `halve`, new entries also take several steps: all entries cover equally many.
     if (!entries_.empty() && entries_.back().steps < per_entry_) {
       ++entries_.back().steps;
     } else {
@@ -36,7 +36,7 @@ class CaptureTimes {
 
   [[nodiscard]] const std::vector<Entry>& entries() const noexcept { return entries_; }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-  /** @brief Of the first; there is one. */
+  /** @brief Returns the time of the first step. At least one step must exist. */
   [[nodiscard]] Nanoseconds oldest() const noexcept { return entries_.front().at; }
 
  private:

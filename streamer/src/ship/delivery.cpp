@@ -15,7 +15,7 @@ void Shipper::Worker::run() {
     why = "the deadline has passed";
   } catch (const SinkError& error) {
     why = error.what();
-    // A later trainer has the sink: what this one delivered does not count any more
+    // A later trainer writes to the sink: rows that this one delivered do not count any more
     // (ShippingLog::end).
     overtaken = error.kind() == SinkError::Kind::overtaken;
   } catch (const std::exception& error) {
@@ -56,7 +56,7 @@ std::optional<ship::MergedSteps> Shipper::Worker::take() {
   log_.idle();
   note_oldest();
   while (queue_.empty()) {
-    // Rows that were written and not flushed are not delivered.
+    // Rows that were written but not flushed do not count as delivered.
     if (lifecycle_.out_of_time() && writer_.unflushed()) throw ship::OutOfTime{};
     if ((requests_.flush && writer_.unflushed()) ||
         (requests_.look_for_absent && !lifecycle_.closing())) {
@@ -76,9 +76,9 @@ std::optional<ship::MergedSteps> Shipper::Worker::take() {
   return next;
 }
 
-// All steps are delivered: does what `drain` and `close` asked for.
+// All steps are delivered: does what `drain` and `close` requested.
 void Shipper::Worker::serve_requests(std::unique_lock<std::mutex>& lock) {
-  // `drained` must not answer yes while this flushes without the lock.
+  // `drained` must return false while this flushes without the lock.
   busy_ = true;
   const bool look = requests_.look_for_absent;
   lock.unlock();
@@ -92,12 +92,12 @@ void Shipper::Worker::serve_requests(std::unique_lock<std::mutex>& lock) {
 void Shipper::Worker::deliver(ship::MergedSteps next) {
   Shipment& shipment = next.shipment;
   StepCommit& commit = shipment.batch.commit;
-  const std::uint64_t missing = commit.missing;  // when it was captured
+  const std::uint64_t missing = commit.missing;  // as counted at the capture
   while (true) {
     commit.missing = missing + outstanding(shipment.recaptures);
     if (writer_.write(shipment.batch)) break;
     snapshot();
-    retrier_.pause();  // the sink may lose its commits again and again
+    retrier_.pause();  // a sink may lose its commits repeatedly
   }
   {
     const Nanoseconds now = executor_.now();
@@ -110,7 +110,7 @@ void Shipper::Worker::deliver(ship::MergedSteps next) {
   if (writer_.since_flush() >= options_.flush_every) flush();
 }
 
-// Rows of recaptures that a shipment with this ticket does not include.
+// Returns the number of rows of recaptures that a shipment with this ticket does not include.
 std::uint64_t Shipper::Worker::outstanding(std::uint64_t ticket) {
   const std::lock_guard lock{mutex_};
   return pending_.drop_included(ticket);
@@ -124,7 +124,7 @@ void Shipper::Worker::flush() {
 void Shipper::Worker::find_absent() {
   {
     const std::lock_guard lock{mutex_};
-    // Rows are still to come. The caller of `drain` asks again after them.
+    // Missing rows are still pending. The caller of `drain` calls it again after their delivery.
     if (pending_.missing_now() > 0) return;
   }
   if (!writer_.keeps_all()) return snapshot();

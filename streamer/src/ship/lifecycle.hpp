@@ -9,12 +9,11 @@
 namespace millrace::ship {
 
 /**
- * @brief The life of a shipper. It runs; it closes (steps have until a deadline, and more of them
- *        may still be offered); it ends (no more steps are offered); it is finished. It never goes
- *        back.
+ * @brief The phases of a shipper. It runs; it closes (steps have until a deadline, and more steps
+ * may still be offered); it ends (no more steps are offered); it is finished. It never goes back.
  *
- * Thread safety: any thread. Reading it never waits for the shipper's own mutex, which is held
- * while rows are merged.
+ * Thread safety: any thread. Reading never waits for the shipper's own mutex, which is locked while
+ * rows are merged.
  */
 class Lifecycle {
  public:
@@ -26,12 +25,14 @@ class Lifecycle {
     Phase running = Phase::running;
     phase_.compare_exchange_strong(running, Phase::closing);
   }
-  /** @brief After `close`: no more steps are offered, so the shipper finishes with those it has. */
+  /**
+   * @brief Call after `close` when no more steps are offered: the shipper delivers its last steps.
+   */
   void end() {
     Phase closing = Phase::closing;
     phase_.compare_exchange_strong(closing, Phase::ending);
   }
-  /** @param why  the sink was given up; empty: it was not */
+  /** @param why  why the sink was given up; empty: it was not */
   void finish(std::string why) {
     {
       const std::lock_guard lock{mutex_};

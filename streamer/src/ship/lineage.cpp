@@ -26,7 +26,7 @@ void Lineage::extend(Version version) {
     throw std::invalid_argument(fmt::format("{} is before {}, the last version of the lineage",
                                             to_string(version), to_string(ends_.back())));
   }
-  // One end for each epoch: its last step.
+  // The lineage has one end for each epoch: its last step.
   if (!ends_.empty() && ends_.back().epoch == version.epoch) ends_.pop_back();
   ends_.push_back(version);
 }
@@ -51,7 +51,7 @@ Lineage parse_lineage(std::string_view text) {
   const std::string_view all = text;
   while (!text.empty()) {
     const std::uint64_t epoch = number_at(text, all);
-    if (!text.starts_with(':')) text = ":";  // found to be none below
+    if (!text.starts_with(':')) text = ":";  // number_at reports the error below
     text.remove_prefix(1);
     lineage.extend({epoch, number_at(text, all)});
     if (text.starts_with(' ')) text.remove_prefix(1);

@@ -16,10 +16,12 @@ bool goes_on(const SinkState& there, const StreamBeginning& beginning) {
   std::uint32_t ranks = 0;
   const bool all = std::ranges::all_of(there.commits, [&](const auto& of_rank) {
     const StepCommit& commit = of_rank.second;
-    // Left by an earlier trainer with more ranks, whose rows later trainers have taken over.
+    // An earlier trainer with more ranks wrote this commit; later trainers have taken over its
+    // rows.
     if (commit.rank >= beginning.ranks && commit.version.epoch < there.newest_epoch()) return true;
     ++ranks;
-    const bool ours = commit.version.epoch == beginning.epoch;  // of a rank that was quicker
+    // Another rank of this trainer committed first.
+    const bool ours = commit.version.epoch == beginning.epoch;
     const bool after = commit.version.epoch == last.epoch && commit.step >= last.step;
     return commit.ranks == beginning.ranks &&
            (ours || (commit.missing == 0 && (after || commit.base == last)));

@@ -9,34 +9,34 @@
 namespace millrace::ship {
 
 /**
- * @brief Whether a sink has all of the lineage: it was delivered in the epoch of the last step, or
- * in an epoch that began with the same tables.
+ * @brief Returns whether a sink has all of the lineage: its commits are from the epoch of the last
+ * step and reach that step, or from an epoch that began with the same tables.
  *
- * An epoch that began elsewhere may lack rows of steps that it does not descend from. Ranks that
- * do not exist any more do not count: the ranks after them delivered all rows.
+ * An epoch that began with other tables may lack rows of steps that it does not descend from. Ranks
+ * that no longer exist do not count: the later ranks have delivered all rows.
  */
 [[nodiscard]] bool goes_on(const SinkState& there, const StreamBeginning& beginning);
 
-/** @brief Which rows of the schema were met in a sink: one bit a row. */
+/** @brief The rows of the schema that a sink has: one bit for each row. */
 class PresentRows {
  public:
   explicit PresentRows(const StreamSchema& schema);
 
   void add(std::uint32_t table, std::int64_t row);
-  /** @brief Gives the rows that were not met, in batches without numbers. */
+  /** @brief Visits the rows that were not added, in batches of records without values. */
   void visit_absent(const std::function<void(const StepBatch&)>& visit) const;
 
  private:
   std::vector<std::vector<bool>> tables_;
 };
 
-/** @brief Collects rows, and gives them out as batches of a bounded number of rows. */
+/** @brief Collects rows, and passes them on in batches of a bounded number of rows. */
 class RowBatches {
  public:
   explicit RowBatches(std::function<void(const StepBatch&)> visit) : visit_(std::move(visit)) {}
 
   void add(std::uint32_t table, std::int64_t row, Version version = {});
-  /** @brief Gives out what is left. */
+  /** @brief Passes on the remaining rows. */
   void finish();
 
  private:

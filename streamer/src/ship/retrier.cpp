@@ -5,7 +5,8 @@
 namespace millrace::ship {
 namespace {
 
-constexpr Nanoseconds kSlice = std::chrono::milliseconds{10};  ///< of a pause
+/** Longest part of a pause without a check of the deadline. */
+constexpr Nanoseconds kSlice = std::chrono::milliseconds{10};
 
 }  // namespace
 
@@ -21,7 +22,7 @@ void Retrier::failed(const char* what) {
     error_ = what;
   }
   Nanoseconds::rep never = kNever;
-  // Since the first failure of a series: later ones do not move it.
+  // Only the first failure of a series sets the time.
   failing_since_.compare_exchange_strong(never, executor_.now().count());
 }
 

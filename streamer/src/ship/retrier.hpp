@@ -17,13 +17,14 @@ namespace millrace::ship {
 struct OutOfTime {};
 
 /**
- * @brief Makes calls of a sink until they succeed, with growing pauses.
+ * @brief Repeats calls to a sink until they succeed, with growing pauses.
  *
- * Thread safety: the actor calls `insist`, `failed` and `pause`; any thread the others.
+ * Thread safety: only the actor calls `insist`, `failed` and `pause`; any thread may call the
+ * others.
  */
 class Retrier {
  public:
-  /** @param options    and `lifecycle` outlive this */
+  /** @param options  outlives this, like `lifecycle` */
   Retrier(Executor& executor, const ShippingOptions& options, const Lifecycle& lifecycle)
       : executor_(executor), lifecycle_(lifecycle), backoff_(options) {}
 
@@ -34,23 +35,23 @@ class Retrier {
    */
   template <typename Call>
   auto insist(Call&& call);
-  /** @brief A call failed, and the caller deals with it. */
+  /** @brief Counts a failed call that the caller handles. */
   void failed(const char* what);
   /** @brief Waits before the next attempt, in slices, so that a new deadline takes effect.
    *  @throws OutOfTime */
   void pause();
 
-  /** @brief How calls fare now. */
+  /** @brief Whether calls fail now. */
   struct Health {
     Nanoseconds failing_for{0};  ///< 0: the last call succeeded
-    std::string error;           ///< of the last failed call, while calls fail
+    std::string error;           ///< message of the last failed call, while calls fail
   };
   [[nodiscard]] Health health() const;
   /** @return number of failed calls */
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
-  /** @return what the last failed call said; empty: none failed */
+  /** @return message of the last failed call; empty: no call failed */
   [[nodiscard]] std::string last_error() const;
-  /** @brief No more calls are made: none is failing. */
+  /** @brief Call after the last call: `health` reports no failure from now on. */
   void end() noexcept { failing_since_ = kNever; }
 
  private:
@@ -60,10 +61,10 @@ class Retrier {
 
   Executor& executor_;
   const Lifecycle& lifecycle_;
-  Backoff backoff_;  ///< the actor's
+  Backoff backoff_;  ///< used by the actor only
   std::atomic<std::uint64_t> failures_ = 0;
   std::atomic<Nanoseconds::rep> failing_since_ = kNever;
-  mutable std::mutex mutex_;  ///< of `error_`
+  mutable std::mutex mutex_;  ///< protects `error_`
   std::string error_;
 };
 

@@ -11,12 +11,18 @@
 
 namespace millrace::ship {
 
-/** @brief Where in a batch each row is: 4 to 8 bytes a row, keys are read from the batch. */
+/**
+ * @brief Finds the index of a row in a batch. Takes 6 to 12 bytes a row; keys are read from the
+ * batch.
+ */
 class RowIndex {
  public:
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  /** @brief The row's place in the batch, or kNone: then it is to be added next, at the end. */
+  /**
+   * @brief Returns the row's index in the batch, or kNone for a new row, which the caller must then
+   * append to the batch.
+   */
   std::size_t find_or_add(const RowKey& key, const StepBatch& batch) {
     if (3 * (size_ + 1) > 2 * slots_.size()) grow(batch);
     std::size_t slot = first_slot(key);
@@ -27,11 +33,11 @@ class RowIndex {
     slots_[slot] = static_cast<std::uint32_t>(++size_);
     return kNone;
   }
-  /** @brief What `find_or_add` added last is not in the batch. */
+  /** @brief Removes the row that `find_or_add` added last, if the caller did not append it. */
   void forget_last(const RowKey& key) {
     std::size_t slot = first_slot(key);
     while (slots_[slot] != size_) slot = (slot + 1) & (slots_.size() - 1);
-    slots_[slot] = 0;  // the last to be added: no other has passed over it
+    slots_[slot] = 0;  // no key was added later, so none was placed after this slot
     --size_;
   }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -50,7 +56,7 @@ class RowIndex {
     }
   }
 
-  std::vector<std::uint32_t> slots_;  ///< the place, from 1; 0: free
+  std::vector<std::uint32_t> slots_;  ///< index in the batch + 1; 0: free
   std::size_t size_ = 0;
 };
 

@@ -18,7 +18,8 @@
 namespace millrace {
 namespace {
 
-constexpr Nanoseconds kLook = std::chrono::seconds{1};  ///< at the time that is left
+/** Longest wait before the remaining time is checked again. */
+constexpr Nanoseconds kLook = std::chrono::seconds{1};
 
 std::uint64_t epoch_of(const StreamingOptions& options, const Lineage& lineage) {
   return options.epoch != 0 ? options.epoch : next_epoch(lineage);
@@ -37,7 +38,7 @@ std::vector<std::uint32_t> numbers_of(const StreamedBags& bags, const StreamSche
   return numbers;
 }
 
-/** The schema's names of tables to skip, as one capture after the other knows those that it has. */
+/** Returns the skipped tables that this capture has, by their names in its EmbeddingBags. */
 std::vector<std::string> skipped_of(const StreamedBags& bags,
                                     const std::vector<std::string>& skipped) {
   std::vector<std::string> own;
@@ -78,7 +79,7 @@ bool StreamingReport::complete() const noexcept {
 std::uint64_t next_epoch(const Lineage& lineage) {
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::system_clock::now().time_since_epoch());
-  // An epoch is always greater than those before it, even if this machine's clock is behind.
+  // An epoch must be greater than all earlier ones, even if this machine's clock is slow.
   return std::max(static_cast<std::uint64_t>(now.count()), lineage.last().epoch + 1);
 }
 
@@ -124,7 +125,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     }
     for (const StreamedBags& source : bags_) all_rows_ += rows_of(source);
     check_skipped(schema, options.capture.skipped_tables);
-    // Shippers ask for rows as soon as they run: captures exist by then.
+    // Shippers request rows as soon as they run, so the captures must exist first.
     for (std::size_t i = 0; i < bags_.size(); ++i) {
       CaptureOptions capture = options.capture;
       capture.skipped_tables = skipped_of(bags_[i], options.capture.skipped_tables);
@@ -141,7 +142,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
         shippers_.push_back(std::make_unique<Shipper>(std::move(sink), environment_.shipping, *this,
                                                       beginning, options.shipping));
       }
-    } catch (...) {  // shippers that run already use this
+    } catch (...) {  // running shippers already use this object
       shippers_.clear();
       throw;
     }
@@ -153,7 +154,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
       assembler_.add(rows);
       while (std::optional<ship::StepAssembler::Step> step = assembler_.take()) ship(*step);
       return true;
-    } catch (const std::bad_alloc&) {  // it is unknown which rows were added, and which offered
+    } catch (const std::bad_alloc&) {  // unknown: which rows were added and offered
       const std::uint64_t ticket = recapture_all();
       for (const auto& shipper : shippers_) shipper->rows_lost(ticket);
       return false;
@@ -181,7 +182,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     }
   }
 
-  /** @param ends  also looks for rows that a sink has lost */
+  /** @param ends  true at the end of a run: also recaptures rows that a sink has lost */
   bool flush(Nanoseconds at_most, bool ends = false) {
     const Nanoseconds until = environment_.shipping.now() + at_most;
     const auto left = [&] { return std::max(until - environment_.shipping.now(), Nanoseconds{0}); };
@@ -194,7 +195,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
       const bool drained = shipper->drain(left(), ends);
       all = all && (drained || !shipper->health().given_up.empty());
     }
-    // Rows that a sink was found to lack meanwhile are dirty.
+    // A shipper may have recaptured rows meanwhile: they are dirty now.
     const bool dirty =
         std::ranges::any_of(captures_, [](const auto& capture) { return capture->dirty(); });
     if (!all || !dirty || left() == Nanoseconds{0}) return all && !dirty;
@@ -204,14 +205,14 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   void stop(Nanoseconds at_most) {
     if (std::exchange(stopped_, true)) return;
     const Nanoseconds until = environment_.shipping.now() + at_most;
-    // A sink that does not work uses up all the time; a last part is reserved for the others.
+    // A sink that does not work uses all its time; the last quarter is reserved for the others.
     if (at_most > Nanoseconds{0}) flush(at_most - at_most / 4, true);
     const auto left = [&] { return std::max(until - environment_.shipping.now(), Nanoseconds{0}); };
     const auto close = [&] {
       for (const auto& shipper : shippers_) shipper->close(left());
     };
-    if (blocks_) close();  // or copiers would wait in `offer`
-    // Captures first: they still deliver into the queues of the shippers.
+    if (blocks_) close();  // otherwise copiers would block in `offer`
+    // Captures stop first, because they still offer steps to the shippers.
     for (const auto& capture : captures_) capture->stop();
     close();
     for (const auto& shipper : shippers_) {
@@ -251,14 +252,14 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     std::vector<std::uint64_t> requests;
   };
 
-  /** Steps of the tables so far. */
+  /** Returns the step of the tables. */
   [[nodiscard]] std::uint64_t steps() const {
     std::uint64_t steps = 0;
     for (const StreamedBags& source : bags_) steps = std::max(steps, source.bags.steps());
     return steps;
   }
 
-  // The device's clock may be another one than that of the deadline.
+  // Flushes in short parts, because the device's clock may differ from the clock of the deadline.
   bool flush(RowCapture& capture, Nanoseconds until) {
     while (true) {
       const Nanoseconds left = std::max(until - environment_.shipping.now(), Nanoseconds{0});
@@ -275,9 +276,10 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   template <typename Request>
   std::uint64_t ticket(Request&& request) {
     const std::lock_guard lock{ticketing_};
-    // With the lock: two recaptures at once must not mix their requests in one ticket.
+    // The lock covers the requests: concurrent recaptures must not mix their requests in one
+    // ticket.
     for (std::size_t i = 0; i < captures_.size(); ++i) requested_[i] = request(*captures_[i]);
-    // None of these rows belong to this rank: there is nothing to wait for.
+    // No row belongs to this rank, so no delivery will follow.
     if (std::ranges::count(requested_, 0U) == std::ssize(requested_)) return 0;
     ++newest_ticket_;
     try {
@@ -288,8 +290,8 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     return newest_ticket_;
   }
 
-  // Without host memory the newest two tickets become one, which passes when both would have
-  // passed.
+  // If host memory runs out, the newest two tickets are merged. The merged ticket passes when both
+  // would have passed.
   void merge_ticket(Ticket& newest) {
     newest.number = newest_ticket_;
     for (std::size_t i = 0; i < requested_.size(); ++i) {
@@ -297,7 +299,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     }
   }
 
-  /** The newest ticket all of whose requests are among these or older. */
+  /** Returns the newest ticket whose requests are all at most `requests`. */
   [[nodiscard]] std::uint64_t newest_ticket_of(const std::vector<std::uint64_t>& requests) {
     const std::lock_guard lock{ticketing_};
     const auto passed = [&](const Ticket& ticket) {
@@ -331,16 +333,17 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   std::uint64_t all_rows_ = 0;
   bool stopped_ = false;
 
-  Mutex assembly_;  ///< held while shippers are offered to, in the order of the steps
+  Mutex assembly_;  ///< locked while a step is offered: shippers get the steps in order
   ship::StepAssembler assembler_;
   ship::StepTimes step_times_;
   std::vector<std::unique_ptr<Shipper>> shippers_;
 
   std::mutex ticketing_;
-  std::deque<Ticket> tickets_;            ///< the last one that was passed, and those that were not
-  std::vector<std::uint64_t> requested_;  ///< by the newest ticket, one for each capture
+  std::deque<Ticket> tickets_;  ///< tickets that have not passed; if all have passed, the last one
+  std::vector<std::uint64_t> requested_;  ///< requests of the newest ticket, one for each capture
   std::uint64_t newest_ticket_ = 0, passed_ = 0;
-  std::vector<std::unique_ptr<RowCapture>> captures_;  ///< destroyed first: they use the others
+  /** Destroyed first, because they use the other members. */
+  std::vector<std::unique_ptr<RowCapture>> captures_;
 };
 
 RowStreamer::RowStreamer(const StreamingEnvironment& environment, const StreamSchema& schema,

@@ -17,7 +17,7 @@ void ShipQueue::push_all(Shipment shipment) {
 }
 
 void ShipQueue::add(Shipment shipment, std::size_t room, StepBatch& no_room) {
-  // Tickets only grow: the newest one holds for all merged steps.
+  // Tickets only grow, so the newest one is valid for all merged steps.
   recaptures_ = shipment.recaptures;
   captured_.add(shipment.captured);
   if (rows_.empty()) return rows_.begin(std::move(shipment.batch));

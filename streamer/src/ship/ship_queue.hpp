@@ -10,29 +10,29 @@
 
 namespace millrace::ship {
 
-/** @brief What a sink is given next: all steps that waited, as one. */
+/** @brief The next batch for a sink: all waiting steps, merged. */
 struct MergedSteps {
   Shipment shipment;
-  CaptureTimes captured;  ///< of each of them
+  CaptureTimes captured;  ///< capture times of the merged steps
 };
 
 /**
- * @brief Steps that wait for a sink, merged as they come: the newest record of each row, with the
- *        commit of the newest step. So a slow sink gets no stale values, and its lag is the time
- *        that it needs for the rows that have changed meanwhile. Not thread-safe.
+ * @brief The steps that wait for a sink, merged on arrival: the newest record of each row, with the
+ * commit of the newest step. A slow sink gets no stale values, and its lag is the time that it
+ * needs for the rows that have changed meanwhile. Not thread-safe.
  */
 class ShipQueue {
  public:
-  /** @param room  bytes of rows; the first step that waits may have more */
+  /** @param room  maximum bytes of rows; the first waiting step may have more */
   explicit ShipQueue(std::size_t room) : room_(room) {}
 
-  /** @brief Whether all rows of a step have room, also if none of them is there yet. */
+  /** @brief Returns whether all rows of a step fit, even if no row replaces a waiting one. */
   [[nodiscard]] bool fits(const StepBatch& batch) const noexcept {
     return empty() || rows_.bytes() + batch.bytes() <= room_;
   }
-  /** @brief Adds a step. @return its rows for which there is no room: they are not in it */
+  /** @brief Adds a step. @return the rows that did not fit and were not added */
   [[nodiscard]] StepBatch push(Shipment shipment);
-  /** @brief Adds a step, whatever room it needs. */
+  /** @brief Adds a step without regard to the room. */
   void push_all(Shipment shipment);
 
   void clear();
@@ -44,7 +44,7 @@ class ShipQueue {
   [[nodiscard]] std::uint64_t steps() const noexcept { return rows_.steps(); }
   [[nodiscard]] std::uint64_t rows() const noexcept { return rows_.rows(); }
   [[nodiscard]] std::uint64_t coalesced_rows() const noexcept { return coalesced_; }
-  /** @brief When the first step that waits was captured; there is one. */
+  /** @brief Returns the capture time of the first waiting step. A step must be waiting. */
   [[nodiscard]] Nanoseconds oldest() const noexcept { return captured_.oldest(); }
 
  private:
@@ -53,7 +53,7 @@ class ShipQueue {
   const std::size_t room_;
   Backlog rows_;
   CaptureTimes captured_;
-  std::uint64_t recaptures_ = 0;  ///< of the newest step
+  std::uint64_t recaptures_ = 0;  ///< ticket of the newest step
   std::uint64_t coalesced_ = 0;
 };
 

@@ -33,7 +33,7 @@ void ShippingLog::delivered(const MergedSteps& steps, Nanoseconds now) {
 void ShippingLog::end(const std::string& why, bool overtaken) {
   report_.given_up = why;
   if (!overtaken) return;
-  // The sink is another trainer's: nothing of what was delivered stands there.
+  // The later trainer's rows replace everything that was delivered.
   report_.undelivered_steps += std::exchange(report_.steps, 0);
   report_.undelivered_rows += std::exchange(report_.rows, 0);
   report_.bytes = 0;

@@ -12,7 +12,8 @@
 namespace millrace::ship {
 
 /**
- * @brief What a shipper has done, for its report. Not thread-safe: the shipper's mutex protects it.
+ * @brief Counts what a shipper did, for its report. Not thread-safe: the shipper's mutex protects
+ * it.
  */
 class ShippingLog {
  public:
@@ -21,7 +22,7 @@ class ShippingLog {
   }
 
   void offered(const StepCommit& commit) { report_.offered = {epoch_, commit.step}; }
-  /** @brief A step was offered after the end. */
+  /** @brief Counts a step that was offered after the end. */
   void refused(const StepBatch& batch);
   void queued(std::size_t bytes);
   void recaptured(std::uint64_t rows) { report_.recaptured_rows += rows; }
@@ -29,33 +30,33 @@ class ShippingLog {
   void snapshot() { ++report_.snapshots; }
   void unchecked(std::string why) { report_.unchecked = std::move(why); }
 
-  /** @brief Steps were taken from the queue, and are being written. */
+  /** @brief Call when steps were taken from the queue and are going to be written. */
   void begin(const MergedSteps& steps);
-  /** @brief They were written. */
+  /** @brief Call after these steps were written. */
   void delivered(const MergedSteps& steps, Nanoseconds now);
-  /** @brief No steps are being written. */
+  /** @brief Call when no steps are being written. */
   void idle() { steps_ = rows_ = 0; }
-  /** @return when the oldest step that is being written was captured; nothing: none is */
+  /** @return capture time of the oldest step that is being written; nothing if none is */
   [[nodiscard]] std::optional<Nanoseconds> oldest() const {
     return steps_ > 0 ? std::optional{since_} : std::nullopt;
   }
 
   /**
-   * @brief The shipper ends.
-   * @param why        the sink was given up; empty: it was not
-   * @param overtaken  a later trainer replaces what was delivered: none of it counts
+   * @brief Call when the shipper ends.
+   * @param why        why the sink was given up; empty: it was not
+   * @param overtaken  a later trainer replaces everything that was delivered: none of it counts
    */
   void end(const std::string& why, bool overtaken);
 
-  /** @brief The report, without what the queue and the retrier know. */
+  /** @brief Returns the report, without the values of the queue and the retrier. */
   [[nodiscard]] ShippingReport report() const;
 
  private:
   const std::uint64_t epoch_;
   ShippingReport report_;
   Lags lags_;
-  std::uint64_t steps_ = 0, rows_ = 0;  ///< being written
-  Nanoseconds since_{0};                ///< when the first of these steps was captured
+  std::uint64_t steps_ = 0, rows_ = 0;  ///< steps and rows that are being written
+  Nanoseconds since_{0};                ///< capture time of the first of these steps
 };
 
 }  // namespace millrace::ship

@@ -38,14 +38,14 @@ SinkWriter::Recaptured SinkWriter::recapture_outdated(Recapture& recapture) {
     recaptured.ticket = std::max(recaptured.ticket, recapture.recapture(rows));
   };
   environment_.retrier.insist([&] {
-    // The call is repeated after an error, and then counts from the beginning.
+    // After an error the call is repeated, so the count starts again.
     recaptured.rows = 0;
     RowBatches beyond{again};
     environment_.sink.read([&](const RowRecord& row) {
       if (environment_.lifecycle.out_of_time()) throw OutOfTime{};
       present.add(row.table, row.row);
-      // Steps that this training does not consist of: they came after the checkpoint that it was
-      // loaded from.
+      // Steps outside the lineage: they came after the checkpoint that this training was loaded
+      // from, and were discarded.
       if (!beginning.lineage.contains(row.version)) beyond.add(row.table, row.row, row.version);
     });
     beyond.finish();
@@ -70,7 +70,7 @@ bool SinkWriter::write(StepBatch& batch) {
   return true;
 }
 
-// A flush that failed may have taken back what was written before it.
+// A failed flush may have removed rows that were written before it.
 bool SinkWriter::flush() {
   bool kept = true;
   if (unflushed_) {
@@ -93,9 +93,9 @@ bool SinkWriter::has_newest_commit() {
 bool SinkWriter::snapshot_requested() {
   try {
     const std::uint64_t request = environment_.sink.snapshot_request();
-    // Each request is answered once, and the commits say which one was.
+    // Each request is answered once; commits contain the answered request.
     return request != 0 && request != std::exchange(answered_, request);
-  } catch (const SinkError& error) {  // the next step asks again
+  } catch (const SinkError& error) {  // asked again after the next step
     environment_.retrier.failed(error.what());
     return false;
   }
@@ -118,7 +118,7 @@ SinkWriter::Listed SinkWriter::list(PresentRows& present) {
   try {
     const bool listed = environment_.retrier.insist([&] {
       return environment_.sink.list_rows([&](std::uint32_t table, std::int64_t row) {
-        // A list of all rows can take longer than what is left of the run.
+        // A list of all rows can take longer than the remaining time of the run.
         if (environment_.lifecycle.closing()) throw Closed{};
         present.add(table, row);
       });

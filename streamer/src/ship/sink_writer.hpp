@@ -9,15 +9,15 @@
 namespace millrace::ship {
 
 /**
- * @brief A sink as the actor of a shipper uses it: it knows the chain of commits, what is not
- * flushed yet and which requests were answered, and retries each call.
+ * @brief Writes to a sink for the actor of a shipper. Knows the chain of commits, whether rows are
+ * unflushed and which request was answered, and retries each call.
  *
- * The actor only. Every function may throw OutOfTime, and SinkError that is neither `retry` nor, as
- * far as the function deals with it, `lost`.
+ * Used by the actor only. Every function may throw OutOfTime, and a SinkError that is neither
+ * `retry` nor, if the function reports a lost sink by its result, `lost`.
  */
 class SinkWriter {
  public:
-  /** @brief What a writer works with. All of it outlives the writer. */
+  /** @brief What a writer works with. All members outlive the writer. */
   struct Environment {
     Sink& sink;
     Executor& executor;
@@ -27,42 +27,47 @@ class SinkWriter {
   };
   explicit SinkWriter(const Environment& environment) : environment_(environment) {}
 
-  /** @brief Looks at what the sink has, and gives an empty one the schema.
-   *  @return false if it needs a snapshot, because it does not have all of the lineage */
+  /**
+   * @brief Reads the state of the sink, and stores the schema in an empty one.
+   * @return false if the sink needs a snapshot: it does not have all of the lineage, has lost rows,
+   * or an applier has requested one
+   */
   [[nodiscard]] bool begin();
 
-  /** @brief Recaptures that were asked for. */
+  /** @brief Requested recaptures: the newest ticket, and the number of rows. */
   struct Recaptured {
     std::uint64_t ticket = 0, rows = 0;
   };
   /** @brief Recaptures rows from steps outside the lineage, and rows that are absent. */
   [[nodiscard]] Recaptured recapture_outdated(Recapture& recapture);
 
-  /** @brief The next commit begins a chain: a snapshot follows. */
+  /** @brief Lets the next commit begin a chain. A snapshot must follow. */
   void begin_chain() { after_ = {}; }
   /** @brief Writes a batch as the next one of the chain.
-   *  @return false if the sink has lost its commits, and needs a snapshot */
+   * @return false if the sink has lost its commits and needs a snapshot */
   [[nodiscard]] bool write(StepBatch& batch);
-  /** @brief Flushes what was written since the last time.
-   *  @return false if the sink has lost something, and needs a snapshot */
+  /**
+   * @brief Flushes the rows that were written since the last flush.
+   * @return false if the sink has lost rows and needs a snapshot
+   */
   [[nodiscard]] bool flush();
   [[nodiscard]] bool unflushed() const noexcept { return unflushed_; }
   [[nodiscard]] Nanoseconds since_flush() const { return environment_.executor.now() - flushed_; }
 
   /** @return true if an applier has requested a snapshot since the last call */
   [[nodiscard]] bool snapshot_requested();
-  /** @return true if the sink, as far as it knows, has everything that was written */
+  /** @return false if the sink's audit finds that written rows may be lost */
   [[nodiscard]] bool keeps_all();
 
   enum class Listed { all, impossible, no_time };
-  /** @brief Notes which rows the sink has, unless the shipper closes. */
+  /** @brief Adds the rows that the sink has to `present`. Ends early when the shipper closes. */
   [[nodiscard]] Listed list(PresentRows& present);
 
  private:
   [[nodiscard]] bool has_newest_commit();
 
   const Environment environment_;
-  Version after_;               ///< of the newest commit of the rank
+  Version after_;               ///< version of the rank's newest commit
   std::uint64_t answered_ = 0;  ///< newest request for a snapshot that was answered
   bool unflushed_ = false;
   Nanoseconds flushed_{0};

@@ -22,7 +22,8 @@ class StepAssembler {
   struct Rank {
     std::uint64_t epoch = 0;
     std::uint32_t rank = 0, ranks = 1;
-    std::uint64_t steps = 0;  ///< of the tables so far; these are not delivered
+    /** Step of the tables at the beginning; it and earlier ones are not delivered. */
+    std::uint64_t steps = 0;
   };
   StepAssembler(const Rank& rank, std::size_t sources)
       : rank_(rank), sources_(sources, Source{{SourceStep{rank.steps}}}) {}
@@ -33,7 +34,10 @@ class StepAssembler {
     StepBatch batch;
     std::vector<std::uint64_t> requests;  ///< for each source its CapturedRows::requests
   };
-  /** @return all steps that have become complete, as one: the last of them; nothing if none has */
+  /**
+   * @return all steps that have become complete, merged into one with the number of the last;
+   * nothing if none has
+   */
   [[nodiscard]] std::optional<Step> take();
 
   [[nodiscard]] std::uint64_t modelled_rows() const noexcept { return modelled_; }
@@ -45,12 +49,12 @@ class StepAssembler {
   };
   struct Source {
     std::deque<SourceStep>
-        steps;          ///< ascending: the last one that was taken, and those that were not
-    bool more = false;  ///< the last part of its newest step is still to come
+        steps;          ///< ascending: the last step that was taken, and those not taken yet
+    bool more = false;  ///< the last part of its newest step has not arrived yet
   };
   struct Pending {
     StepBatch rows;
-    bool repeats = false;  ///< a row may be in it twice, the newer after the older
+    bool repeats = false;  ///< may contain a row twice, the newer record after the older one
   };
 
   [[nodiscard]] StepBatch rows_up_to(std::uint64_t step);
@@ -58,7 +62,7 @@ class StepAssembler {
   const Rank rank_;
   std::vector<Source> sources_;
   std::map<std::uint64_t, Pending> pending_;  ///< by step
-  std::uint64_t number_ = 0;                  ///< of the newest commit
+  std::uint64_t number_ = 0;                  ///< number of the newest commit
   std::uint64_t modelled_ = 0;
 };
 

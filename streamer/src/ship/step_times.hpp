@@ -9,18 +9,18 @@
 namespace millrace::ship {
 
 /**
- * @brief Up to which instant of the wall clock the commit of a step speaks for: rows that changed
- *        before it were delivered, or are counted as missing.
+ * @brief Gives the commit of a step its wall-clock time: rows that changed before that time were
+ * delivered, or are counted as missing.
  *
- * The update of a later step cannot have been made before the instant at which the training thread
- * had enqueued this one. Thread-safe.
+ * This is the time at which the training thread had enqueued the step, because the updates of later
+ * steps come after it. Thread-safe.
  */
 class StepTimes {
  public:
-  /** @param step  of the tables as they are */
+  /** @param step  current step of the tables */
   explicit StepTimes(std::uint64_t step) { done(step); }
 
-  /** @brief The step was enqueued, and no later one. */
+  /** @brief Records that the step is enqueued, and no later one. */
   void done(std::uint64_t step) {
     const std::uint64_t now = now_ms();
     const std::lock_guard lock{mutex_};
@@ -28,18 +28,21 @@ class StepTimes {
     if (steps_.size() == kMost) steps_.pop_front();
     steps_.push_back({step, now});
   }
-  /** @brief Milliseconds since 1970 that the commit of a step says. Steps ascend from call to call.
+  /**
+   * @brief Returns the time of a step's commit, in milliseconds since 1970. Steps must ascend from
+   * call to call.
    */
   [[nodiscard]] std::uint64_t of(std::uint64_t step) {
     const std::lock_guard lock{mutex_};
     while (steps_.size() > 1 && steps_[1].step <= step) steps_.pop_front();
-    // Not enqueued to its end yet: no later one is, either.
+    // The step is still being enqueued, so no later step is enqueued either.
     const bool under_way = steps_.size() == 1 && steps_.front().step < step;
     return under_way ? now_ms() : steps_.front().at_ms;
   }
 
  private:
-  static constexpr std::size_t kMost = 4096;  ///< steps that a host is ahead of the device, at most
+  /** Expected limit on the steps that the host is ahead of the device. */
+  static constexpr std::size_t kMost = 4096;
   struct Done {
     std::uint64_t step = 0, at_ms = 0;
   };

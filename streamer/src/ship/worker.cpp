@@ -29,8 +29,8 @@ Shipper::Worker::Worker(std::shared_ptr<Sink> sink, Executor& executor, Recaptur
       log_(sink_->name(), beginning.epoch),
       task_(executor.spawn(fmt::format("ship to {}", sink_->name()), [this] { run(); })) {}
 
-// The caller may live by another clock than the sink, and by an executor that must go on while
-// it waits.
+// Waits on the caller's executor, because the caller may use another clock than the sink, and its
+// executor must run other actors meanwhile.
 void Shipper::Worker::offer(Shipment shipment, Executor& caller) {
   std::unique_lock lock{mutex_};
   log_.offered(shipment.batch.commit);
@@ -71,16 +71,16 @@ void Shipper::Worker::enqueue(Shipment shipment) {
   recapture(rows);
 }
 
-// The step of these rows is in the queue without them: its commit will count them as missing.
+// The queue has the step without these rows; its commit will count them as missing.
 void Shipper::Worker::recapture(const StepBatch& rows) {
   if (rows.empty()) return;
   log_.recaptured(rows.size());
   pending_.add(recapture_.recapture(rows), rows.size());
 }
 
-// Without host memory for the queue: everything is captured again. Nothing here needs memory,
-// except the step without rows that tells the sink's readers at once; later steps tell them as
-// well.
+// Called when host memory for the queue runs out: recaptures all rows. Only the empty step at the
+// end needs memory. It reports the missing rows to the sink's readers at once; without it, later
+// steps report them.
 void Shipper::Worker::forget_all(const StepCommit& newest, std::uint64_t recaptures) {
   add_recapture_of_all(recapture_.recapture_all());
   queue_.clear();
@@ -126,13 +126,11 @@ void Shipper::Worker::close(Nanoseconds at_most) {
   {
     const std::lock_guard lock{mutex_};
     lifecycle_.close(at_most);
-    // After it nothing is offered any more: what is written has to be flushed for the report to
-    // count it.
+    // Rows that are written but not flushed do not count as delivered.
     requests_.flush = true;
   }
   changed_->notify_all();
-  // A call that hangs in the sink's client ends in time as well. (A greater time would overflow the
-  // clock.)
+  // Also limits a call that hangs in the sink's client. (A greater time would overflow the clock.)
   sink_->finish_by(std::chrono::steady_clock::now() + std::min(at_most, kLongestStop));
 }
 

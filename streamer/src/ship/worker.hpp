@@ -17,9 +17,9 @@
 namespace millrace {
 
 /**
- * @brief What a Shipper does: a queue that callers fill and an actor empties.
+ * @brief The implementation of Shipper: callers fill a queue, and an actor empties it.
  *
- * worker.cpp has what callers do, delivery.cpp what the actor does. The parts:
+ * worker.cpp has the functions for callers, delivery.cpp those of the actor. The parts:
  *
  *     ShipQueue          steps that wait, merged
  *     PendingRecaptures  rows that the sink waits for
@@ -28,8 +28,8 @@ namespace millrace {
  *     Retrier            retries and pauses; thread-safe
  *     Lifecycle          running, closing, ending, finished; thread-safe
  *
- * The mutex protects the first three and the requests. It is held while rows are merged, but not
- * during a call of the sink; so `health` does not take it.
+ * The mutex protects the first three and the requests. It is locked while rows are merged, but not
+ * during a call to the sink. `health` does not lock it, so it never waits for a merge.
  */
 class Shipper::Worker {
  public:
@@ -45,7 +45,7 @@ class Shipper::Worker {
   [[nodiscard]] ShippingReport report() const;
 
  private:
-  /** What callers of `drain` and `close` want, until the actor has done it. */
+  /** Requests of `drain` and `close` that the actor has not served yet. */
   struct Requests {
     bool flush = false;
     bool look_for_absent = false;
@@ -87,10 +87,10 @@ class Shipper::Worker {
   ship::PendingRecaptures pending_;
   ship::ShippingLog log_;
   Requests requests_;
-  bool busy_ = true;  ///< the actor works; at first it looks at the sink
+  bool busy_ = true;  ///< the actor works; at first it reads the state of the sink
 
   static constexpr Nanoseconds::rep kNone = -1;
-  std::atomic<Nanoseconds::rep> oldest_ = kNone;  ///< when the oldest undelivered step was captured
+  std::atomic<Nanoseconds::rep> oldest_ = kNone;  ///< capture time of the oldest undelivered step
 
   std::unique_ptr<Executor::Task> task_;
 };

@@ -17,7 +17,7 @@ bool continues(const SinkState& state, const StepCommit& commit, std::string_vie
   const Version newest = found == state.commits.end() ? Version{} : found->second.version;
   if (newest.epoch > commit.version.epoch)
     refuse_overtaken(newest.epoch, commit.version.epoch, name);
-  // A repeat: the caller did not hear of the first write's success.
+  // A repeat: the caller did not learn that the first write succeeded.
   if (newest >= commit.version) return false;
   if (commit.after == Version{} || commit.after == newest) return true;
   refuse_lost(commit, newest, name);

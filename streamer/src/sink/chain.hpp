@@ -4,13 +4,13 @@
 
 namespace millrace::sink {
 
-/** @throws SinkError (overtaken): a commit of the later epoch `there` is in the sink */
+/** @throws SinkError (overtaken): the sink has a commit of the later epoch `there` */
 [[noreturn]] void refuse_overtaken(std::uint64_t there, std::uint64_t epoch, std::string_view name);
 
 /**
- * @brief Whether a sink has to write a batch with this commit; if not, the batch is a repeat.
- * @throws SinkError: lost if it continues a commit that is not the newest of its rank; overtaken if
- *         that one is of a later epoch
+ * @brief Returns whether a sink must write a batch with this commit; false for a repeat.
+ * @throws SinkError: lost if it continues another commit than the newest of its rank; overtaken if
+ * that one is of a later epoch
  */
 [[nodiscard]] bool continues(const SinkState& state, const StepCommit& commit,
                              std::string_view name);

@@ -14,27 +14,29 @@ class Deadline {
   using Shared = std::atomic<Clock::rep>;
   static constexpr Clock::rep kNone = Clock::time_point::max().time_since_epoch().count();
 
-  /** @param shared  outlives it */
+  /** @param shared  outlives this */
   Deadline(Clock::duration time, const Shared& shared)
       : time_(std::chrono::ceil<std::chrono::milliseconds>(time)),
         end_(Clock::now() + time),
         shared_(shared) {}
 
-  /** @brief True if the end that was set for all has come. */
+  /** @brief Returns whether the end that is set for all operations has passed. */
   [[nodiscard]] static bool passed(const Shared& shared) {
     return Clock::now().time_since_epoch().count() >= shared.load();
   }
 
   [[nodiscard]] bool passed() const { return left() <= Clock::duration::zero(); }
-  /** @brief True if the end for all has come, and not the operation's own. */
+  /**
+   * @brief Returns true if the operation's own end has not passed: only the shared end can have.
+   */
   [[nodiscard]] bool was_cut_short() const { return Clock::now() < end_; }
-  /** @brief How long to wait before the next look. */
+  /** @brief Returns the time to wait before the next check. */
   [[nodiscard]] std::chrono::milliseconds slice() const {
     constexpr std::chrono::milliseconds kLongest{20};
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(left());
     return std::clamp(rest, std::chrono::milliseconds{0}, kLongest);
   }
-  /** @brief The time that there was at the beginning. */
+  /** @brief Returns the operation's own time limit. */
   [[nodiscard]] std::chrono::milliseconds whole() const { return time_; }
 
  private:
@@ -48,7 +50,7 @@ class Deadline {
   const Shared& shared_;
 };
 
-/** @brief For calls that no other thread ends. */
+/** @brief The shared end of operations that no other thread ends. */
 inline const Deadline::Shared kNeverEnds{Deadline::kNone};
 
 }  // namespace millrace::sink

@@ -6,8 +6,8 @@
 #include "millrace/streamer/sink_kinds.hpp"
 
 /// @file
-/// What opens each kind of sink: defined in the folder of that kind, called through the table in
-/// kinds.cpp. They throw as millrace::open_sink does.
+/// The functions that open each kind of sink: defined in the folder of that kind, called through
+/// the table in kinds.cpp. They throw like millrace::open_sink.
 
 namespace millrace::sink {
 

@@ -22,7 +22,7 @@ std::string addresses_of(Chosen&& chosen) {
   return fmt::format("{}", fmt::join(addresses, ", "));
 }
 
-/** The kind that `spec` names, if this build has it. `what`: "sink" or "source". */
+/** Returns the kind that `spec` names, if this build has it. `what`: "sink" or "source". */
 const SinkKind& built_kind(std::string_view spec, const char* what, const std::string& expected) {
   const SinkKind* kind = find_sink_kind(spec);
   if (kind == nullptr) {

@@ -62,13 +62,16 @@ bool of_name(char c) {
          std::string_view{"._-"}.find(c) != std::string_view::npos;
 }
 
-/** True if this setting's value may have an '@' that does not end a password with a '?'. */
+/**
+ * Returns whether an '@' may be part of this setting's value. Otherwise it may end a password that
+ * has a '?' in it.
+ */
 bool names_somebody(std::string_view setting) {
   return setting.find("username") != std::string_view::npos ||
          setting.find("principal") != std::string_view::npos;
 }
 
-/** True if the text is NAME=VALUE, or several of them with '&' in between. */
+/** Returns whether the text is NAME=VALUE, or several of them with '&' in between. */
 bool are_settings(std::string_view text) {
   while (!text.empty()) {
     const std::string_view setting = text.substr(0, text.find('&'));
@@ -94,7 +97,7 @@ std::string with_hidden_values(std::string_view settings) {
   return shown;
 }
 
-/** The text without what is between the scheme and the last '@'. */
+/** Returns the text without the part between the scheme and the last '@'. */
 std::string without_user(std::string_view place) {
   const std::size_t at = place.rfind('@');
   if (at == std::string_view::npos) return std::string{place};
@@ -113,7 +116,7 @@ std::string redacted(std::string_view spec) {
   const std::size_t question = spec.find('?');
   if (question == std::string_view::npos) return sink::without_user(spec);
   const std::string_view settings = spec.substr(question + 1);
-  // The '?' may be part of a password: then everything up to the last '@' is hidden.
+  // The '?' may be part of a password, so everything up to the last '@' is hidden.
   if (!sink::are_settings(settings)) return sink::without_user(spec);
   return sink::without_user(spec.substr(0, question)) + '?' + sink::with_hidden_values(settings);
 }

@@ -6,8 +6,8 @@
 namespace millrace::sink {
 
 /**
- * @brief Where a secret is: in a variable of the environment, or in a file. An address names one of
- *        these and never has the secret itself, which `ps` would show.
+ * @brief The place of a secret: an environment variable, or a file. An address names the place and
+ * never has the secret itself, which `ps` would show.
  */
 class Secret {
  public:
@@ -16,8 +16,10 @@ class Secret {
   static Secret in_file(std::string path) { return {{}, std::move(path)}; }
 
   [[nodiscard]] bool empty() const noexcept { return variable_.empty() && file_.empty(); }
-  /** @brief The secret as it is now; of a file without the newline at its end.
-   *  @throws std::runtime_error that says what cannot be read; never contains a secret */
+  /**
+   * @brief Reads the secret; from a file, without the newline at its end.
+   * @throws std::runtime_error that says what cannot be read; never contains a secret
+   */
   [[nodiscard]] std::string read() const;
 
  private:
@@ -27,7 +29,9 @@ class Secret {
   std::string variable_, file_;
 };
 
-/** @brief True if the value of a setting of this name is a secret, for instance "sasl.password". */
+/**
+ * @brief Returns whether the value of a setting of this name is a secret, such as "sasl.password".
+ */
 [[nodiscard]] bool is_secret(std::string_view setting) noexcept;
 
 }  // namespace millrace::sink

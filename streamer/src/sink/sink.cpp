@@ -15,7 +15,7 @@ std::optional<Version> SinkState::counts() const noexcept {
   std::optional<Version> least;
   std::uint32_t there = 0, ranks = 0;
   for (const auto& [rank, commit] : commits) {
-    // An earlier trainer's commits say nothing of this one's steps.
+    // Commits of earlier trainers say nothing about this trainer's steps.
     if (commit.version.epoch != epoch) continue;
     ++there;
     ranks = commit.ranks;

@@ -49,11 +49,12 @@ void ChangeTracker::ChangedRows::ready(StreamRef stream) {
 struct ChangeTracker::Consumer {
   std::string name;
   std::uint64_t cursor = 0;
-  std::unique_ptr<ChangedRows> now;     ///< after the cut, or the cursor
-  std::unique_ptr<ChangedRows> closed;  ///< up to the cut, until they are read; else none
+  std::unique_ptr<ChangedRows> now;  ///< changes after the cut; without a cut, after the cursor
+  /** Changes up to the cut, until they are read; null without a cut. */
+  std::unique_ptr<ChangedRows> closed;
   std::uint64_t cut = 0;
   bool reading = false;
-  std::vector<std::uint64_t> put_back;  ///< while reading
+  std::vector<std::uint64_t> put_back;  ///< rows that were put back during a read
 
   [[nodiscard]] ChangedRows& next() const { return closed ? *closed : *now; }
 };
@@ -148,7 +149,7 @@ std::uint64_t ChangeTracker::cut(std::string_view name) {
                                             bitmap_bytes(rows_, shift), room_under_cap(),
                                             options_.memory_cap)};
   }
-  // With as many rows a bit as before, so that both parts of a range are equally fine.
+  // As many rows per bit as before, so that both parts of the range are equally precise.
   consumer.closed = std::exchange(consumer.now, no_changes(shift));
   return consumer.cut = step_;
 }
@@ -206,7 +207,7 @@ ChangeTracker::Range ChangeTracker::read(std::string_view name, RowContent conte
     try {
       read(consumer, range, chunk, stream, visit);
     } catch (...) {
-      // Rows that the visitor has put back are marked also if it throws.
+      // Rows that the visitor has put back must be marked even if it throws.
       static_cast<void>(end_read(consumer, stream));
       throw;
     }
@@ -252,7 +253,8 @@ bool ChangeTracker::end_read(Consumer& consumer, StreamRef stream) {
   return false;
 }
 
-// Waits, so that another stream may read next. If rows cannot be marked, all count as changed.
+// Waits for the stream, so that another stream may read next. If rows cannot be marked, all rows
+// count as changed.
 void ChangeTracker::put_back(ChangedRows& changes, const std::function<void()>& mark,
                              StreamRef stream) {
   const bool marked = succeeds([&] {
@@ -280,7 +282,7 @@ void ChangeTracker::put_back(std::string_view name, const CapturedRows& rows, St
     if (rows.id(i) < rows_) ids.push_back(rows.id(i));
   }
   if (ids.empty()) return;
-  // The rows belong to the range in which they were read: it begins there again.
+  // The next range begins again where the range of these rows began.
   consumer.cursor = std::min(consumer.cursor, rows.after);
   if (consumer.reading) {
     consumer.put_back.insert(consumer.put_back.end(), ids.begin(), ids.end());

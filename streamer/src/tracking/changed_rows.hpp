@@ -11,13 +11,13 @@ namespace millrace {
 /**
  * @brief The rows that one consumer has not received: a bitmap on the device.
  *
- * The thread that uses the tables only. The caller orders streams.
+ * Used only by the thread that uses the tables. The caller orders streams.
  */
 class ChangeTracker::ChangedRows {
  public:
   ChangedRows(ModelContext& context, const EmbeddingBags& bags, std::uint32_t shift);
 
-  /** @brief Some rows could not be marked: before the next read all count as changed. */
+  /** @brief Call if rows could not be marked: all rows count as changed in the next read. */
   void lose() noexcept { all_ = true; }
   [[nodiscard]] bool lost() const noexcept { return all_; }
   /** @brief Makes the bitmap ready for a read on a stream. @throws DeviceError */

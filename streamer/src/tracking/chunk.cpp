@@ -26,7 +26,7 @@ ChangeTracker::Chunk::Chunk(const ChangeTracker& tracker, RowContent content, St
   used_on_.push_back(stream.id());
 }
 
-// Each read has waited for what it enqueued: another stream may go on at once.
+// Each read waits for its own work, so another stream may use the buffers at once.
 void ChangeTracker::Chunk::use_on(StreamRef stream) {
   const StreamId id = stream.id();
   if (id.valid() && std::ranges::find(used_on_, id) != used_on_.end()) return;

@@ -11,13 +11,13 @@
 
 namespace millrace {
 
-/** @brief The buffers through which rows of one content are read, on the device and pinned. */
+/** @brief The buffers for reads of one content: one on the device, one in pinned memory. */
 class ChangeTracker::Chunk {
  public:
-  /** @param stream  the first that rows are brought on */
+  /** @param stream  the first stream that reads */
   Chunk(const ChangeTracker& tracker, RowContent content, StreamRef stream);
 
-  /** @brief Rows that certainly fit, whichever they are. */
+  /** @brief Returns the number of rows that fit, whichever rows they are. */
   [[nodiscard]] static std::size_t room(const capture::SourceRows& rows,
                                         const TrackerOptions& options) {
     return rows.sure_rows(bytes(rows, options));
@@ -25,10 +25,10 @@ class ChangeTracker::Chunk {
   [[nodiscard]] std::size_t room() const { return rows_.sure_rows(device_.size()); }
   [[nodiscard]] RowContent content() const noexcept { return content_; }
 
-  /** @brief Brings rows to the host, and waits. @return the header of the gather */
+  /** @brief Copies rows to the host, and waits. @return the header of the gather */
   capture::CaptureHeader bring(capture::PickedRows& picked, capture::DirtyRows& changed,
                                StreamRef stream);
-  /** @brief The rows that were brought. */
+  /** @brief Describes the rows that `bring` copied. */
   void read(CapturedRows& rows) const { rows_.read(host(), source_.tables, rows); }
 
  private:

@@ -6,16 +6,16 @@
 
 namespace millrace::capture {
 
-/** @brief Rows that were taken out of a bitmap, and where a cached table has them. */
+/** @brief Rows that were taken out of a bitmap, and their slots in the caches of cached tables. */
 struct PickedRows {
   DirtyRows::Collected rows;
   Array<std::int32_t> slots;
 
-  /** @brief Finds them in the caches of tables. @throws out_of_memory, DeviceError */
+  /** @brief Finds the rows in the caches. @throws out_of_memory, DeviceError */
   void locate(EmbeddingBags& bags, StreamRef stream) {
     slots = bags.locate(rows.rows.data(), rows.most, rows.count.data(), stream);
   }
-  /** @param expected  how many there are, for the cost of the gather */
+  /** @param expected  expected number of rows, for the cost of the gather */
   [[nodiscard]] GatheredRows gathered(const SourceRows& source, double expected) const {
     GatheredRows gathered = source.of(rows.list(), expected);
     gathered.slots = slots.data();

@@ -9,7 +9,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/** The bytes of each rank's numbers; every rank has the same number of them. */
+/** Returns the bytes of each rank's numbers; all ranks have equally many. */
 template <typename Span>
 std::vector<Span> parts_of(Numbers& numbers, std::size_t ranks) {
   const Span all = std::as_writable_bytes(std::span{numbers});
@@ -21,7 +21,7 @@ std::vector<Span> parts_of(Numbers& numbers, std::size_t ranks) {
   return parts;
 }
 
-/** Sends each rank the state of this rank, followed by that rank's values. */
+/** Sends each rank the state of this rank, followed by the values for that rank. */
 class HostedSizes final : public PendingSizes {
  public:
   HostedSizes(std::shared_ptr<Transport> transport, std::size_t ranks, RankState state,

@@ -6,7 +6,7 @@
 namespace millrace::collective {
 namespace {
 
-/** Index of the first element of chunk `part`, if `count` elements are divided into `parts`. */
+/** Returns the first element of chunk `part`, if `count` elements are divided into `parts`. */
 std::size_t chunk_begin(std::size_t count, std::size_t part, std::size_t parts) {
   return count / parts * part + std::min(part, count % parts);
 }
@@ -39,14 +39,14 @@ std::span<float> floats(std::span<std::byte> bytes) {
 Staging::~Staging() {
   try {
     if (!memory_.empty()) device_.free_host(memory_.data());
-  } catch (...) {  // the device is lost or its machine ends, and the memory with it
+  } catch (...) {  // the device or its machine is gone, and the memory with it
   }
 }
 
 std::span<std::byte> Staging::room(std::size_t bytes) {
   if (bytes > memory_.size()) {
     if (!memory_.empty()) device_.free_host(std::exchange(memory_, {}).data());
-    // Some more than asked for: pinned memory is slow to allocate, and batches differ in size.
+    // More than requested, because pinned memory is slow to allocate and batches differ in size.
     const std::size_t more = bytes + bytes / 4;
     memory_ = {static_cast<std::byte*>(device_.allocate_host(more)), more};
   }
@@ -68,11 +68,11 @@ StagedGroup::~StagedGroup() {
   }
 }
 
-// After a failure a peer may still read or write this rank's pinned memory, so it is not freed.
+// After a failure a peer may still use this rank's pinned memory, so it is never freed.
 template <typename Exchange>
 void StagedGroup::staged(StreamRef stream, Exchange exchange) {
   check();
-  // The copies of the operation before still read the pinned memory that this one fills.
+  // The copies of the previous operation still read the pinned memory that this one fills.
   device_.synchronize(copied_back_);
   try {
     exchange();
@@ -127,7 +127,7 @@ void StagedGroup::do_all_reduce_sum(float* data, std::size_t count, StreamRef st
       gathered.receives.push_back(theirs);
     }
     transport().exchange("all-reduce", scattered);
-    // In the order of the ranks, whatever the order of arrival: sums have the same bits on each
+    // Adds in the order of the ranks, not in the order of arrival: sums have the same bits on each
     // run.
     const std::span<float> sum = floats(scattered.receives[0]);
     for (unsigned peer = 1; peer < size(); ++peer) {

@@ -52,7 +52,7 @@ class StagedGroup final : public HostedGroup {
   OrderedDevice& device_;
   const std::string_view name_;
   Staging sent_, received_;
-  Event copied_back_;  ///< after the last read of `received_`
+  Event copied_back_;  ///< recorded after the last read of `received_`
 };
 
 }  // namespace millrace::collective

@@ -1,6 +1,6 @@
 #pragma once
 
-// MPI's C++ bindings are gone from the standard, and need not be parsed.
+// MPI's C++ bindings were removed from the standard, and need not be parsed.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>

@@ -33,7 +33,7 @@ MpiProcesses::MpiProcesses(int& argc, char**& argv) {
 }
 
 MpiProcesses::~MpiProcesses() {
-  // Who initialized MPI ends it.
+  // Only the code that initialized MPI ends it.
   if (began_here_) MPI_Finalize();
 }
 

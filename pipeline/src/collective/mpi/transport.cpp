@@ -16,9 +16,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kHeaderTag = 1, kFailedTag = 2, kLeftTag = 3, kBytesTags = 16;
-constexpr std::uint64_t kTags = 16'384;                        // an MPI has to have 32767
-constexpr std::size_t kMostOfAMessage = std::size_t{1} << 30;  // MPI counts in int
-constexpr auto kSpin = std::chrono::microseconds{200};  // then the processor is given to others
+constexpr std::uint64_t kTags = 16'384;  // every MPI supports tags up to 32767
+constexpr std::size_t kMostOfAMessage = std::size_t{1} << 30;  // MPI counts bytes in int
+// After that, the thread sleeps between checks.
+constexpr auto kSpin = std::chrono::microseconds{200};
 constexpr auto kPatienceToTell = std::chrono::seconds{2};
 
 struct Header {
@@ -26,7 +27,7 @@ struct Header {
   char what[32] = {};
 };
 
-/** The bytes of exchanges that are under way at once keep apart. */
+/** Exchanges that are in progress at once have different tags for their bytes. */
 int bytes_tag(std::uint64_t number) { return kBytesTags + static_cast<int>(number % kTags); }
 
 Header header_of(const char* what, std::uint64_t number, std::size_t bytes) {
@@ -37,7 +38,7 @@ Header header_of(const char* what, std::uint64_t number, std::size_t bytes) {
 
 }  // namespace
 
-/** To and from each other rank: headers first. */
+/** Exchanges bytes with each other rank: headers first. */
 class MpiTransport::Exchange final : public PendingBlocks {
  public:
   Exchange(MpiTransport& transport, const char* what, const Blocks& blocks)
@@ -50,7 +51,7 @@ class MpiTransport::Exchange final : public PendingBlocks {
         headers_(transport.size_, MPI_REQUEST_NULL),
         receives_(transport.size_) {
     for (unsigned peer = 0; peer < transport_.size_; ++peer) {
-      // Receives first: a header that comes then has a place to go.
+      // Receives come first, so that a header that arrives has a buffer.
       if (peer != transport_.rank_) receive_from(peer);
     }
     for (unsigned peer = 0; peer < transport_.size_; ++peer) {
@@ -58,7 +59,8 @@ class MpiTransport::Exchange final : public PendingBlocks {
     }
   }
 
-  // What was given up must not be written to any more. What is being sent may be read.
+  // An abandoned exchange must not write to its buffers any more. MPI may still read the bytes
+  // being sent.
   ~Exchange() override {
     for (MPI_Request& request : headers_) cancel(request);
     for (auto& requests : receives_) {
@@ -107,7 +109,7 @@ class MpiTransport::Exchange final : public PendingBlocks {
               "MPI_Isend");
   }
 
-  /** The bytes are asked for when the header has said that they are what is expected. */
+  /** Receives the bytes once the header shows that they are the expected ones. */
   void take_header(unsigned peer) {
     const Header& header = received_[peer];
     if (header.number != number_ || std::strcmp(header.what, what_) != 0) {
@@ -210,8 +212,8 @@ class MpiTransport::Exchange final : public PendingBlocks {
 
 MpiTransport::MpiTransport(MPI_Comm world, std::chrono::milliseconds time_out)
     : time_out_(time_out), exceptions_(std::uncaught_exceptions()) {
-  // Communicators of our own: messages of other code cannot be taken for ours, and failures are
-  // heard while data is on its way.
+  // Separate communicators: messages of other code cannot be mistaken for ours, and a failure can
+  // be received while data is in transit.
   check_mpi(MPI_Comm_dup(world, &data_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_dup(world, &control_), "MPI_Comm_dup");
   for (MPI_Comm of : {data_, control_}) MPI_Comm_set_errhandler(of, MPI_ERRORS_RETURN);
@@ -223,9 +225,9 @@ MpiTransport::MpiTransport(MPI_Comm world, std::chrono::milliseconds time_out)
   left_.resize(size_);
 }
 
-// Communicators are not freed: that is collective, and the others may not be there any more.
+// Communicators are not freed, because that is collective, and the other ranks may be gone.
 MpiTransport::~MpiTransport() {
-  // Unwinding: this rank makes no further call, and the others must not wait for one.
+  // During unwinding: this rank makes no further call, and the others must not wait for one.
   if (std::uncaught_exceptions() > exceptions_) fail("an exception ended it");
   notify_all(&started_, 1, MPI_UINT64_T, kLeftTag);
 }
@@ -277,7 +279,8 @@ void MpiTransport::record_failure(unsigned rank, std::string message, bool tell)
   notify_all(sent.data(), bytes, MPI_CHAR, kFailedTag);
 }
 
-// Small enough for MPI to take it at once; a rank that is gone does not hold this one up.
+// The messages are so small that MPI takes them at once: a rank that is gone does not block this
+// one.
 void MpiTransport::notify_all(const void* data, int count, MPI_Datatype type, int tag) noexcept {
   std::vector<MPI_Request> sends(size_, MPI_REQUEST_NULL);
   for (unsigned peer = 0; peer < size_; ++peer) {
@@ -293,7 +296,8 @@ void MpiTransport::notify_all(const void* data, int count, MPI_Datatype type, in
 void MpiTransport::fail(const std::string& why) noexcept {
   try {
     record_failure(rank_, fmt::format("rank {} failed: {}", rank_, why), true);
-  } catch (const std::exception&) {  // no memory for the message: the time-out informs them
+    // No memory for the message: the others notice by their time-out.
+  } catch (const std::exception&) {
   }
 }
 

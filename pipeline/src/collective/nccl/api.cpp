@@ -24,7 +24,7 @@ void find_in(void* library, const char* name, Function& function, std::string* m
   function = reinterpret_cast<Function>(symbol);
 }
 
-// NCCL reads it when its first communicator is made.
+// NCCL reads this variable when its first communicator is made.
 bool order_launches(int version) {
   constexpr int kFirst = 22600;
   if (version < kFirst) return false;
@@ -61,7 +61,7 @@ LoadedApi load() {
   find_in(library, "ncclRecv", api.recv, &found.problem);
   find_in(library, "ncclAllReduce", api.all_reduce, &found.problem);
   find_in(library, "ncclBroadcast", api.broadcast, &found.problem);
-  // Newer than 2.7: a library without them registers no memory.
+  // These are newer than 2.7: with a library without them, no memory is registered.
   find_in(library, "ncclCommRegister", api.comm_register, nullptr);
   find_in(library, "ncclCommDeregister", api.comm_deregister, nullptr);
   if (found.problem.empty() && api.get_version(&api.version) == NcclApi::kSuccess) {

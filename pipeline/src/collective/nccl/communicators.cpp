@@ -83,21 +83,21 @@ NcclCommunicators::Communicator& NcclCommunicators::enter(StreamHandle stream) {
       if (each->stream_id == id) return use(*each);
     }
   }
-  // Without the lock: making one waits for all ranks, and the watching thread must be able to hear
-  // of a failure meanwhile.
+  // Without the lock: making a communicator waits for all ranks, and the watching thread must be
+  // able to receive a failure meanwhile.
   const NcclApi::Comm made = make(stream);
   const std::lock_guard lock{mutex_};
   Communicator& communicator = *communicators_.emplace_back(std::make_unique<Communicator>());
   communicator.comm = made;
   communicator.stream_id = id;
-  // The watching thread did not know of this one when it aborted the others.
+  // The watching thread did not know this communicator when it aborted the others.
   if (failure_) abort(communicator);
   throw_failure();
   for (const Registered& memory : registered_) register_with(communicator, memory);
   return use(communicator);
 }
 
-// NCCL requires its device to be current, which it is while an operation is launched.
+// NCCL requires its device to be current. While an operation is launched, it is.
 NcclApi::Comm NcclCommunicators::make(StreamHandle stream) {
   NcclApi::UniqueId id{};
   if (rendezvous_.rank() == 0) api_.check(api_.get_unique_id(&id), "ncclGetUniqueId");
@@ -145,7 +145,7 @@ void NcclCommunicators::register_with(Communicator& communicator, const Register
 
 void NcclCommunicators::watch(Communicator& communicator, const std::string& name,
                               StreamHandle stream) {
-  // The end of the operation, by which `look` notices one that does not come to an end.
+  // Marks the end of the operation. With it, `look` finds an operation that never ends.
   const EventHandle end = device_.create_event();
   device_.record(end, stream);
   const std::lock_guard lock{mutex_};
@@ -170,7 +170,7 @@ void NcclCommunicators::look_after() {
   }
 }
 
-// With the lock.
+// Call it with the lock.
 void NcclCommunicators::look() {
   if (failure_) return abort_those_that_hang();
   if (auto heard = rendezvous_.failure()) return abort_all(std::move(*heard));
@@ -194,7 +194,7 @@ void NcclCommunicators::look_at_operations(std::deque<UnderWay>& operations) {
                          operations.front().name, rendezvous_.rank(), time_out_.count())});
 }
 
-// With the lock.
+// Call it with the lock.
 void NcclCommunicators::abort(Communicator& communicator) {
   if (std::exchange(communicator.aborted, true)) return;
   const OnGpu current{gpu_};

@@ -72,7 +72,9 @@ class NcclCommunicators {
     bool in_use = false;         ///< whether the launching thread is in a call with it
     bool aborted = false;
   };
-  /** @brief While it lives, the watching thread aborts its communicator only if an NCCL call hangs.
+  /**
+   * @brief While this exists, the watching thread aborts its communicator only if an NCCL call
+   * hangs.
    */
   struct Use {
     Use(NcclCommunicators& all, StreamHandle stream);
@@ -83,8 +85,10 @@ class NcclCommunicators {
     Communicator& of;
   };
 
-  /** @brief The stream's communicator, made if necessary, and marked as in use.
-   *  @throws CollectiveError */
+  /**
+   * @brief Returns the stream's communicator, marked as in use. Makes it if necessary.
+   * @throws CollectiveError
+   */
   [[nodiscard]] Communicator& enter(StreamHandle stream);
   [[nodiscard]] NcclApi::Comm make(StreamHandle stream);
   void leave(Communicator& communicator);
@@ -106,7 +110,7 @@ class NcclCommunicators {
   const std::chrono::milliseconds time_out_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  ///< in order of creation
-  Communicator* last_ = nullptr;                              ///< the one launched on last
+  Communicator* last_ = nullptr;                              ///< communicator of the last launch
   std::vector<Registered> registered_;
   std::optional<Rendezvous::Failure> failure_;
   std::chrono::steady_clock::time_point failed_at_;

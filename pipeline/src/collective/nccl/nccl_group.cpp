@@ -128,7 +128,8 @@ class Group::Sizes final : public PendingSizes {
     device.record(room_->arrived, stream);
   }
 
-  // Enqueued work may still use the memory, so it is kept until the group ends.
+  // Enqueued work may still use the memory. If the exchange has not ended, the memory is kept until
+  // the group ends.
   ~Sizes() override {
     if (!waited_) group_.fail("an exchange of sizes was given up between its start and its wait");
     (arrived_ ? group_.idle_ : group_.given_up_).push_back(std::move(room_));
@@ -136,7 +137,7 @@ class Group::Sizes final : public PendingSizes {
 
   ExchangedSizes wait() override {
     waited_ = true;
-    // Not a wait of the driver, which would not end if another rank has failed.
+    // Polls, because a wait of the driver would not end if another rank has failed.
     while (!group_.device_.query(room_->arrived)) {
       group_.check();
       std::this_thread::yield();
@@ -160,7 +161,7 @@ class Group::Sizes final : public PendingSizes {
 };
 
 Group::~Group() {
-  // Unwinding: this rank makes no further call, and the others must not wait for one.
+  // During unwinding: this rank makes no further call, and the others must not wait for one.
   if (std::uncaught_exceptions() > exceptions_) fail("an exception ended it");
 }
 

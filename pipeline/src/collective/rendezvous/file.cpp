@@ -25,7 +25,7 @@ class FileRendezvous final : public Rendezvous {
  public:
   FileRendezvous(std::filesystem::path path, unsigned rank, unsigned size, const Options& options)
       : Rendezvous(rank, size), path_(std::move(path)), time_out_(options.time_out) {
-    // Files of an earlier job would be taken for those of this one.
+    // Files of an earlier job would be mistaken for files of this one.
     if (rank == 0 && std::filesystem::exists(file("shared.0"))) {
       throw std::runtime_error{fmt::format("{} is there already: a rendezvous takes a new name",
                                            file("shared.0").string())};
@@ -77,7 +77,7 @@ class FileRendezvous final : public Rendezvous {
   void await(const std::string& what, unsigned peer) {
     const auto until = Clock::now() + time_out_;
     while (!std::filesystem::exists(file(what))) {
-      // A rank that has failed does not come: no need to wait until the time is out.
+      // A rank that has failed does not come, so do not wait for the time-out.
       if (const auto failed = failure()) throw CollectiveError{failed->rank, failed->why};
       if (Clock::now() > until) {
         throw CollectiveError{peer, fmt::format("rank {} has not come to {} within {} ms", peer,
@@ -88,7 +88,7 @@ class FileRendezvous final : public Rendezvous {
   }
 
   void write(const std::string& what, std::string_view text) const {
-    // A file appears whole: a rank that polls never reads half of one.
+    // A file appears complete: a rank that polls never reads a part of one.
     WholeFile out{file(what)};
     out.write(std::as_bytes(std::span{text}));
     out.finish();

@@ -36,7 +36,7 @@ Addresses addresses_of(const std::string& host, std::uint16_t port) {
 
 void send_at_once(int descriptor) {
   const int on = 1;
-  // Messages are few and small, and a rank waits for each.
+  // Messages are few and small, and a rank waits for each, so they must not be delayed.
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
@@ -47,7 +47,7 @@ void Socket::close() noexcept {
 }
 
 Socket Socket::listen(std::uint16_t port) {
-  // One socket for both protocols, where the machine has IPv6.
+  // One socket for both protocols, if the machine has IPv6.
   Socket socket{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   const bool v6 = socket.open();
   if (!v6) socket = Socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
@@ -112,7 +112,7 @@ Socket Socket::accept(Deadline until) const {
 
 bool Socket::send(std::span<const std::byte> bytes) noexcept {
   while (!bytes.empty()) {
-    // No SIGPIPE, which would end the process: a peer that is gone is reported as an error.
+    // Without SIGPIPE, which would end the process: a closed connection is reported as an error.
     const auto sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;

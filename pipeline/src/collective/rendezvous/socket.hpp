@@ -30,9 +30,9 @@ class Socket {
 
   /** @throws std::runtime_error if the port is not available */
   [[nodiscard]] static Socket listen(std::uint16_t port);
-  /** @return std::nullopt if the host does not answer before the deadline */
+  /** @return a socket that is not open if the host does not answer before the deadline */
   [[nodiscard]] static Socket connect(const std::string& host, std::uint16_t port, Deadline until);
-  /** @return std::nullopt if no connection arrives before the deadline */
+  /** @return a socket that is not open if no connection arrives before the deadline */
   [[nodiscard]] Socket accept(Deadline until) const;
 
   [[nodiscard]] bool open() const noexcept { return descriptor_ >= 0; }

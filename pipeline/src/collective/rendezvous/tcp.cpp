@@ -44,7 +44,7 @@ class Peer {
     return socket_.send(std::as_bytes(std::span{&head, 1})) && socket_.send(bytes);
   }
 
-  /** The next frame, if it arrives before the deadline. */
+  /** Returns the next frame, if it arrives before the deadline. */
   std::optional<Frame> receive(Deadline until) {
     for (;;) {
       if (auto frame = take()) return frame;
@@ -61,7 +61,7 @@ class Peer {
     }
   }
 
-  /** Whether the other end has closed the connection and all its frames were taken. */
+  /** Returns whether the other end has closed the connection. */
   [[nodiscard]] bool gone() const noexcept { return gone_; }
 
   bool left = false;  ///< the rank has announced that it leaves
@@ -83,7 +83,7 @@ class Peer {
   bool gone_ = false;
 };
 
-/** A star: every rank is connected to rank 0, which forwards what concerns all ranks. */
+/** A star: every rank is connected to rank 0, which forwards failures to all ranks. */
 class TcpRendezvous final : public Rendezvous {
  public:
   TcpRendezvous(const std::string& host, std::uint16_t port, unsigned rank, unsigned size,
@@ -117,7 +117,7 @@ class TcpRendezvous final : public Rendezvous {
     const std::lock_guard lock{mutex_};
     const Deadline until = Clock::now() + time_out_;
     if (rank() == 0) {
-      // First every rank has come, then the bytes are sent: `share` is also a barrier.
+      // Rank 0 sends the bytes only after all ranks have come, so `share` is also a barrier.
       for (unsigned peer = 1; peer < size(); ++peer) static_cast<void>(next_of(peer, until));
       for (unsigned peer = 1; peer < size(); ++peer) {
         static_cast<void>(peers_[peer].send(Frame::Kind::shared, 0, bytes));
@@ -198,7 +198,7 @@ class TcpRendezvous final : public Rendezvous {
 
   Bytes next_of(unsigned peer, Deadline until) {
     while (shared_[peer].empty()) {
-      // All ranks are heard, since the failure of another one ends the wait.
+      // Listens to all ranks, because the failure of any rank ends the wait.
       for (unsigned other = 0; other < size(); ++other) {
         const auto moment =
             other == peer ? std::chrono::milliseconds{20} : std::chrono::milliseconds{0};
@@ -259,7 +259,7 @@ std::unique_ptr<Rendezvous> Rendezvous::over_tcp(const std::string& host, std::u
 
 std::unique_ptr<Rendezvous> Rendezvous::from_environment(const Options& options) {
   constexpr unsigned kMostPort = 65'534, kMostRanks = 1U << 20;
-  // torchrun's agent then listens at MASTER_PORT itself.
+  // torchrun's agent then listens at MASTER_PORT itself, so the ranks use the next port.
   const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   const unsigned taken = agent != nullptr && std::strcmp(agent, "True") == 0 ? 1 : 0;
   const auto port = static_cast<std::uint16_t>(number("MASTER_PORT", kMostPort) + taken);

@@ -7,7 +7,10 @@
 namespace millrace::collective {
 namespace {
 
-/** The views of each party: first its send buffers by rank, then its receive buffers by rank. */
+/**
+ * Copies each send buffer to its receiver. The views of each party: first its send buffers by rank,
+ * then its receive buffers by rank.
+ */
 void bring_to_all(std::span<const KernelContext> parties) {
   const std::size_t ranks = parties.size();
   for (std::size_t to = 0; to < ranks; ++to) {
@@ -17,7 +20,7 @@ void bring_to_all(std::span<const KernelContext> parties) {
   }
 }
 
-// In the order of the ranks, so that a sum has the same bits under every schedule.
+// Adds in the order of the ranks, so that a sum has the same bits under every schedule.
 void sum_in_order(std::span<const KernelContext> parties) {
   const std::span<float> sum = parties[0].as<float>(0);
   for (const KernelContext& more : parties.subspan(1)) {
@@ -57,7 +60,8 @@ void MeetingGroup::meet(const SharedRanks::Part& part, const Meeting::Effect& ef
   operation.views = std::move(views);
   operation.cost.bytes = traffic.memory;
   if (size() > 1) {
-    // The device moves `traffic.memory` at the same time: only what the link takes longer is added.
+    // The device moves `traffic.memory` at the same time: only the additional time of the link
+    // counts.
     const double beside = traffic.memory / device_.profile().memory_bandwidth;
     const double seconds = std::max(0.0, traffic.link / link.bytes_per_second - beside);
     operation.cost.fixed = link.latency + Nanoseconds{static_cast<Nanoseconds::rep>(seconds * 1e9)};
@@ -85,7 +89,7 @@ void MeetingGroup::do_all_to_all(std::span<const SentBytes> sends,
     part.receives.push_back(block.bytes);
     views.push_back({block.data, block.bytes, Access::write});
   }
-  // What a rank sends itself does not cross the link.
+  // Bytes that a rank sends to itself do not cross the link.
   const auto own = static_cast<double>(sends[rank()].bytes);
   const double most = std::max(sum(part.sends), sum(part.receives));
   meet(part, bring_to_all, std::move(views),
@@ -95,7 +99,7 @@ void MeetingGroup::do_all_to_all(std::span<const SentBytes> sends,
 void MeetingGroup::do_all_reduce_sum(float* data, std::size_t count, StreamRef stream) {
   const std::size_t bytes = count * sizeof(float);
   const auto ranks = static_cast<double>(size());
-  // A ring: every byte is reduced once around it and then brought to all.
+  // Models a ring: every byte goes around it once to be reduced, and once to reach all ranks.
   const double link = 2 * (ranks - 1) / ranks * static_cast<double>(bytes);
   const std::vector<std::size_t> all(size(), bytes);
   meet({"all-reduce", all, all}, sum_in_order, {{data, bytes, Access::read_write}},

@@ -8,7 +8,9 @@
 
 namespace millrace::collective {
 
-/** @brief A group of ranks with devices of one virtual machine, whose operations are meetings. */
+/**
+ * @brief A group of ranks whose devices belong to one virtual machine. Each operation is a meeting.
+ */
 class MeetingGroup final : public HostedGroup {
  public:
   MeetingGroup(unsigned rank, std::shared_ptr<SharedRanks> ranks, VirtualDevice& device);

@@ -74,7 +74,7 @@ void SharedRanks::check_alike(unsigned rank, unsigned peer, const std::string& m
   throw_failure();
 }
 
-// A rank that has left makes no more calls: waiting for it would never end.
+// A rank that has left makes no more calls, so a wait for it would never end.
 void SharedRanks::check_missing(unsigned rank, const std::string& what,
                                 const std::vector<bool>& has_come) {
   for (unsigned peer = 0; peer < size; ++peer) {
@@ -139,7 +139,7 @@ std::shared_ptr<Meeting> SharedRanks::join(unsigned rank, std::uint64_t number, 
                                        part.what, from, sent, to, room));
       throw_failure();
     };
-    // Both directions: the rank that comes last sees what both say.
+    // Checks both directions, because only the last rank sees the sizes of both sides.
     check_bytes(rank, peer, part.sends[peer], operation.receives[peer][rank]);
     check_bytes(peer, rank, operation.sends[peer][rank], part.receives[peer]);
   }

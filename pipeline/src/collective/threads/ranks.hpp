@@ -53,7 +53,7 @@ struct SharedRanks {
 
   // Host operations.
   void post(unsigned rank, std::uint64_t number, Post post);
-  /** @brief Blocks until all have posted. @return what they posted for `rank` */
+  /** @brief Blocks until all ranks have posted. @return the blocks that they posted for `rank` */
   [[nodiscard]] std::vector<Bytes> take(unsigned rank, std::uint64_t number);
 
   /** @brief The name of a device operation, and the bytes that this rank sends and receives. */

@@ -20,7 +20,7 @@ struct DeviceSegment {
 /** @brief Copies each segment; addresses and sizes are multiples of 4. */
 [[nodiscard]] Launch copy_segments(std::vector<DeviceSegment> segments);
 
-/** @brief The exclusive sum of lengths, followed by the total. */
+/** @brief Computes the exclusive sums of lengths, followed by the total. */
 struct PrefixSum {
   const void* lengths = nullptr;
   void* offsets = nullptr;  ///< count + 1
@@ -30,7 +30,7 @@ struct PrefixSum {
 };
 [[nodiscard]] Launch prefix_sum(const PrefixSum& sum);
 
-/** @brief Bytes of scratch memory that `prefix_sum` needs, on any device. */
+/** @brief Returns the bytes of scratch memory that `prefix_sum` needs, on any device. */
 [[nodiscard]] constexpr std::size_t prefix_sum_scratch(std::size_t count) noexcept {
   return 4096 + count / 256 * 32;  // CUB needs 16 bytes a tile, of 896 or more
 }

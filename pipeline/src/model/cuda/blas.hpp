@@ -12,7 +12,7 @@ inline constexpr std::size_t kBlasWorkspace = std::size_t{32} << 20;
  *
  * The first call loads cuBLAS: the file MILLRACE_CUBLAS, or else the system's libcublas of the CUDA
  * version that Millrace was built with.
- * @throws std::runtime_error if there is none; the message says how to get it
+ * @throws std::runtime_error if cuBLAS is missing; the message says how to get it
  */
 [[nodiscard]] void* create_blas(void* stream, void* workspace);
 void destroy_blas(void* handle) noexcept;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned kLossThreads = 1024;
 
-// One block: each thread adds up every 1024th example, then a tree does the rest.
+// One block: each thread adds every 1024th example, then a tree adds the parts.
 __global__ void loss_kernel(BinaryCrossEntropyArguments<float> arguments) {
   const auto& [loss, gradient, logits, labels] = arguments;
   const std::size_t count = logits.size();
@@ -68,7 +68,7 @@ __global__ void fill_uniform_kernel(float* out, std::size_t size, std::uint64_t 
   }
 }
 
-// Threads take bags.
+// Each thread takes a bag.
 template <typename Offset>
 __global__ void position_kernel(PositionFactorsArguments<float, Offset> arguments) {
   const auto& [starts, places, offsets, positions, shape] = arguments.bags;
@@ -86,7 +86,7 @@ __global__ void position_kernel(PositionFactorsArguments<float, Offset> argument
   }
 }
 
-// A block has one weight: its threads take examples, then a tree adds up.
+// Each block has one weight: its threads take examples, then a tree adds their parts.
 template <typename Offset>
 __global__ void position_backward_kernel(
     PositionFactorsBackwardArguments<float, Offset> arguments) {
@@ -102,7 +102,7 @@ __global__ void position_backward_kernel(
   for (std::size_t b = threadIdx.x; b < shape.batch; b += kThreads) {
     const auto begin = static_cast<std::int64_t>(offsets[f * shape.batch + b]);
     const auto end = static_cast<std::int64_t>(offsets[f * shape.batch + b + 1]);
-    if (!positions.empty()) {  // of a part of the bag
+    if (!positions.empty()) {  // positions in the whole bag
       for (std::int64_t i = begin; i < end; ++i) {
         const auto there = static_cast<std::int64_t>(positions[i]);
         if (is_last ? there >= position : there == position) sum += gradients[i];

@@ -17,7 +17,10 @@ struct Vectors {
   }
 };
 
-/** Where the pair i < j of an example is: those of row k are features - k, one after the other. */
+/**
+ * Returns the index of the pair i < j of an example. Row k has features - k pairs, one after
+ * another.
+ */
 __device__ std::size_t pair_number(unsigned i, unsigned j, unsigned features) {
   const std::size_t before = i == 0 ? 0 : static_cast<std::size_t>(i) * (i - 1) / 2;
   return static_cast<std::size_t>(i) * features - before + (j - i - 1);
@@ -26,9 +29,9 @@ __device__ std::size_t pair_number(unsigned i, unsigned j, unsigned features) {
 /** The groups of lanes of a block, for vectors of `width` floats that are read as words. */
 template <int size>
 struct LaneGroups {
-  unsigned words;  ///< in a vector
+  unsigned words;  ///< words of a vector
   WarpRows warp;
-  unsigned group, groups;  ///< this lane's, and their number in the block
+  unsigned group, groups;  ///< this lane's group, and the number of groups in the block
 
   __device__ explicit LaneGroups(std::size_t width)
       : words(static_cast<unsigned>(width) / size),
@@ -37,7 +40,7 @@ struct LaneGroups {
         groups(blockDim.x / kWarp * warp.groups) {}
 };
 
-// One block an example; groups of lanes take pairs.
+// One block for each example; groups of lanes take pairs.
 template <int size>
 __global__ void dot_kernel(float* out, Vectors of) {
   const auto features = static_cast<unsigned>(of.shape.features);
@@ -66,7 +69,8 @@ __global__ void dot_kernel(float* out, Vectors of) {
   }
 }
 
-// One block an example; each group of lanes adds up the gradient of a vector, partner by partner.
+// One block for each example. Each group of lanes adds the gradient of a vector, partner by
+// partner.
 template <int size>
 __global__ void dot_backward_kernel(DotInteractionBackwardArguments<float> arguments) {
   const Vectors of{arguments.dense.data(), arguments.pooled.data(), arguments.shape};
@@ -93,7 +97,10 @@ __global__ void dot_backward_kernel(DotInteractionBackwardArguments<float> argum
   }
 }
 
-/** A block an example, up to as many as there are; words of four floats, or of one. */
+/**
+ * One block for each example, up to kMostBlocks. Uses words of four floats if possible, otherwise
+ * of one.
+ */
 template <typename Kernel, typename... Arguments>
 void launch_dots(const char* name, const Queue& queue, const DotShape& shape, Kernel four,
                  Kernel one, Arguments... arguments) {

@@ -12,9 +12,9 @@
 #include "model/sort_arguments.hpp"
 
 /// @file
-/// The CUDA kernels: each does what the host kernel of the same name does, and takes the same
-/// arguments after the queue that it is enqueued on. None waits for the device. Sums run in a
-/// fixed order, which is not always that of the host.
+/// The CUDA kernels. Each does the same as the host kernel of its name and takes the same
+/// arguments, after the queue on which it is enqueued. None waits for the device. Sums are added in
+/// a fixed order, which is not always that of the host.
 
 namespace millrace::model::cuda {
 
@@ -23,7 +23,9 @@ template <typename Id, typename Offset>
 void look_up(Queue queue, const LookUpArguments<float, Id, Offset>& arguments);
 template <typename Key, typename Id, typename Offset>
 void linearise(Queue queue, const LineariseArguments<Key, Id, Offset>& arguments);
-/** @brief Bytes of scratch that `sort_pairs` and `find_runs` of this many lookups take. */
+/**
+ * @brief Returns the bytes of scratch that `sort_pairs` and `find_runs` need for this many lookups.
+ */
 template <typename Key>
 [[nodiscard]] std::size_t sort_scratch(std::size_t count, unsigned bits);
 template <typename Key>
@@ -61,7 +63,7 @@ void concatenate_backward(Queue queue, const ConcatenateBackwardArguments<float>
 void binary_cross_entropy(Queue queue, const BinaryCrossEntropyArguments<float>& arguments);
 void step(Queue queue, const StepArguments<float>& arguments);
 
-// Filling, and the like.
+// Elementwise operations.
 void fill(Queue queue, std::span<float> out, float value);
 void scale(Queue queue, std::span<float> values, float factor);
 void fill_uniform(Queue queue, std::span<float> out, std::uint64_t stream, float bound);

@@ -17,7 +17,8 @@ struct Product {
   std::size_t rows, columns, inner;
 };
 
-// Row-major matrices are column-major ones transposed: c^T = b^T a^T.
+// A row-major matrix is the transpose of a column-major one, as cuBLAS has them:
+// c^T = b^T a^T.
 void multiply(const Queue& queue, float* c, Factor a, Factor b, Product shape, bool add) {
   const float one = 1, start = add ? 1 : 0;
   const auto operation = [](const Factor& factor) { return factor.transposed ? 1 : 0; };
@@ -47,8 +48,8 @@ __global__ void add_bias(float* y, const float* bias, std::size_t words, std::si
 
 constexpr unsigned kTile = 32;
 
-// A block has 32 columns: its rows of threads each add up every 32nd row, then a tree does the
-// rest.
+// A block has 32 columns. Each of its rows of threads adds every 32nd row, then a tree adds the
+// parts.
 __global__ void mask_and_add_up_kernel(LinearBackwardArguments<float> arguments) {
   __shared__ float parts[kTile][kTile + 1];
   const LinearShape& shape = arguments.shape;

@@ -9,7 +9,7 @@ __device__ bool in_range(const Lookup& lookup, std::int64_t id) {
   return static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(lookup.rows);
 }
 
-/** Where the row of an id begins in the weights of all tables. */
+/** Returns the index of an id's row in the weights of all tables. */
 __device__ std::size_t place_of(const Lookup& lookup, std::int64_t id) {
   return static_cast<std::size_t>(lookup.weights + id * lookup.width);
 }
@@ -18,7 +18,7 @@ __device__ float bag_scale(const Lookup& lookup, std::size_t length) {
   return lookup.mean != 0 && length != 0 ? 1.0F / static_cast<float>(length) : 1.0F;
 }
 
-// One warp a bag: groups of lanes take its ids in turn, and add up in a tree.
+// One warp for each bag: groups of lanes take its ids in turn, and a tree adds the parts.
 template <int size, typename Id, typename Offset>
 __device__ void pool(const LookUpArguments<float, Id, Offset>& arguments, const Lookup& lookup,
                      std::size_t bag) {
@@ -64,7 +64,7 @@ __global__ void look_up_kernel(LookUpArguments<float, Id, Offset> arguments) {
   }
 }
 
-// Completes what is known of a bad id while its batch is there.
+// Completes the description of a bad id while its batch still exists.
 template <typename Id, typename Offset>
 __global__ void name_bad_id(LookUpArguments<float, Id, Offset> arguments) {
   const auto& bags = arguments.bags;
@@ -76,7 +76,7 @@ __global__ void name_bad_id(LookUpArguments<float, Id, Offset> arguments) {
   bad.value = static_cast<std::int64_t>(arguments.ids[bad.position]);
 }
 
-constexpr unsigned kLanesOfBag = 8;  // that share its ids
+constexpr unsigned kLanesOfBag = 8;  // lanes that share the ids of a bag
 
 template <typename Key, typename Id, typename Offset>
 __global__ void linearise_kernel(LineariseArguments<Key, Id, Offset> to) {

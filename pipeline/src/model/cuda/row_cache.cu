@@ -37,7 +37,7 @@ __global__ void cache_keys_kernel(CacheKeysArguments<Key, Id, Offset> to) {
   }
 }
 
-// Of all lanes that may give up their slot: the one that is to. kWarp: none may.
+// Returns the lane whose slot is to be evicted, or kWarp if no slot may be evicted.
 __device__ unsigned victim(const SlotState& state, const Turn& turn) {
   const unsigned lane = threadIdx.x % kWarp;
   const bool may_go = state.stamp < turn.held_from;
@@ -65,8 +65,8 @@ __device__ void add(std::uint64_t& count, unsigned number) {
   atomicAdd(reinterpret_cast<unsigned long long*>(&count), number);
 }
 
-// A warp for each set that the batch has rows of: it stands where the first of them is. Rows that
-// are there are held before others take slots.
+// One warp for each set of which the batch has rows: the warp at the first of these rows. Rows that
+// are in the cache are marked as used before other rows take slots.
 template <typename Key>
 __global__ void claim_slots(BringRowsArguments<float, Key> arguments) {
   const unsigned lane = threadIdx.x % kWarp;
@@ -156,7 +156,7 @@ __global__ void move_rows(BringRowsArguments<float, Key> arguments) {
     if (move.evicted >= 0) {
       const Lookup& table = table_of(lookups.data(), lookups.size(), move.evicted);
       copy_row(home.at(layout.at_home(table, move.evicted)), slot, table, layout);
-      __syncwarp();  // lanes do not bring what others still take away
+      __syncwarp();  // all lanes must have saved the old row before any lane overwrites it
     }
     const Lookup& table = table_of(lookups.data(), lookups.size(), move.row);
     copy_row(slot, home.at(layout.at_home(table, move.row)), table, layout);

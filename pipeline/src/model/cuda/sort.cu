@@ -20,7 +20,7 @@ struct BeginsRun {
   }
 };
 
-/** Scratch for a call of CUB: without memory it says how many bytes it takes. */
+/** Scratch memory for a call of CUB. Without memory, the call returns the bytes that it needs. */
 struct Scratch {
   void* memory = nullptr;
   std::size_t bytes = 0;
@@ -45,7 +45,7 @@ void select_starts(Scratch& scratch, const FindRunsArguments<Key>& runs, cudaStr
              "cub::DeviceSelect::If");
 }
 
-// The row of each run, and where the last run ends: before the first `none`.
+// Writes the row of each run, and the end of the last run, which is before the first `none`.
 template <typename Key>
 __global__ void complete_runs(FindRunsArguments<Key> arguments) {
   const auto& sorted = arguments.sorted;

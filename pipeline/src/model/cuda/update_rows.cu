@@ -5,10 +5,10 @@
 namespace millrace::model::cuda {
 namespace {
 
-constexpr unsigned kLongRun = 128;  // from here on a whole block adds up a run
+constexpr unsigned kLongRun = 128;  // from this length on, a whole block adds a run
 constexpr unsigned kWarpsOfBlock = kThreads / kWarp;
 
-/** The share of the warps of one owner: it takes lookups `first`, `first + step`, ... of a run. */
+/** The lookups of a run that a warp takes: `first`, `first + step`, ... */
 struct Share {
   unsigned first, step;
 };
@@ -41,7 +41,7 @@ __device__ Word<size> add_up(const Arguments& arguments, const WarpRows& warp, u
   return warp.over_groups(sum);
 }
 
-/** Adds up a run for one owner, 32 words at a time: a warp. */
+/** Adds a run with one warp, 32 words at a time. */
 struct OwnerWarp {
   static __device__ Share share() { return {0, 1}; }
   static __device__ bool applies() { return true; }
@@ -51,7 +51,10 @@ struct OwnerWarp {
   }
 };
 
-/** The same, a block: every warp has a part of the lookups, and the first adds the parts up. */
+/**
+ * Adds a run with a block: every warp takes a part of the lookups, and the first warp adds the
+ * parts.
+ */
 struct OwnerBlock {
   static __device__ Share share() { return {threadIdx.x / kWarp, kWarpsOfBlock}; }
   static __device__ bool applies() { return threadIdx.x < kWarp; }
@@ -113,7 +116,8 @@ __device__ void update_row(const RowPointers<float>& row, const Arguments& argum
     const float rate = Optimizer::row_rate(rule, total, static_cast<float>(lookup.width), moment);
     for (unsigned first = 0; first < words; first += warp.lanes) {
       const unsigned word = first + warp.lane;
-      if (words > warp.lanes) sum = gradient(word);  // again: a row of many words is not kept
+      // Computed again, because a row of many words is not kept.
+      if (words > warp.lanes) sum = gradient(word);
       if (!Owner::applies() || warp.group != 0 || word >= words) continue;
       Word<size> weight = load<size>(row.weights + word * size);
       add_scaled(weight, sum, -rate);
@@ -155,7 +159,7 @@ __global__ void update_short_runs(UpdateRowsArguments<float, Key, Offset> argume
   }
 }
 
-// Blocks take 256 runs at a time: each thread looks at one, and then all do those that are long.
+// Blocks take 256 runs at a time. Each thread checks one run, then all threads add the long ones.
 template <typename Optimizer, typename Key, typename Offset>
 __global__ void update_long_runs(UpdateRowsArguments<float, Key, Offset> arguments) {
   const auto& starts = arguments.sorted.starts;
@@ -167,7 +171,7 @@ __global__ void update_long_runs(UpdateRowsArguments<float, Key, Offset> argumen
     if (__syncthreads_or(is_long ? 1 : 0) == 0) continue;
     for (unsigned i = 0; i < kThreads && first + i < count; ++i) {
       const auto run = static_cast<std::uint32_t>(first + i);
-      if (starts[run + 1] - starts[run] < kLongRun) continue;  // for all threads alike
+      if (starts[run + 1] - starts[run] < kLongRun) continue;  // the same for all threads
       update_run<Optimizer, OwnerBlock>(arguments, run);
     }
   }
@@ -175,7 +179,8 @@ __global__ void update_long_runs(UpdateRowsArguments<float, Key, Offset> argumen
 
 template <typename Optimizer, typename Key, typename Offset>
 void launch_updates(Queue queue, const UpdateRowsArguments<float, Key, Offset>& arguments) {
-  const std::size_t most = arguments.sorted.rows.size();  // runs, as far as the host knows
+  // Upper bound on the number of runs that the host knows.
+  const std::size_t most = arguments.sorted.rows.size();
   launch({"update_rows: short runs", blocks_for(most * kWarp), kThreads}, queue,
          update_short_runs<Optimizer, Key, Offset>, arguments);
   if (most < kLongRun) return;

@@ -18,10 +18,10 @@ struct ProductShape {
 };
 
 /**
- * @brief c = a b, or c += a b, for row-major matrices without padding.
+ * @brief Computes c = a b, or c += a b if `add`, for row-major matrices without padding.
  *
- * The BLAS runs on the calling thread alone. Results would otherwise depend on how the work is
- * divided among threads, which differs from run to run. Another processor may give other bits.
+ * The BLAS runs only on the calling thread. With several threads, results would depend on the
+ * division of the work, which differs from run to run. Another processor may give other bits.
  */
 void multiply(float* c, Operand<float> a, Operand<float> b, ProductShape shape, bool add);
 void multiply(double* c, Operand<double> a, Operand<double> b, ProductShape shape, bool add);

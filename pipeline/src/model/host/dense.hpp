@@ -13,11 +13,11 @@
 #include "model/shapes.hpp"
 
 /// @file
-/// Host kernels of the dense part. Gradients of parameters are added to what is there.
+/// Host kernels of the dense part. Gradients of parameters are added to the existing ones.
 
 namespace millrace::model::host {
 
-/** @brief Adds the bias to each row of `output`, and applies ReLU where it is asked for. */
+/** @brief Adds the bias to each row of `output`, and applies ReLU if `relu`. */
 template <typename T>
 void add_bias(std::span<T> output, std::span<const T> bias, bool relu) {
   for (auto row = output.begin(); row != output.end();) {
@@ -36,8 +36,10 @@ void linear(const LinearArguments<T>& arguments) {
   add_bias<T>(output, bias, shape.relu);
 }
 
-/** @brief The part of `linear_backward` that is no product: sets `output_gradient` to 0 where ReLU
- *         cut the output off, and adds the sums of its columns to `bias_gradient`. */
+/**
+ * @brief The part of `linear_backward` that is not a product: sets `output_gradient` to 0 where
+ * ReLU set the output to 0, and adds the sums of its columns to `bias_gradient`.
+ */
 template <typename T>
 void mask_and_add_up(const LinearBackwardArguments<T>& arguments) {
   const LinearShape shape = arguments.shape;
@@ -66,7 +68,7 @@ void linear_backward(const LinearBackwardArguments<T>& arguments) {
            {shape.rows, shape.inputs, shape.outputs}, false);
 }
 
-/** @brief Vector i of an example: the dense one, then the pooled ones. */
+/** @brief Vector i of an example: the dense vector, then the pooled ones. */
 template <typename T>
 struct DotVectors {
   T* dense;

@@ -21,13 +21,13 @@ template <typename Id>
          static_cast<std::uint64_t>(lookup.rows);
 }
 
-/** @brief What the gradients of a bag's ids are multiplied by, beside their factors. */
+/** @brief Returns the factor of the gradients of a bag's ids, in addition to their own factors. */
 template <typename T>
 [[nodiscard]] T bag_scale(const Lookup& lookup, std::size_t length) {
   return lookup.mean != 0 && length != 0 ? T{1} / static_cast<T>(length) : T{1};
 }
 
-/** @brief Pools the rows of a feature's bags. The first id out of range is kept in `bad`. */
+/** @brief Pools the rows of a feature's bags. The first id out of range is stored in `bad`. */
 template <typename T, typename Id, typename Offset, typename Width>
 void look_up_feature(const LookUpArguments<T, Id, Offset>& arguments, std::size_t feature,
                      Width width) {
@@ -66,7 +66,7 @@ void look_up_feature(const LookUpArguments<T, Id, Offset>& arguments, std::size_
 template <typename T, typename Id, typename Offset>
 void look_up(const LookUpArguments<T, Id, Offset>& arguments) {
   const auto lookups = arguments.bags.lookups;
-  if (arguments.bags.batch == 0) return;  // there is no row to begin at
+  if (arguments.bags.batch == 0) return;  // the matrix has no first row
   for (std::size_t f = 0; f < lookups.size(); ++f) {
     with_length(static_cast<std::size_t>(lookups[f].width),
                 [&](auto width) { look_up_feature(arguments, f, width); });
@@ -113,7 +113,7 @@ void find_runs(const FindRunsArguments<Key>& to) {
   return static_cast<std::size_t>(widest);
 }
 
-/** @brief Adds up the gradients of runs of ids, each in its order. */
+/** @brief Adds the gradients of runs of ids, in the order of each run. */
 template <typename T, typename Key, typename Offset>
 class RunSum {
  public:
@@ -121,7 +121,7 @@ class RunSum {
 
   [[nodiscard]] const UpdateRowsArguments<T, Key, Offset>& arguments() const { return arguments_; }
 
-  /** @brief The table of a run's row, by its first id. */
+  /** @brief Returns the table of a run's row, according to its first id. */
   const Lookup& enter(std::size_t begin) {
     const std::uint32_t bag = arguments_.sorted.bag_of[arguments_.sorted.positions[begin]];
     if (!inside(bag)) enter_feature(bag);
@@ -159,12 +159,12 @@ class RunSum {
 
   const UpdateRowsArguments<T, Key, Offset>& arguments_;
   const Lookup* lookup_ = nullptr;
-  const T* of_feature_ = nullptr;  ///< its gradients of the first example
+  const T* of_feature_ = nullptr;  ///< gradient of the feature for the first example
   std::size_t first_bag_ = 0, bags_ = 0;
   bool plain_ = false;
 };
 
-/** @brief Takes a row along its gradient. Moments: null where the optimizer keeps none. */
+/** @brief Applies the optimizer to a row. Moments: null if the optimizer does not keep them. */
 template <typename Optimizer, typename T, typename Width>
 [[gnu::always_inline]] inline void follow_row(const Rule<T>& rule, const T* __restrict gradient,
                                               Width width, T* __restrict weights,
@@ -181,7 +181,10 @@ template <typename Optimizer, typename T, typename Width>
   }
 }
 
-/** @brief The runs of one table's rows, from `run` on. @return the first that is another's */
+/**
+ * @brief Updates the runs of one table's rows, from `run` on.
+ * @return the first run of another table
+ */
 template <typename Optimizer, typename T, typename Key, typename Offset, typename Width>
 std::uint32_t update_table(RunSum<T, Key, Offset>& sums, std::uint32_t run, std::span<T> room,
                            Width width) {

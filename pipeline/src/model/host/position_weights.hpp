@@ -9,7 +9,10 @@
 
 namespace millrace::model::host {
 
-/** @brief Which weight a value has: `positions`, if any, are of bags of which this is a part. */
+/**
+ * @brief Returns the index of a value's weight. `positions`, if not empty, are positions in whole
+ * bags.
+ */
 [[nodiscard]] inline std::size_t position_weight(std::span<const float> positions, std::size_t i,
                                                  std::size_t begin, std::size_t count) {
   const std::size_t position =
@@ -42,7 +45,7 @@ void position_factors(const PositionFactorsArguments<T, Offset>& arguments) {
   });
 }
 
-/** @brief Example by example. */
+/** @brief Adds the gradients example by example. */
 template <typename T, typename Offset>
 void position_factors_backward(const PositionFactorsBackwardArguments<T, Offset>& arguments) {
   const BagPositions<Offset>& bags = arguments.bags;

@@ -14,7 +14,7 @@ namespace millrace::model::host {
 
 inline constexpr unsigned kMostDigitBits = 11;
 
-/** @brief Bytes of scratch for `count` pairs: room for all of them once more. */
+/** @brief Returns the bytes of scratch for `count` pairs: room for a second copy of all pairs. */
 template <typename Key>
 [[nodiscard]] constexpr std::size_t sort_scratch(std::size_t count) {
   return count * (sizeof(Key) + sizeof(std::uint32_t));

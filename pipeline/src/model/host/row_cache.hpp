@@ -17,8 +17,10 @@
 
 namespace millrace::model::host {
 
-/** @brief Calls `visit(i, row)` for each id; `row` counts through all tables, and is nothing where
- *         the table has no such row. */
+/**
+ * @brief Calls `visit(i, row)` for each id. `row` counts through all tables; it is nothing for an
+ * id out of range.
+ */
 template <typename Id, typename Offset, typename Visit>
 void visit_rows(const BagLayout<Offset>& bags, std::span<const Id> ids, const Visit& visit) {
   for (std::size_t f = 0; f < bags.lookups.size(); ++f) {
@@ -41,7 +43,7 @@ void cache_keys(const CacheKeysArguments<Key, Id, Offset>& to) {
   });
 }
 
-/** @brief One set's slots. */
+/** @brief The slots of one set. */
 struct SlotSet {
   std::span<std::uint32_t> tags;
   std::span<SlotState> states;
@@ -50,7 +52,7 @@ struct SlotSet {
     const auto found = std::find(tags.begin(), tags.end(), tag);
     return found == tags.end() ? kNoSlot : static_cast<std::int32_t>(found - tags.begin());
   }
-  /** @brief The slot to evict: an empty one if possible, otherwise by the turn's rule. */
+  /** @brief Returns the slot to evict: an empty one if possible, otherwise by the turn's rule. */
   [[nodiscard]] std::int32_t victim(const Turn& turn) const {
     const auto rank = [&](std::size_t way) {
       const SlotState& state = states[way];
@@ -73,7 +75,7 @@ class SlotClaims {
  public:
   explicit SlotClaims(const BringRowsArguments<T, Key>& arguments) : arguments_(arguments) {}
 
-  /** @brief Holds the rows that are in the cache, and gives slots to the others. */
+  /** @brief Marks the rows that are in the cache as used, and gives slots to the others. */
   void claim() const {
     const CacheShape& shape = arguments_.shape;
     const ArrayView<const Key> keys = arguments_.wanted.keys;
@@ -94,7 +96,7 @@ class SlotClaims {
     return {tags.subspan(set * kWays, kWays), states.subspan(set * kWays, kWays)};
   }
 
-  /** @brief Holds a row that is in the cache. */
+  /** @brief Marks a row that is in the cache as used. */
   void hold(const SlotSet& slots, std::size_t i) const {
     const std::uint32_t tag = arguments_.shape.tag_of_key(arguments_.wanted.keys[i]);
     const std::int32_t way = slots.find(tag);
@@ -106,7 +108,7 @@ class SlotClaims {
     ++arguments_.counts[0].hits;
   }
 
-  /** @brief Gives a slot to a row that is not, as long as there are some. */
+  /** @brief Gives a slot to a row that is not in the cache, as long as a slot may be evicted. */
   void take(const SlotSet& slots, std::uint64_t set, std::size_t i) const {
     RowMove& move = arguments_.moves[i];
     CacheCounts& counts = arguments_.counts[0];
@@ -144,7 +146,7 @@ void copy_row(const RowPointers<T>& to, const RowPointers<From>& from, const Loo
   if (to.second_moment != nullptr) std::copy_n(from.second_moment, width, to.second_moment);
 }
 
-/** @brief Writes back a row that goes, and brings the one that comes. */
+/** @brief Writes back the evicted row, and brings the new one. */
 template <typename T, typename Key>
 void move_row(const BringRowsArguments<T, Key>& arguments, const RowMove& move) {
   const RowLayout& layout = arguments.layout;
@@ -159,8 +161,10 @@ void move_row(const BringRowsArguments<T, Key>& arguments, const RowMove& move) 
   copy(move.row, false);
 }
 
-/** @brief At once: tags would otherwise say what is not there if the second half of it could not be
- *         enqueued. */
+/**
+ * @brief Does both parts in one operation: if the second part could not be enqueued, tags would
+ * name rows that are not at their slots.
+ */
 template <typename T, typename Key>
 void bring_rows(const BringRowsArguments<T, Key>& arguments) {
   SlotClaims<T, Key>{arguments}.claim();

@@ -5,9 +5,9 @@
 #include <utility>
 
 /// @file
-/// Short vectors, such as rows of embeddings. Their lengths are known only at run time, but loops
-/// are fast only if the compiler knows the length: `with_length` calls a body that is compiled for
-/// the length. Sums have the same order whatever the length's type is.
+/// Short vectors, such as rows of embeddings. Lengths are known only at run time, but loops are
+/// fast only if the compiler knows the length: `with_length` calls a body that is compiled for the
+/// length. The order of sums does not depend on the type of the length.
 
 namespace millrace::model::host {
 
@@ -17,14 +17,14 @@ inline constexpr std::size_t kLanes = 8;
 template <std::size_t count>
 using Length = std::integral_constant<std::size_t, count>;
 
-/** @brief A length of which the compiler knows the remainder after division by `kLanes`. */
+/** @brief A length whose remainder after division by `kLanes` the compiler knows. */
 template <std::size_t rest>
 struct LongLength {
   std::size_t count = 0;
   [[nodiscard]] constexpr operator std::size_t() const { return count; }
 };
 
-/** @brief Calls `body(length)`, with a Length for those that rows of embeddings often have. */
+/** @brief Calls `body(length)`. Widths that rows of embeddings often have are a Length. */
 template <typename Body>
 inline decltype(auto) with_length(std::size_t count, Body&& body) {
   switch (count) {
@@ -59,7 +59,7 @@ inline decltype(auto) with_length(std::size_t count, Body&& body) {
   }
 }
 
-/** @brief Calls `body(i)` for 0 to `count`. */
+/** @brief Calls `body(i)` for i from 0 to `count` - 1. */
 template <std::size_t count, typename Body>
 inline void for_lanes(Length<count>, Body&& body) {
   for (std::size_t i = 0; i < count; ++i) body(i);
@@ -127,7 +127,7 @@ class VectorSum<T, Length<count>> {
   T sum_[count] = {};
 };
 
-/** @brief Four interleaved sums, which are added up at the end, and then the rest. */
+/** @brief Adds four interleaved sums, then the rest. */
 template <typename T, std::size_t rest>
 [[nodiscard]] inline T dot(const T* a, const T* b, LongLength<rest> length) {
   constexpr std::size_t tail = rest % 4;

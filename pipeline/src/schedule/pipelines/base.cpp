@@ -5,9 +5,10 @@ namespace millrace {
 namespace {
 
 /**
- * base and sparse-dist-lite. base holds one batch: backward needs only what the model keeps, so the
- * batch is released after forward, and its memory serves the next one. sparse-dist-lite keeps each
- * batch until its step ends, as TorchRec's pipeline of that name does.
+ * The pipelines base and sparse-dist-lite. base has one batch on the device: backward needs only
+ * data that the model keeps, so the batch is released after forward, and its memory serves the next
+ * one. sparse-dist-lite keeps each batch until its step ends, like TorchRec's pipeline of that
+ * name.
  */
 class BasePipeline final : public PipelineCore {
  public:
@@ -32,7 +33,7 @@ class BasePipeline final : public PipelineCore {
       forward(current);
       if (!keeps_batch_) release_input(current);
       backward_and_update(current, main());
-      // Before the optimizer step, with which the copy overlaps.
+      // The copy comes before the optimizer step and overlaps with it.
       defer_errors([&] { copy_next(); });
       model().optimizer_step();
     });

@@ -21,9 +21,9 @@ Stream& lookup_stream(const PipelineEnvironment& environment, const LookupOption
 }
 
 /**
- * Like SparseDist, but the next batch is looked up while the dense optimizer runs. The tables are
- * updated on the lookup's stream too, after backward, so that each lookup follows the previous
- * update in the order of that stream.
+ * Like SparseDist, but looks the next batch up while the dense optimizer runs. The tables are also
+ * updated on the lookup's stream, after backward. Each lookup therefore follows the previous update
+ * in stream order.
  */
 class FusedSparseDistPipeline final : public PipelineCore {
  public:
@@ -54,8 +54,8 @@ class FusedSparseDistPipeline final : public PipelineCore {
   void fill() override { fill_two(); }
 
   void step(BatchInFlight& current) override {
-    // after-optimizer: before anything else of the step is enqueued. With before-optimizer the step
-    // before has made this lookup already.
+    // after-optimizer: the lookup comes before all other work of the step. before-optimizer: the
+    // previous step has already made it.
     if (lookup_.position != LookupPosition::after_data_dist) look_up_ahead(current);
     model().zero_gradients();
     defer_errors([&] {
@@ -87,7 +87,7 @@ class FusedSparseDistPipeline final : public PipelineCore {
     if (!flight.is_looked_up) {
       finish_exchange(flight);
       hand_features_to(flight, look_up_on_);
-      // Main has enqueued the optimizer of the step before, whose parameters this lookup reads.
+      // This lookup reads parameters that the optimizer of the previous step updates on main.
       if (lookup_.order_after_dense && on_side()) look_up_on_.wait_stream(main());
       look_up(flight, look_up_on_);
     }

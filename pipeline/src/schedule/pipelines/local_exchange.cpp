@@ -11,7 +11,7 @@ class LocalFeatures final : public FeatureExchange {
  public:
   explicit LocalFeatures(SparseFeatures features) : features_(std::move(features)) {}
 
-  // One rank knows its own sizes.
+  // Nothing to receive: one rank knows its own sizes.
   void receive(Waits) override {}
   SparseFeatures arrange() override { return std::move(features_); }
 

@@ -37,13 +37,15 @@ bool PipelineCore::advance(BatchSource* source) {
   const bool stepped = step_once();
   // Other users of the tables (a checkpoint, another pipeline) expect them on main.
   if (!stepped) order_tables(main());
-  // Only now, after the whole step: the next call goes on with the next batch, and none is lost.
+  // Thrown only after the whole step: the next call continues with the next batch, and none is
+  // lost.
   if (deferred_error_) std::rethrow_exception(std::exchange(deferred_error_, nullptr));
   return stepped;
 }
 
-// A step copies one batch and ends one, so this has to be done once for each source. Where there is
-// no memory for a batch that nothing needs yet, the next step tries again.
+// Copies additional batches. One call per source copies most of them: afterwards each step copies
+// one batch and ends one. If memory runs out for a batch that is not needed yet, the next step
+// tries again.
 void PipelineCore::copy_ahead() {
   defer_errors([&] {
     for (std::size_t held = 0; held != held_.size() && held_.size() < depth_.between_steps;) {
@@ -62,12 +64,13 @@ bool PipelineCore::step_once() {
   fill();
   if (options_.copies_ahead > 0) copy_ahead();
   if (held_.empty()) {
-    // Other ranks must not wait for a batch that does not come. A drain draws from no source, so it
-    // has nothing to report.
+    // Other ranks must not wait for a batch that does not come. A drain has no source, so it
+    // reports nothing.
     if (source_ != nullptr) environment_.exchange.exhausted();
     return false;
   }
-  // A step is made only if a further batch has come: those in flight wait for the next source.
+  // A step is made only if another batch was drawn. Otherwise those in flight wait for the next
+  // source.
   if (source_ != nullptr && !options_.execute_all_batches) {
     draw();
     if (!drawn_) return false;
@@ -75,8 +78,8 @@ bool PipelineCore::step_once() {
   step(held_.front());
   ++steps_;
   held_.pop_front();
-  // The end of the step. A later copy or allocation that needs memory of this step waits for this
-  // marker, and not for what main enqueues after it.
+  // The end of the step. A later copy or allocation that reuses memory of this step waits for this
+  // marker, and not for later work on main.
   main().mark();
   return true;
 }
@@ -91,13 +94,13 @@ void PipelineCore::reset() noexcept {
   held_.clear();
   try {
     order_tables(main());
-  } catch (const DeviceError&) {  // the device is lost, and what was on it
+  } catch (const DeviceError&) {  // the device is lost, with everything on it
   }
 }
 
 TrainModel& PipelineCore::detach() {
   if (model_ == nullptr) throw std::logic_error{"no model is attached to this pipeline"};
-  // Lookups read the tables of the model that leaves; the next model repeats them.
+  // Lookups read the tables of the old model, so the new model repeats them.
   for (BatchInFlight& flight : held_) {
     flight.lookup.reset();
     flight.is_looked_up = false;
@@ -118,12 +121,13 @@ void PipelineCore::draw() {
 }
 
 void PipelineCore::copy_next() {
-  if (on_device() == depth_.most) return;  // a step that failed before forward is done again
+  // A step that failed before forward is repeated: its copy is done.
+  if (on_device() == depth_.most) return;
   draw();
   if (!drawn_) return;
   DeviceModelInput input = drawn_->to(*strategy_);
-  // Pinned memory goes back to its allocator now; the marker of the copy says when the host may
-  // write into it.
+  // The pinned memory returns to its allocator now. The marker of the copy says when the host may
+  // write to it again.
   drawn_->release(input.copied());
   drawn_.reset();
   held_.emplace_back().input = std::move(input);
@@ -149,8 +153,8 @@ void PipelineCore::receive(BatchInFlight& flight) {
   flight.exchange->receive(options_.waits);
   flight.received = true;
   if (options_.savers.exchanged_inputs) flight.exchange->clear_inputs();
-  // After a marker of the exchange's stream: the next copy into this memory then need not wait for
-  // main.
+  // Released after a marker of the exchange's stream: the next copy into this memory then need not
+  // wait for main.
   if (options_.savers.features) flight.input.release_features(exchange_on_.mark());
 }
 
@@ -159,7 +163,7 @@ void PipelineCore::arrange(BatchInFlight& flight) {
     flight.features = flight.exchange->arrange();
     flight.exchange.reset();
   }
-  // With coarse waits, users wait for all of the exchange's stream and need no event.
+  // With coarse waits, users wait for the whole stream of the exchange and need no event.
   const bool marked = coarse() || exchange_on_.id() == main().id() || flight.arranged.recorded();
   if (!marked) {
     main().device().record(flight.arranged, exchange_on_);
@@ -192,7 +196,7 @@ void PipelineCore::hand_features_to(BatchInFlight& flight, Stream& user) {
   } else {
     user.wait(flight.arranged);
   }
-  // The features are memory of the exchange's stream.
+  // The features were allocated on the exchange's stream.
   flight.features->record_use(user);
 }
 
@@ -204,8 +208,8 @@ void PipelineCore::take_input(BatchInFlight& current) {
   }
 }
 
-// On one stream the tables' users follow each other; a stream that they come to waits for the one
-// that they were on.
+// Orders the users of the tables. Users on one stream follow each other; a new stream waits for the
+// one that used the tables last.
 void PipelineCore::order_tables(Stream& stream) {
   if (stream.id() == tables_on_->id()) return;
   stream.wait_stream(*tables_on_);
@@ -238,7 +242,7 @@ void PipelineCore::forward(BatchInFlight& current) {
   // Backward needs only what the model keeps, so this is the last use of the batch. With `precise`
   // the next copy into its memory waits for this marker.
   current.input.last_used(main().mark());
-  // The lookup shares the features, and keeps them until the update.
+  // The lookup shares the features and keeps them until the update.
   current.features.reset();
   if (options_.savers.batch) release_input(current);
 }
@@ -255,7 +259,7 @@ void PipelineCore::backward_and_update(BatchInFlight& current, Stream& stream) {
   order_tables(stream);
   model_->update_tables(*current.lookup, stream);
   current.lookup.reset();
-  // The end of backward. For another stream, its wait above has recorded it.
+  // Marks the end of backward. With another stream, its wait above has recorded it.
   if (stream.id() == main().id()) main().mark();
 }
 

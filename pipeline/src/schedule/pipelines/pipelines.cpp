@@ -12,8 +12,8 @@
 namespace millrace {
 namespace {
 
-// In the order of PipelineKind. TorchRec's sparse-dist family runs its side streams before main;
-// base does not.
+// In the order of PipelineKind. Like in TorchRec, side streams of the sparse-dist family have a
+// higher priority than main; those of base do not.
 constexpr std::array kRows{
     PipelineRow{.kind = PipelineKind::sparse_dist,
                 .traits = {.name = "sparse-dist",

@@ -16,13 +16,13 @@ struct PipelineRow {
   PipelineTraits traits;
   std::unique_ptr<TrainPipeline> (*make)(const PipelineEnvironment&, const PipelineOptions&);
   std::string_view own_stream = "";  ///< name of a stream that only this kind has; "": none
-  int side_priority = -1;            ///< of the streams copy and data-dist; that of main is 0
+  int side_priority = -1;            ///< priority of the streams copy and data-dist; main has 0
 };
 
 [[nodiscard]] const PipelineRow& pipeline_row(PipelineKind kind) noexcept;
 
-/// @name Makes a pipeline of each kind. Defined in the file of that kind (sparse-dist-lite:
-/// base.cpp), called through its row
+/// @name Functions that make a pipeline of each kind. Defined in the file of that kind
+/// (sparse-dist-lite: base.cpp), called through its row
 /// @{
 using MadePipeline = std::unique_ptr<TrainPipeline>;
 [[nodiscard]] MadePipeline make_base(const PipelineEnvironment&, const PipelineOptions&);

@@ -5,13 +5,14 @@ namespace millrace {
 namespace {
 
 /**
- * Same as SparseDist, but the rows of the next batch are copied from host memory into the cache
- * during forward and backward of the current batch.
+ * Like SparseDist, but the rows of the next batch are copied from host memory into the cache during
+ * forward and backward of the current batch.
  *
  * Tables have one user at a time: lookup i, prefetch i+1, update i, lookup i+1. The prefetch waits
- * for the lookup before it, but not for the forward after that: its wait is enqueued in between.
- * The update waits for the prefetch, since a row that was not in the cache during lookup i may be
- * there now. So prefetch i+1 also runs after update i-1, whose rows it may write back.
+ * for the lookup before it, but not for the forward after that, because its wait is enqueued
+ * between the two. The update waits for the prefetch, because a row that was not in the cache
+ * during lookup i may be there now. Therefore prefetch i+1 also runs after update i-1, whose rows
+ * it may write back.
  */
 class PrefetchSparseDistPipeline final : public PipelineCore {
  public:
@@ -39,7 +40,7 @@ class PrefetchSparseDistPipeline final : public PipelineCore {
     });
     abandon_step_on_error([&] {
       look_up(current, main());
-      // Enqueued between lookup and forward: the prefetch waits for the lookup alone, and overlaps
+      // Enqueued between lookup and forward: the prefetch waits for the lookup only, and overlaps
       // with forward and backward.
       if (second() != nullptr) order_tables(prefetch_);
       forward(current);
@@ -64,7 +65,7 @@ class PrefetchSparseDistPipeline final : public PipelineCore {
     main().device().record(flight.rows_near, prefetch_);
   }
 
-  /** Main may look up: it has the rows, and the features, which prefetch has waited for. */
+  /** Makes main wait for the rows, and so for the features, for which the prefetch has waited. */
   void take_rows(BatchInFlight& current) {
     if (coarse()) {
       main().wait_stream(prefetch_);

@@ -7,12 +7,12 @@ namespace millrace {
 namespace {
 
 /**
- * Three batches ahead. From `start_batch` on the next batch is looked up before this one's
- * backward, so that its rows lack one update, and neither waits for the other.
+ * Holds three batches. From `start_batch` on, the next batch is looked up before this batch's
+ * backward. Its rows therefore lack one update, and neither waits for the other.
  *
- * The oldest batch is freed as soon as forward is enqueued, and the copy of a further batch takes
- * its place. The features of that batch may start on data-dist only after its copy: this edge
- * belongs to each batch (`start`), whichever stream owns its memory.
+ * The oldest batch is released as soon as forward is enqueued, and the copy of another batch takes
+ * its place. The exchange of that batch on data-dist may start only after its copy. Each batch has
+ * this edge (`start`), whichever stream owns its memory.
  */
 class SemiSyncPipeline final : public PipelineCore {
  public:
@@ -50,7 +50,7 @@ class SemiSyncPipeline final : public PipelineCore {
         if (in_flight(2) != nullptr) finish_exchange(*in_flight(2));
       });
       backward_and_update(current, main());
-      // The first stale step has no gradients of a step before it, and updates no dense parameter.
+      // The first stale step has no gradients of a previous step, so it updates no dense parameter.
       if (!stale || !stale_.stash_gradients || take_stashed()) model().optimizer_step();
       if (!stale) look_up_next();
     });
@@ -69,7 +69,10 @@ class SemiSyncPipeline final : public PipelineCore {
     });
   }
 
-  /** Puts this step's gradients aside and takes the last step's. @return whether there are such */
+  /**
+   * Stashes this step's gradients and takes those of the previous step. @return false if none were
+   * stashed
+   */
   bool take_stashed() {
     model().swap_gradients(stash_);
     return std::exchange(stashed_, true);

@@ -4,8 +4,8 @@
 namespace millrace {
 namespace {
 
-// While main computes on one batch, data-dist exchanges the features of the next. Neither the
-// exchange nor the host's wait for its sizes then holds up main.
+// While main computes on one batch, data-dist exchanges the features of the next. So neither the
+// exchange nor the host's wait for its sizes delays main.
 class SparseDistPipeline final : public PipelineCore {
  public:
   SparseDistPipeline(const PipelineEnvironment& environment, const PipelineOptions& options)
@@ -18,15 +18,15 @@ class SparseDistPipeline final : public PipelineCore {
 
   void step(BatchInFlight& current) override {
     model().zero_gradients();
-    // This wait includes the copy of the batch, for which its exchange has waited.
+    // This wait includes the copy of the batch, because its exchange waited for the copy.
     if (coarse()) main().wait_stream(data_dist_);
     take_input(current);
     defer_errors([&] {
       if (second() != nullptr) start(*second());
     });
     defer_errors([&] { copy_next(); });
-    // After start and copy of later batches. With coarse waits main therefore waits for these as
-    // well: that is TorchRec's order, and what precise waits avoid.
+    // Comes after start and copy of later batches, as in TorchRec. With coarse waits main therefore
+    // waits for these, too; precise waits avoid that.
     hand_features_to(current, main());
     abandon_step_on_error([&] {
       forward(current);

@@ -2,7 +2,7 @@
 
 namespace millrace {
 
-// Each of the two allocators numbers its allocations from 1.
+// Each of the two allocators numbers its allocations from 1, so the trace numbers them again.
 void CombinedTrace::Part::allocated(const AllocationEvent& event) {
   AllocationEvent renumbered = event;
   renumbered.id = ++whole_.allocations_;

@@ -8,9 +8,9 @@
 namespace millrace {
 
 /**
- * @brief One trace of two allocators of one device: allocations are counted over both.
+ * @brief One trace of two allocators of one device, with one numbering of allocations.
  *
- * For allocators that are used by one thread.
+ * The allocators must be used by one thread.
  */
 class CombinedTrace {
  public:
@@ -33,7 +33,7 @@ class CombinedTrace {
 
    private:
     CombinedTrace& whole_;
-    std::unordered_map<std::uint64_t, std::uint64_t> ids_;  // of live allocations
+    std::unordered_map<std::uint64_t, std::uint64_t> ids_;  // new numbers of live allocations
   };
 
   AllocationTrace trace_;

@@ -28,7 +28,8 @@ PeakMeter::~PeakMeter() {
 }
 
 void PeakMeter::sample() {
-  // One allocator knows its peaks exactly. Of two, only values of the same moment can be added.
+  // One allocator knows its exact peaks. With two allocators, only values of the same moment can be
+  // added.
   if (!two_) return;
   const MemoryGauges memory = memory_.statistics().bytes;
   const MemoryGauges batches = batches_.statistics().bytes;

@@ -30,7 +30,7 @@ struct RunMemory::Parts {
         trace({.keep = options.keep}),
         checking(options.checking) {
     const bool pool = options.allocator == "driver" && !options.policy;
-    // The driver's pool serves everything, or only the batches of a copy strategy that is about it.
+    // The driver's pool serves all memory, or only batches if the copy strategy uses the pool.
     if (pool || traits_of(options.method).uses_driver_pool) {
       driver = std::make_unique<DriverAllocator>(device);
       driver->observe(&trace.second());
@@ -97,8 +97,8 @@ std::optional<std::vector<std::string>> RunMemory::races() const {
 
 const AllocationTrace& RunMemory::trace() const noexcept { return parts_->trace.trace(); }
 
-// The driver's pool has no traced segments, and two allocators together have no exact peak. Their
-// peak is the one sampled before each launch, and at least the live bytes.
+// The driver's pool has no traced segments, and two allocators together have no exact peak. The
+// ladder uses the peak that was sampled before each launch, and at least the live bytes.
 Ladder RunMemory::ladder(std::size_t reserved) const {
   const TraceWindow kept{.begin = trace().complete_from()};
   if (!parts_->driver) return attribute(trace(), {.window = kept});

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-/** The same numbers to each rank. @return [ranks x numbers] */
+/** Sends the same numbers to each rank. @return [ranks x numbers] */
 std::vector<std::int64_t> shared(ProcessGroup& group, std::initializer_list<std::int64_t> numbers) {
   std::vector<std::int64_t> to_all;
   for (unsigned rank = 0; rank < group.size(); ++rank) {

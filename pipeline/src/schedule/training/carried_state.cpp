@@ -84,7 +84,7 @@ void CarriedState::restore_lookup(const Checkpoint& checkpoint) {
   const auto saved = checkpoint.size_of(kPooled);
   if (!saved) return;
   const std::size_t columns = model_.pooled_columns();
-  // The checkpoint may be of another number of ranks: the examples of the batch are shared anew.
+  // The checkpoint may be of another number of ranks, so the batch's examples are divided again.
   const BatchShare share{rank(), ranks()};
   const std::size_t examples = columns == 0 ? 0 : *saved / columns;
   const std::size_t first = share.begin(examples) * columns;
@@ -120,7 +120,7 @@ void CarriedState::restore_stash(const Checkpoint& checkpoint) {
     const std::size_t parts = *saved / tensor.size;
     std::vector<float> sum(tensor.size), part(tensor.size);
     for (std::size_t i = 0; i < parts; ++i) {
-      // With the same number of ranks each gets its own back, so that training goes on bit for bit.
+      // With the same number of ranks, each rank gets its own part: training continues bit for bit.
       if (parts == ranks() ? i != rank() : rank() != 0) continue;
       checkpoint.read(tensor.name, i * tensor.size, part);
       for (std::size_t k = 0; k < part.size(); ++k) sum[k] += part[k];

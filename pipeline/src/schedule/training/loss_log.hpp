@@ -17,14 +17,17 @@ class LossLog {
  public:
   LossLog(Allocator& pinned, Stream& main) : main_(main), losses_(pinned, kKept, main) {}
 
-  /** @brief Enqueues a copy of the model's last loss. @param examples  number in that mean */
+  /**
+   * @brief Enqueues a copy of the model's last loss. @param examples  number of examples in that
+   * mean
+   */
   void add(SparseNN& model, std::size_t examples) {
     if (sizes_.size() == kKept) collect();
     model.copy_loss(losses_.data() + sizes_.size());
     sizes_.push_back(examples);
   }
 
-  /** @brief Sum over all examples since the last call. Blocks until main is idle. */
+  /** @brief Returns the sum over all examples since the last call. Blocks until main is idle. */
   [[nodiscard]] double take_sum() {
     collect();
     return std::exchange(sum_, 0);
@@ -42,7 +45,10 @@ class LossLog {
     sizes_.clear();
   }
 
-  /** @brief Number, from 0, of the first step whose loss was found to be infinite or NaN. */
+  /**
+   * @brief Returns the number, from 0, of the first step whose loss was found to be infinite or
+   * NaN.
+   */
   [[nodiscard]] std::optional<std::uint64_t> first_not_finite() const noexcept {
     return first_not_finite_;
   }

@@ -28,7 +28,7 @@ std::size_t rows_of(const std::vector<TableConfig>& tables, const SparseFeature&
   return feature.rows;
 }
 
-/** The source's schema with the numbers of rows of the model's tables, to check ids. */
+/** Returns the source's schema with the numbers of rows of the model's tables, to check ids. */
 InputSchema schema_for(const SparseNNConfig& model, InputSchema schema) {
   for (SparseFeature& feature : schema.sparse) feature.rows = rows_of(model.tables, feature);
   for (SparseFeature& feature : schema.weighted) {
@@ -37,7 +37,7 @@ InputSchema schema_for(const SparseNNConfig& model, InputSchema schema) {
   return schema;
 }
 
-/** Checks ids, and remembers the sizes of the batches in flight. */
+/** Checks ids, and keeps the sizes of the batches in flight. */
 class WatchedSource final : public BatchSource {
  public:
   WatchedSource(EpochSource& source, InputSchema schema)
@@ -99,8 +99,10 @@ class NoBatches final : public BatchSource {
   std::optional<ModelInput> do_next() override { return std::nullopt; }
 };
 
-/** Number of dense parameters that belong to data-parallel tables, in the layout of EmbeddingBags
- * and DenseParameters. */
+/**
+ * Returns the number of dense parameters that belong to data-parallel tables, in the layout of
+ * EmbeddingBags and DenseParameters.
+ */
 std::size_t in_data_parallel_tables(const SparseNNConfig& config, const ShardingPlan& plan) {
   constexpr std::size_t kAlignment = 16;
   std::size_t size = 0;
@@ -153,7 +155,7 @@ struct Trainer::Parts {
     if (looks_ahead()) model.keep_values_of_lookups();
   }
 
-  /** Whether lookups are made before the step of their batch, and lack an update. */
+  /** Returns whether lookups are made before the step of their batch, and lack an update. */
   [[nodiscard]] bool looks_ahead() const { return traits_of(device.options().pipeline).stale; }
 
   std::unique_ptr<SparseExchange> local_exchange() {
@@ -221,8 +223,8 @@ void Trainer::stop_at(std::uint64_t steps) noexcept {
 }
 
 void Trainer::drain() {
-  // A stale pipeline trains on none of the batches in flight: the checkpoint keeps what the next
-  // step needs of them, so that saving does not change the result.
+  // A stale pipeline trains none of the batches in flight. The checkpoint keeps the state that the
+  // next step needs of them, so saving does not change the result.
   if (parts_->looks_ahead()) return parts_->carried.take();
   NoBatches none;
   while (parts_->advance(none)) {
@@ -258,7 +260,7 @@ TrainingProgress Trainer::take_progress() {
 std::optional<std::uint64_t> Trainer::diverged_at() const noexcept {
   const auto first = parts_->losses.first_not_finite();
   if (!first) return std::nullopt;
-  const std::uint64_t before = parts_->steps - parts_->losses.added();  // done by earlier trainers
+  const std::uint64_t before = parts_->steps - parts_->losses.added();  // steps of earlier trainers
   return before + *first + 1;
 }
 

@@ -11,7 +11,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kTracedAllocations = 20'000;  // attributed in less than half a second
+// Attribution of these takes less than half a second.
+constexpr std::size_t kTracedAllocations = 20'000;
 
 struct OwnDevice {
   explicit OwnDevice(const TrainingOptions& options)
@@ -41,9 +42,9 @@ struct TrainingDevice::Parts {
         meter(memory.memory(), memory.batches()),
         recording(given.timeline, memory.memory(), memory.batches(), streams.main) {}
 
-  // In this order: each part uses those above it, and is destroyed before them.
+  // The order matters: each part uses those above it, and is destroyed before them.
   const TrainingOptions options;
-  const std::unique_ptr<OwnDevice> own;  ///< null: it is the caller's
+  const std::unique_ptr<OwnDevice> own;  ///< null: the device is the caller's
   Executor& executor;
   OrderedDevice ordered;
   RunMemory memory;

@@ -55,15 +55,15 @@ void run_training_ranks(
       ranks, machine, {.link = {.bytes_per_second = profile.peer_to_peer}, .cost_only = false}};
   run_ranks(machine.executor(), ranks, [&](unsigned rank) {
     TrainingOptions of_rank = options;
-    // The timeline has all devices (`timeline` above), and the bytes of one allocator: that of rank
-    // 0.
+    // The timeline has all devices (`timeline` above), but the bytes of one allocator only: that of
+    // rank 0.
     if (rank != 0) of_rank.timeline = nullptr;
     TrainingDevice device{
         of_rank, {*devices[rank], machine.executor(), checking.has_value() ? &*checking : nullptr}};
     const std::unique_ptr<ProcessGroup> group = groups.join(rank, device.ordered());
     body(device, *group);
     device.ordered().synchronize();
-    group->barrier();  // a timeline stops while nothing is queued
+    group->barrier();  // a timeline is stopped while no work is queued
     if (of_rank.timeline != nullptr) of_rank.timeline->stop();
     group->barrier();
   });

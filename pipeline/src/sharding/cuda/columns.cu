@@ -20,7 +20,7 @@ __global__ void means_kernel(float* means, std::size_t batch, const Offset* offs
   }
 }
 
-// Threads take elements of the pooled rows; neighbors are neighbors in a block as well.
+// Each thread takes an element of the pooled rows. Neighboring threads read neighbors in a block.
 template <bool join, typename Arguments>
 __global__ void columns_kernel(Arguments arguments) {
   const JoinedShape& shape = arguments.shape;

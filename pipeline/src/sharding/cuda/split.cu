@@ -9,7 +9,7 @@ using namespace model::cuda;
 __device__ std::size_t this_thread() { return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ std::size_t thread_count() { return std::size_t{gridDim.x} * blockDim.x; }
 
-/** Threads take bags of the result: a rank, a feature, an example. */
+/** Each thread takes a bag of the result: a rank, a feature, an example. */
 struct Bag {
   std::size_t rank, from;
   SplitFeature feature;

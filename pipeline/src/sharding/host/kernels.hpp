@@ -12,13 +12,13 @@ namespace millrace::sharding::host {
 /*
  * Memory layouts:
  *   a batch          key-major: bag (key, b) has number key * batch + b
- *   a split batch    [ranks x features x batch]: what one rank gets is one piece, and its features
- *                    are key-major in it, so it is sent as it is and received as a batch
- *   pooled blocks    one after another, each [batch x columns of the block]: `element_of`
- *   pooled rows      [batch x stride], of which a part of `columns` begins at `column`
+ *   a split batch    [ranks x features x batch]: the part of one rank is contiguous and key-major,
+ * so it can be sent as it is and received as a batch pooled blocks    one after another, each
+ * [batch x columns of the block]: `element_of` pooled rows      [batch x stride], of which a part
+ * of `columns` begins at `column`
  *
- * Each loop goes through a bag in the batch's order and writes from the bag's offset on. So the ids
- * of a bag keep their order on every rank, and a lookup adds up their rows in the same order on
+ * Each loop visits a bag in the batch's order and writes from the bag's offset on. Therefore the
+ * ids of a bag keep their order on every rank, and a lookup adds their rows in the same order on
  * each run. The CUDA kernels do the same: one thread for each bag. `join_columns` adds the parts of
  * several ranks in the order of the column map, not in the order of their arrival. Floating-point
  * sums depend on the order; fixed orders make them equal bit for bit.

@@ -33,8 +33,9 @@ struct ApplyReport {
   bool begun = false;          ///< the schema is known, from the log or from the copy
   bool failing = false;        ///< the last call failed: the state of the copy is unknown
   std::string last_gap;        ///< description of the last gap
-  std::string last_error;      ///< of the last call that was retried; empty: none
-  bool whole = false;          ///< the copy has all rows of the log that was read so far
+  /** Message of the last call that was retried; empty: no call was retried. */
+  std::string last_error;
+  bool whole = false;  ///< the copy has all rows of the log that was read so far
 };
 
 /**
@@ -81,7 +82,7 @@ class Applier {
    */
   bool apply_next(Nanoseconds patience, const GoOn& go_on);
   /** @brief Makes the copy as durable as its kind of sink promises.
-   *  @throws as apply_next */
+   * @throws like apply_next */
   void flush(const GoOn& go_on);
 
   /**

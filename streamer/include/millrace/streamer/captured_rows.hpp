@@ -62,7 +62,7 @@ struct CapturedRows {
 
   /**
    * @brief Calls `visit` with a RowRecord for each row: table by table, row numbers ascending.
-   * @param epoch  of the records' versions
+   * @param epoch  epoch of the records' versions
    * @param visit  called with a `const RowRecord&` whose spans are valid as long as this object
    */
   template <typename Visit>

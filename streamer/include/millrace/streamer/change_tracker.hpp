@@ -77,7 +77,7 @@ struct TrackerEnvironment {
  *        pace.
  *
  * A read compacts all steps since the cursor: it gives each changed row once, ids ascending, with
- * its value of now. Memory does not depend on how many steps a consumer lags behind.
+ * its current value. Memory does not depend on how many steps a consumer lags behind.
  *
  * Thread safety: none. All functions are called by the thread that uses the tables. No failure of
  * the driver throws into training.
@@ -191,11 +191,11 @@ class ChangeTracker final : public RowUpdateObserver {
   const TrackerOptions options_;
   TrackerCounts counts_;
   std::uint64_t step_;
-  std::size_t rows_ = 0;          ///< of all tables
+  std::size_t rows_ = 0;          ///< number of rows of all tables
   std::uint32_t most_shift_ = 0;  ///< 2^most_shift_ rows certainly fit into a chunk
   std::vector<std::unique_ptr<Consumer>> consumers_;
   std::vector<std::unique_ptr<Chunk>> chunks_;  ///< one for each content, made at its first read
-  std::unique_ptr<ChangedRows> undelivered_;    ///< of a RowCapture; not under the cap
+  std::unique_ptr<ChangedRows> undelivered_;    ///< bitmap of a RowCapture; not under the cap
 };
 
 }  // namespace millrace

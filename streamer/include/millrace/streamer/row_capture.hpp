@@ -59,7 +59,7 @@ inline constexpr std::array kCaptureModes{CaptureMode::sync, CaptureMode::sync_p
 
 /** @brief What happens to the rows of a step when no slot is free. */
 enum class WhenFull {
-  block,       ///< The training thread waits up to `patience`; after that, as `mark_dirty`.
+  block,       ///< The training thread waits up to `patience`; after that, like `mark_dirty`.
   mark_dirty,  ///< The rows become dirty and are delivered with a later step.
 };
 inline constexpr std::array kWhenFull{WhenFull::block, WhenFull::mark_dirty};
@@ -69,7 +69,10 @@ inline constexpr std::array kWhenFull{WhenFull::block, WhenFull::mark_dirty};
 /** @brief The stream on which gathers are enqueued. */
 enum class GatherOn {
   update_stream,  ///< The stream of the update, after it: one launch, and no other stream waits.
-  own_stream,  ///< A stream of the capture. What changes or moves rows next waits for the gather.
+  /**
+   * A stream of the capture. The next operation that changes or moves rows waits for the gather.
+   */
+  own_stream,
 };
 inline constexpr std::array kGatherOn{GatherOn::update_stream, GatherOn::own_stream};
 /** @return "update" or "own" */
@@ -128,7 +131,7 @@ struct CaptureEnvironment {
   ModelContext& context;
   Allocator& pinned;          ///< allocates pinned host memory
   Executor& executor;         ///< runs the copier; its clock measures waits
-  CaptureReceiver& receiver;  ///< is given the rows, on the copier's thread
+  CaptureReceiver& receiver;  ///< receives the rows, on the copier's thread
 };
 
 /**

@@ -22,13 +22,14 @@
 ///   - epoch: one start of a trainer; later starts have greater epochs.
 ///   - lineage: the steps that a table consists of. A checkpoint keeps it (lineage.hpp).
 ///   - dense table: a table that the dense optimizer updates. All its rows change with every step.
+///   - actor: a host thread of an Executor.
 
 namespace millrace {
 
 /** @brief Tables of this rank whose changed rows are streamed. */
 struct StreamedBags {
   EmbeddingBags& bags;
-  std::string prefix;  ///< of the tables' names in a checkpoint: "table", "weighted_table"
+  std::string prefix;  ///< prefix of the tables' names in a checkpoint: "table", "weighted_table"
   /** The tables are dense tables: `step_done` delivers all their rows. On one rank only. */
   bool dense = false;
 };
@@ -43,8 +44,8 @@ struct StreamingOptions {
 /** @brief What a streamer works with. All members outlive the streamer. */
 struct StreamingEnvironment {
   ModelContext& context;
-  Allocator& pinned;   ///< of pinned host memory
-  Executor& executor;  ///< of the device: runs the copiers
+  Allocator& pinned;   ///< allocates pinned host memory
+  Executor& executor;  ///< executor of the device: runs the copiers
   Executor& shipping;  ///< runs the shippers; its clock is the system's, except in tests
   std::uint32_t rank = 0, ranks = 1;
 };
@@ -76,9 +77,9 @@ struct StreamingReport {
 /**
  * @brief Streams the changed rows of a rank's tables to sinks, step by step, during training.
  *
- * It observes the tables from construction to `stop`. Rows are gathered after each update and
- * shipped by actors of their own. Training waits neither for sinks nor for copies (except as
- * WhenFull and QueuePolicy::block say), and no failure throws into training.
+ * It observes the tables from construction to `stop`. Rows are gathered after each update, and one
+ * actor for each sink ships them. Training waits neither for sinks nor for copies (exceptions:
+ * WhenFull::block and QueuePolicy::block), and no failure throws into training.
  *
  * Thread safety: `report` and `health` may be called by any thread; all other functions by the
  * thread that trains.
@@ -89,12 +90,14 @@ class RowStreamer {
    * @brief Starts capture and shipping.
    * @param environment  outlives the streamer
    * @param schema       numbers the tables; `stream_schema`
-   * @param bags         the tables; the first are not dense
+   * @param bags         the tables; the first element must not be dense, because it counts the
+   *     steps
    * @param sinks        at least one
    * @param lineage      lineage of the current tables: that of the checkpoint from which they were
    *                     loaded, or an empty one
-   * @throws std::invalid_argument if `sinks` is empty, the schema lacks a table, or a skipped table
-   *         does not exist; also where RowCapture and Shipper throw it
+   * @throws std::invalid_argument if `sinks` or `bags` is empty, the first element of `bags` is
+   * dense, the schema lacks a table, or a skipped table does not exist; also where RowCapture and
+   * Shipper throw it
    */
   RowStreamer(const StreamingEnvironment& environment, const StreamSchema& schema,
               const std::vector<StreamedBags>& bags, std::vector<std::shared_ptr<Sink>> sinks,
@@ -135,7 +138,7 @@ class RowStreamer {
    */
   [[nodiscard]] ChangeTracker& tracker(std::size_t bags);
 
-  /** @return the lineage of the tables as they are now: store it in the checkpoint */
+  /** @return the lineage of the current tables: store it in the checkpoint */
   [[nodiscard]] Lineage lineage() const;
   [[nodiscard]] StreamingReport report() const;
   /** @return the current state of each sink; cheap enough to poll each step */

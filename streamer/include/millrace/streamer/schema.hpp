@@ -25,7 +25,7 @@ inline constexpr std::array kRowContents{RowContent::ids, RowContent::weights,
 /** @brief One table of a stream. */
 struct StreamedTable {
   std::string name;         ///< as in a checkpoint: "table.user"
-  std::uint64_t rows = 0;   ///< of the whole table, on all ranks together
+  std::uint64_t rows = 0;   ///< rows of the whole table, on all ranks together
   std::uint32_t width = 0;  ///< floats of weights for each row
   std::uint32_t state = 0;  ///< floats of optimizer state for each row; 0: not streamed
 

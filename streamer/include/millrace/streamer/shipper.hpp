@@ -28,6 +28,8 @@
 ///   - lineage: the steps that a table consists of (lineage.hpp).
 ///   - epoch: one start of a trainer; later starts have greater epochs.
 ///   - lag: the time from the capture of a step until its write to the sink has ended.
+///   - actor: a host thread of an Executor.
+///   - slot: the buffer that brings the rows of one step to the host (row_capture.hpp).
 
 namespace millrace {
 
@@ -41,7 +43,11 @@ enum class QueuePolicy {
   /** A row replaces its older value in the queue. Other rows that do not fit are recaptured. */
   coalesce,
   recapture,  ///< All rows of the step are recaptured.
-  block,      ///< `Shipper::offer` blocks. Then slots fill up, and WhenFull applies.
+  /**
+   * `Shipper::offer` blocks. The slots of the capture then fill up, and CaptureOptions::when_full
+   * applies.
+   */
+  block,
 };
 inline constexpr std::array kQueuePolicies{QueuePolicy::coalesce, QueuePolicy::recapture,
                                            QueuePolicy::block};
@@ -72,7 +78,9 @@ class Recapture {
    *         call; 0 if none of the rows belong to this rank
    */
   [[nodiscard]] virtual std::uint64_t recapture(const StepBatch& rows) = 0;
-  /** @brief Captures all rows of all tables again: a snapshot. @return a ticket, as `recapture` */
+  /**
+   * @brief Captures all rows of all tables again: a snapshot. @return a ticket, like `recapture`
+   */
   [[nodiscard]] virtual std::uint64_t recapture_all() = 0;
   /** @return the number of rows of all tables of this rank */
   [[nodiscard]] virtual std::uint64_t all_rows() const = 0;
@@ -85,23 +93,24 @@ struct Shipment {
   Nanoseconds captured{0};       ///< time of capture, on the shipper's executor's clock
 };
 
-/** @brief What the tables of a rank are when its stream begins. */
+/** @brief The tables of a rank when its stream begins. */
 struct StreamBeginning {
   StreamSchema schema;
-  std::uint64_t epoch = 0;  ///< of this start of the trainer
+  std::uint64_t epoch = 0;  ///< epoch of this start of the trainer
   std::uint32_t rank = 0, ranks = 1;
-  Lineage lineage;  ///< of the current tables; empty: they were never streamed
+  Lineage lineage;  ///< lineage of the current tables; empty: they were never streamed
 };
 
 /** @brief What one shipper did. Counts start at its construction. */
 struct ShippingReport {
-  std::string sink;                   ///< its name
-  std::string given_up;               ///< why the sink was given up; empty: it was not
-  std::string last_error;             ///< of the last call that was retried; empty: none
+  std::string sink;      ///< name of the sink
+  std::string given_up;  ///< why the sink was given up; empty: it was not
+  /** Message of the last call that was retried; empty: no call was retried. */
+  std::string last_error;
   Version offered, delivered;         ///< epoch and step of the newest offered and delivered step
   std::uint64_t steps = 0;            ///< steps delivered; a merged step counts as all its steps
   std::uint64_t rows = 0, bytes = 0;  ///< rows delivered, and bytes of their records
-  std::uint64_t coalesced_rows = 0;   ///< rows not sent because a newer value was
+  std::uint64_t coalesced_rows = 0;   ///< rows not sent because a newer value was sent
   std::uint64_t recaptured_rows = 0;  ///< rows not sent because they are captured again
   std::uint64_t retries = 0, snapshots = 0;
   std::uint64_t absent_rows = 0;  ///< rows that the sink had lost at the end and that were resent
@@ -109,8 +118,9 @@ struct ShippingReport {
    * list its rows. */
   std::string unchecked;
   std::uint64_t undelivered_steps = 0, undelivered_rows = 0;  ///< offered, but not delivered
-  std::uint64_t missing = 0;  ///< rows that the sink lacks now, without the undelivered ones
-  std::size_t queue_bytes = 0, most_queue_bytes = 0;  ///< now, and at most so far
+  std::uint64_t missing = 0;  ///< rows that the sink lacks now, excluding undelivered rows
+  /** Bytes in the queue: now, and the maximum so far. */
+  std::size_t queue_bytes = 0, most_queue_bytes = 0;
   /** Median, 99th percentile and maximum lag of all steps. Never less than measured, and at most 5%
    * more. */
   Nanoseconds lag_p50{0}, lag_p99{0}, lag_most{0};
@@ -119,24 +129,24 @@ struct ShippingReport {
 /** @brief The current state of one sink. */
 struct ShippingHealth {
   std::string given_up;  ///< why the sink was given up; empty: it was not
-  std::string error;     ///< of the last failed call, if `failing`
+  std::string error;     ///< message of the last failed call, if `failing`
   bool failing = false;  ///< the last call failed, and none has succeeded since
   Nanoseconds failing_for{0};
   Nanoseconds oldest{0};  ///< age of the oldest undelivered step; 0: all steps are delivered
 };
 
 /**
- * @brief Delivers the steps of one rank to one sink, in order, by an actor of its own.
+ * @brief Delivers the steps of one rank to one sink, in order, on its own actor.
  *
  * No failure of the sink throws into training: failing calls are retried, rows that could not be
  * kept are recaptured, and a sink that will never work is given up (ShippingReport::given_up).
  *
- * At first the shipper compares the sink with the lineage. If the sink has all of the lineage, only
+ * First the shipper compares the sink with the lineage. If the sink has all of the lineage, only
  * its rows from steps outside the lineage are sent again; otherwise a snapshot is sent. A sink that
- * loses its commits later gets a snapshot, too.
+ * loses its commits later also gets a snapshot.
  *
- * Thread safety: `offer` by one actor at a time. `report` and `health` by any thread. The other
- * functions by one thread at a time, which may be another one than that of `offer`.
+ * Thread safety: one actor at a time may call `offer`; any thread may call `report` and `health`.
+ * One thread at a time may call the other functions; it may be another thread than that of `offer`.
  */
 class Shipper {
  public:
@@ -167,7 +177,7 @@ class Shipper {
    *
    * Call `Recapture::recapture_all` first. Commits then count all rows as missing until that
    * recapture is delivered.
-   * @param ticket  what Recapture::recapture_all has returned
+   * @param ticket  the result of Recapture::recapture_all
    */
   void rows_lost(std::uint64_t ticket);
 

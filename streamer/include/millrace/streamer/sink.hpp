@@ -31,10 +31,10 @@
 
 namespace millrace {
 
-/** @brief A sink could not do what was asked. `kind` says what the writer has to do. */
+/** @brief A sink failed to do an operation. `kind` says how the writer must react. */
 class SinkError : public std::runtime_error {
  public:
-  /** @brief What the writer has to do. */
+  /** @brief How the writer must react. */
   enum class Kind {
     retry,      ///< The sink is down, slow or full. The same call may succeed later.
     lost,       ///< The sink does not have the previous commit. Start a new chain with a snapshot.
@@ -53,14 +53,14 @@ class SinkError : public std::runtime_error {
 struct SinkState {
   std::optional<StreamSchema> schema;           ///< none: the sink is empty
   std::map<std::uint32_t, StepCommit> commits;  ///< the newest commit of each rank
-  std::string position;                         ///< as the last batch with a position gave it
+  std::string position;                         ///< position of the last batch that had one
 
   /** @return the greatest epoch of all commits; 0 if no rank has committed */
   [[nodiscard]] std::uint64_t newest_epoch() const noexcept;
   /** @return the newest step that all ranks of the newest epoch have committed; nothing if a rank
    *          has no commit in that epoch */
   [[nodiscard]] std::optional<Version> counts() const noexcept;
-  /** @return the number of missing rows according to the newest commits of all ranks */
+  /** @return the number of missing rows according to the ranks' commits of the newest epoch */
   [[nodiscard]] std::uint64_t missing() const noexcept;
 };
 
@@ -121,7 +121,7 @@ class Sink {
   [[nodiscard]] virtual std::uint64_t snapshot_request() { return 0; }
 
   /**
-   * @brief Checks cheaply whether the sink still has what was written to it. Called with each
+   * @brief Checks cheaply whether the sink still has all data written to it. Called with each
    * flush, and before a trainer continues with existing contents.
    * @param rank   the calling rank: per-rank checks are made for this one
    * @param epoch  epoch of its trainer
@@ -137,7 +137,7 @@ class Sink {
   /**
    * @brief Visits the table and number of every row, without values. A row may be visited twice.
    * @return false if this kind of sink would have to read all values; then nothing is visited
-   * @throws what `visit` throws
+   * @throws the exceptions of `visit`
    */
   [[nodiscard]] virtual bool list_rows(
       const std::function<void(std::uint32_t table, std::int64_t row)>& visit) {
@@ -196,9 +196,9 @@ class RecordSource {
   /** @return the next complete batch; nothing if none arrives within `patience`
    *  @throws SinkError; RecordError for data that no writer of this library wrote */
   [[nodiscard]] virtual std::optional<Next> next(std::chrono::nanoseconds patience) = 0;
-  /** @return how much of the log, as it is at the time of the call, `next` has not returned. A
+  /** @return how much of the present log `next` has not returned yet. A
    *          truncated batch at the end does not count.
-   *  @throws as `next` */
+   * @throws like `next` */
   [[nodiscard]] virtual Left left() = 0;
   /** @brief Requests a snapshot from all ranks that write to the log. Each request has another
    *         number than the one before. @see Sink::snapshot_request */
@@ -225,7 +225,7 @@ class RecordSource {
 [[nodiscard]] std::unique_ptr<Sink> open_sink(std::string_view spec);
 /**
  * @brief Opens a sink to read its batches in the order in which they were written.
- * @throws std::invalid_argument as open_sink, and if that kind of sink keeps no order
+ * @throws std::invalid_argument like open_sink, and if that kind of sink keeps no order
  */
 [[nodiscard]] std::unique_ptr<RecordSource> open_source(std::string_view spec);
 

@@ -35,11 +35,13 @@ struct SinkKind {
   bool keeps_order = false;  ///< batches can be read in the order in which they were written
 
   [[nodiscard]] constexpr bool built() const noexcept { return open_sink != nullptr; }
-  /** @brief Whether `address` begins as addresses of this kind do. */
+  /** @brief Returns whether `address` begins with a prefix of this kind. */
   [[nodiscard]] constexpr bool owns(std::string_view address) const noexcept {
     return !prefix_of(address).empty();
   }
-  /** @brief The prefix that `address` begins with; "" if it has none of this kind. */
+  /**
+   * @brief Returns the prefix of this kind with which `address` begins; "" if it begins with none.
+   */
   [[nodiscard]] constexpr std::string_view prefix_of(std::string_view address) const noexcept {
     for (const std::string_view prefix : prefixes) {
       if (address.starts_with(prefix) && !prefix.empty()) return prefix;
@@ -51,15 +53,20 @@ struct SinkKind {
 /** @brief All kinds of sinks, also those that are not in this build. */
 [[nodiscard]] std::span<const SinkKind> sink_kinds();
 
-/** @brief The kind that `address` names; null if there is none. It may not be in this build. */
+/**
+ * @brief Finds the kind that `address` names; null for an unknown kind. It may not be in this
+ * build.
+ */
 [[nodiscard]] const SinkKind* find_sink_kind(std::string_view address);
 
 /** @brief "file:DIR, rocksdb:DIR, ...": what users can write as a sink, for help and messages. */
 [[nodiscard]] std::string sink_addresses();
-/** @brief As sink_addresses, of the kinds that can be read in order: what `open_source` takes. */
+/**
+ * @brief Like sink_addresses, for the kinds that can be read in order: what `open_source` takes.
+ */
 [[nodiscard]] std::string source_addresses();
 
-/** @brief What to do to have a kind that is not in this build; "" for one that is. */
+/** @brief Returns how to get a kind that is not in this build; "" for a kind that is in it. */
 [[nodiscard]] std::string sink_remedy(const SinkKind& kind);
 
 }  // namespace millrace

@@ -18,14 +18,14 @@ struct ReferenceTables {
   using Read = std::function<bool(const StreamedTable& table, std::int64_t row,
                                   std::span<float> weights, std::span<float> state)>;
   Read read;
-  Lineage lineage;  ///< of these tables; empty: rows of all steps are compared
+  Lineage lineage;  ///< lineage of these tables; empty: rows of all steps are compared
 };
 
 /** @brief A row that differs from the expected one. */
 struct RowDifference {
   std::string table;
   std::int64_t row = 0;
-  Version version;     ///< of the row in the copy
+  Version version;     ///< version of the row in the copy
   std::size_t at = 0;  ///< index of the first value that differs: weights first, then state
   float there = 0, expected = 0;  ///< the value in the copy, and the expected one
 };

@@ -35,7 +35,7 @@ __device__ inline unsigned sum_of_warp(unsigned value) {
   return value;
 }
 
-/** @brief The sum of the lanes up to this one. */
+/** @brief Returns the sum of the values of the lanes up to this one. */
 template <typename T>
 __device__ inline T inclusive_of_warp(T value) {
   const unsigned lane = threadIdx.x % kWarp;

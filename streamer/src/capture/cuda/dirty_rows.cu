@@ -18,7 +18,7 @@ __global__ void mark_rows_kernel(MarkRowsArguments<Key> arguments) {
   add_of_warp(dirty.counts[0].rows, added);
 }
 
-/** @param first, last  bits */
+/** @param first, last  first and last bit, both included */
 __global__ void mark_range_kernel(DirtyView dirty, std::uint64_t first, std::uint64_t last) {
   unsigned added = 0;
   for (std::uint64_t word = first / 32 + this_thread(); word <= last / 32; word += thread_count()) {
@@ -30,17 +30,17 @@ __global__ void mark_range_kernel(DirtyView dirty, std::uint64_t first, std::uin
   add_of_warp(dirty.counts[0].rows, added);
 }
 
-/** @brief The bits of a word that are not before `position`. */
+/** @brief Returns the bits of a word that are not before `position`. */
 __device__ std::uint32_t from_position(std::uint32_t bits, std::uint64_t word,
                                        std::uint64_t position) {
   if (word < position / 32) return 0;
   return word == position / 32 ? bits & (~std::uint32_t{0} << (position % 32)) : bits;
 }
 
-// Bits are cleared, and counted as cleared, by the last of three launches only: when one is
-// refused, nothing has been taken.
+// Only the last of the three launches clears bits. If a launch is refused, no bit has been taken.
 //
-// Scratch: the bits of each chunk, later of those before it; then their sum, and the position.
+// Scratch: for each chunk its number of bits, later the number before it; then the number of bits
+// to take; then the position.
 
 template <typename Key>
 __global__ void count_chunks(CollectRowsArguments<Key> arguments) {
@@ -62,13 +62,13 @@ __global__ void count_chunks(CollectRowsArguments<Key> arguments) {
 
 constexpr unsigned kScanThreads = 1024;
 
-/** Bits that are taken at most. */
+/** Returns the maximum number of bits to take. */
 template <typename Key>
 __device__ std::uint32_t most_bits(const CollectRowsArguments<Key>& arguments) {
   return static_cast<std::uint32_t>(arguments.rows.size() >> arguments.dirty.shape.shift);
 }
 
-// One block: sums of the chunks before each. The counts are as when the bits are taken.
+// One block: computes for each chunk the number of bits before it.
 template <typename Key>
 __global__ void scan_chunks(CollectRowsArguments<Key> arguments) {
   __shared__ std::uint32_t of_warps[kScanThreads / kWarp];
@@ -89,14 +89,14 @@ __global__ void scan_chunks(CollectRowsArguments<Key> arguments) {
     up_to += warp == 0 ? 0 : of_warps[warp - 1];
     const std::uint32_t sum = of_warps[kScanThreads / kWarp - 1];
     if (i < chunks) sums[i] = before + up_to - own;
-    if (before <= most) before += sum;  // later sums do not matter
-    __syncthreads();                    // the sums of warps are read: the next round writes them
+    if (before <= most) before += sum;  // later chunks give nothing
+    __syncthreads();                    // the next round overwrites the sums of warps
   }
   if (threadIdx.x != 0) return;
   const std::uint32_t taken = before < most ? before : most;
   sums[chunks] = taken;
   reinterpret_cast<std::uint64_t*>(sums.data() + chunks + 2 + chunks % 2)[0] = counts[0].position;
-  // The last bit may stand for fewer rows: seen where it is taken.
+  // The last bit may stand for fewer rows: take_rows corrects the count if it takes that bit.
   arguments.count[0] = taken << shape.shift;
   if (before <= most) counts[0].position = 0;
 }
@@ -123,8 +123,9 @@ __global__ void take_rows(CollectRowsArguments<Key> arguments) {
       const std::uint32_t at = before + up_to - own;
       const std::uint32_t taken = take_word(arguments.rows.data(), there, word, at, most, shape);
       const std::uint32_t left = there & ~taken;
-      if (left != 0 && at <= most) counts[0].position = word * 32 + lowest_bit(left);  // the first
-      // Rows after the last one have no bit of their own.
+      // The first bit that stays.
+      if (left != 0 && at <= most) counts[0].position = word * 32 + lowest_bit(left);
+      // The last bit of the bitmap may stand for fewer rows than the others.
       if (taken != 0 && at + __popc(taken) == all && word + 1 == words) {
         const std::uint64_t behind = shape.bits() << shape.shift;
         const bool last = (taken >> ((shape.bits() - 1) % 32) & 1) != 0;

@@ -4,7 +4,7 @@
 namespace millrace::capture::cuda {
 namespace {
 
-// Just enough to keep a link busy: the training needs the other multiprocessors.
+// Enough blocks to keep a link busy. Training needs the other multiprocessors.
 constexpr unsigned kDrainBlocks = 8;
 
 struct alignas(16) Word16 {

@@ -2,23 +2,27 @@
 #include "capture/cuda/kernels.hpp"
 #include "capture/warp_search.hpp"
 
-// One launch finds where each table's rows go and moves them: every block finds the same places in
-// its shared memory, from the tables' first rows in the list, and then takes rows by warps.
+// One launch places the rows of each table and copies them. Every block computes the same places in
+// its shared memory, from the first row of each table in the list; then its warps copy rows.
 
 namespace millrace::capture::cuda {
 namespace {
 
-constexpr unsigned kRowsOfWarp = 8;  // at a time: their places are found by a lane each
+// Rows that a warp copies at a time: one lane computes the place of each.
+constexpr unsigned kRowsOfWarp = 8;
 
 struct Place {
-  std::uint32_t first;   // of the list: the table's first row
-  std::uint32_t packed;  // of the ids in the slot, packed as well
-  std::uint32_t rows;    // that fit
+  std::uint32_t first;   // index in the list of the table's first row
+  std::uint32_t packed;  // index in the slot of the table's first id
+  std::uint32_t rows;    // number of rows that fit
   std::uint32_t unused;
-  unsigned long long at;  // of the numbers, in floats
+  unsigned long long at;  // offset in the slot of the table's values, in floats
 };
 
-/** @brief The first of a list that is not before `row`; by each thread for itself. */
+/**
+ * @brief Returns the index of the first row in a list that is not before `row`. Each thread
+ * searches for itself.
+ */
 template <typename Key>
 __device__ std::uint32_t lower_bound(const Key* rows, std::uint32_t size, std::int64_t row) {
   std::uint32_t first = 0;
@@ -31,7 +35,7 @@ __device__ std::uint32_t lower_bound(const Key* rows, std::uint32_t size, std::i
   return first;
 }
 
-/** @brief The same by all lanes of a warp. */
+/** @brief Like lower_bound, by all lanes of a warp together. */
 template <typename Key>
 __device__ std::uint32_t lower_bound_by_warp(const Key* rows, std::uint32_t size,
                                              std::int64_t row) {
@@ -45,7 +49,7 @@ __device__ std::uint32_t lower_bound_by_warp(const Key* rows, std::uint32_t size
   return search.found();
 }
 
-// Every block does so before it moves a byte: with few tables in few rounds of loads.
+// Every block does this before it copies, so few tables are searched in few rounds of loads.
 template <typename Key>
 __device__ void find_tables(Place* places, const GatherRowsArguments<float, Key>& arguments,
                             std::uint32_t count) {
@@ -65,7 +69,7 @@ __device__ void find_tables(Place* places, const GatherRowsArguments<float, Key>
   if (threadIdx.x == 0) places[tables].first = count;
 }
 
-// Of the tables before each lane's and of its own what they take, by the first warp: 32 at a time.
+// Run by the first warp, 32 tables at a time: places each table after the tables before it.
 template <typename Key>
 __device__ void place_tables(Place* places, const GatherRowsArguments<float, Key>& arguments) {
   const GatherShape& shape = arguments.shape;
@@ -120,7 +124,7 @@ __device__ std::size_t table_of(const Place* places, std::size_t count, std::uin
   return first;
 }
 
-// What a warp moves of a row: three runs of floats at most.
+// A run of floats that a warp copies. A row has at most three.
 struct Run {
   const float* from;
   float* to;
@@ -243,8 +247,8 @@ __global__ void gather_rows_kernel(GatherRowsArguments<float, Key> arguments) {
   *header = of_all;
 }
 
-// Always as much as the device has: another gather that asks for less would lower the limit that
-// this one launches with.
+// Always the device's maximum: a concurrent gather with a smaller value would lower the limit
+// before this one is launched.
 template <typename... Parameters>
 void allow_all_shared_memory(void (*kernel)(Parameters...)) {
   int device = 0, bytes = 0;

@@ -9,8 +9,8 @@
 #include "millrace/pipeline/kernels/blas_handle.hpp"
 
 /// @file
-/// The CUDA kernels of tracking and capture: as the host kernels of the same names. None waits for
-/// the device. Key: std::uint32_t or std::uint64_t.
+/// The CUDA kernels of tracking and capture. They do the same as the host kernels of the same
+/// names. None waits for the device. Key: std::uint32_t or std::uint64_t.
 
 namespace millrace::capture::cuda {
 

@@ -70,15 +70,15 @@ void collect_rows(const CollectRowsArguments<Key>& arguments) {
   arguments.count[0] = static_cast<std::uint32_t>(taken);
 }
 
-/** @brief Where the rows of a table go in a slot. */
+/** @brief The place of a table's rows in a slot. */
 struct TablePlace {
-  std::size_t first = 0;   ///< of the list: its first row
-  std::size_t packed = 0;  ///< of the ids in the slot, packed as well
-  std::size_t rows = 0;    ///< that fit
-  std::size_t at = 0;      ///< of the numbers, in floats
+  std::size_t first = 0;   ///< index in the list of the table's first row
+  std::size_t packed = 0;  ///< index in the slot of the table's first id
+  std::size_t rows = 0;    ///< number of rows that fit
+  std::size_t at = 0;      ///< offset in the slot of the table's values, in floats
 };
 
-/** @brief One for each table, and the end. */
+/** @brief Returns a place for each table, and one for the end. */
 template <typename Key>
 [[nodiscard]] std::vector<TablePlace> place_tables(std::span<const Key> rows,
                                                    std::span<const SourceTable> tables,
@@ -97,7 +97,8 @@ template <typename Key>
     next.rows = 0;
     if (table.skipped == 0) {
       next.rows = rows_that_fit(end - begin, left, table, shape, sizeof(Key));
-      // After the first row that does not fit, none is copied: rows are delivered in order.
+      // After the first row that does not fit, no row is copied, because rows are delivered in
+      // order.
       left = next.rows < end - begin ? 0 : left - bytes_of(next.rows, table, shape, sizeof(Key));
     }
     places.push_back(next);
@@ -146,8 +147,10 @@ void copy_row(T* weights, T* state, const GatherRowsArguments<T, Key>& arguments
   }
 }
 
-/** @brief Where a wait was left out, in a test of waits, the list is anything: no other memory is
- *         touched. */
+/**
+ * @brief Works with any list, because tests leave out waits: then the list may contain anything,
+ * and no other memory must be touched.
+ */
 template <typename T, typename Key>
 void gather_rows(const GatherRowsArguments<T, Key>& arguments) {
   const auto& [slot, dirty, from, all_rows, count, shape] = arguments;
@@ -192,7 +195,7 @@ void gather_rows(const GatherRowsArguments<T, Key>& arguments) {
   std::memcpy(slot.data(), &header, sizeof(header));
 }
 
-/** @brief A slot that was gathered, from one memory to another: as much as its header says. */
+/** @brief Copies a gathered slot to another memory: as many bytes as its header says. */
 inline void drain_slot(std::span<std::byte> to, std::span<const std::byte> from) {
   CaptureHeader header;
   std::memcpy(&header, from.data(), sizeof(header));

@@ -6,8 +6,10 @@
 
 namespace millrace::sink {
 
-/** @brief What `file:DIR[?keep=newest&segment_bytes=N]` says.
- *  @throws std::invalid_argument that says what is wrong with it */
+/**
+ * @brief Parses `file:DIR[?keep=newest&segment_bytes=N]`.
+ * @throws std::invalid_argument that says what is wrong with the address
+ */
 [[nodiscard]] FileOptions parse_file_address(std::string_view spec);
 
 }  // namespace millrace::sink

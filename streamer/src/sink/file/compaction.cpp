@@ -9,7 +9,8 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::size_t kBatchBytes = std::size_t{1} << 20;  ///< of batches that are merged
+/** Bytes of batches that are merged into one. */
+constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 
 std::filesystem::path unfinished_in(const std::filesystem::path& folder, std::uint32_t rank) {
@@ -35,8 +36,8 @@ Compaction::~Compaction() {
 }
 
 std::optional<Compaction::CompactedSegment> Compaction::go_on(std::size_t bytes) {
-  // Two passes over the segments, a piece with each write: one finds the newest version of each
-  // row, the other copies it. So no write is held up by a whole compaction.
+  // Two passes over the segments: the first finds the newest version of each row, the second copies
+  // it. Each call does one piece, so no write waits for a whole compaction.
   if (!read(bytes)) return std::nullopt;
   if (file_) return finish();
   begin_to_write();
@@ -55,8 +56,7 @@ bool Compaction::read(std::size_t bytes) {
       done += record->bytes;
       continue;
     }
-    // Only the last segment of a rank may end in the middle of a batch, and that one is not
-    // compacted.
+    // Only a rank's last segment may end in the middle of a batch, and that one is not compacted.
     if (reader_->offset() != reader_->size() || rows_ != 0) {
       throw RecordError{reader_->path().string() +
                         ": the segment is truncated, but later segments exist"};
@@ -121,7 +121,7 @@ void Compaction::end_batch(const StepCommit& commit) {
   open = commit;
   open->after = after;
   open->rows = rows;
-  // Rows whose newest version is further on: a reader that stops here lacks them.
+  // Rows whose newest version comes later: a reader that stops here lacks them.
   open->missing += to_come_;
   batches_.bytes += batch_.size();
   out_.insert(out_.end(), batch_.begin(), batch_.end());
@@ -159,8 +159,8 @@ Compaction::CompactedSegment Compaction::finish() {
   CompactedSegment made{.name = segments_.back(), .bytes = written_};
   made.name.compacted = true;
   const std::filesystem::path path = environment_.folder / to_string(made.name);
-  // The bytes are on the disk before the file has its name, and the name before the old segments
-  // go: after a crash either all of the old or all of the new is there.
+  // The bytes are on the disk before the file gets its name, and the name is on the disk before the
+  // old segments are removed. After a crash, either all old segments or the new one exist.
   if (environment_.disk.rename(unfinished_.c_str(), path.c_str()) != 0) {
     throw_system_error(errno, path.string());
   }

@@ -84,7 +84,7 @@ bool is_at(const File& file, const std::filesystem::path& path) {
     if (errno == ENOENT || errno == ENOTDIR) return false;
     throw_system_error(errno, path.string());
   }
-  // The name may have been removed, or be that of another file by now.
+  // The name may have been removed, or may belong to another file now.
   return open.st_dev == there.st_dev && open.st_ino == there.st_ino;
 }
 

@@ -11,8 +11,10 @@
 
 namespace millrace::sink {
 
-/** @brief The system calls that writing segments needs, with the results of the calls of these
- *         names. Passed in, so that tests can make them fail. */
+/**
+ * @brief The system calls that write segments, with the results of the calls of these names. Passed
+ * in, so that tests can make them fail.
+ */
 class Disk {
  public:
   virtual ~Disk() = default;
@@ -48,19 +50,23 @@ class File {
 /** @throws SinkError: wrong if waiting cannot help (for instance permissions), otherwise retry */
 [[noreturn]] void throw_system_error(int error, const std::string& what);
 
-/** @brief As open(2); an interrupted call is repeated. @throws SinkError */
+/** @brief Like open(2); an interrupted call is repeated. @throws SinkError */
 [[nodiscard]] File open_file(const std::filesystem::path& path, int flags);
 /** @return nothing if the file does not exist. @throws SinkError for any other error */
 [[nodiscard]] File open_to_read(const std::filesystem::path& path);
-/** @brief Reads up to `into` from an offset; less only at the end. @throws SinkError */
+/**
+ * @brief Reads from an offset.
+ * @return bytes read: fewer than requested only at the end
+ * @throws SinkError
+ */
 [[nodiscard]] std::size_t read_at(const File& file, std::uint64_t offset, std::span<std::byte> into,
                                   const std::filesystem::path& path);
-/** @return true if the name still stands for this open file: it was not removed or replaced */
+/** @return true if the path still names this open file: it was not removed or replaced */
 [[nodiscard]] bool is_at(const File& file, const std::filesystem::path& path);
 /** @throws SinkError */
 void write_all(Disk& disk, const File& file, std::span<const std::byte> bytes,
                const std::filesystem::path& path);
-/** @brief Brings the names of a folder's files to the disk. @throws SinkError */
+/** @brief Makes the names of a folder's files durable. @throws SinkError */
 void flush_folder(Disk& disk, const std::filesystem::path& folder);
 [[nodiscard]] std::uint64_t size_of(const File& file, const std::filesystem::path& path);
 

@@ -23,8 +23,8 @@ SinkState FileSink::state() {
   if (const StreamSchema* const there = schema()) state.schema = *there;
   see_others(state, segments_in(options_.folder));
   for (auto& [rank, writing] : ranks_) {
-    // Lock order: the sink's, then a rank's. `write` holds only the rank's while it writes, so
-    // ranks do not wait for each other's disk.
+    // Lock order: the sink's mutex, then a rank's. `write` locks only the rank's while it writes,
+    // so ranks do not wait for each other's disk.
     const std::lock_guard of_rank{writing.mutex};
     if (writing.writer && writing.writer->commit()) state.commits[rank] = *writing.writer->commit();
   }
@@ -32,7 +32,9 @@ SinkState FileSink::state() {
   return state;
 }
 
-/** Commits and the position that are there; those of ranks that this writes are in their writers.
+/**
+ * Adds commits and the position from the folder. The writers have those of the ranks that this sink
+ * writes.
  */
 void FileSink::see_others(SinkState& state, const Segments& segments) {
   for (const auto& [rank, names] : segments) {
@@ -58,7 +60,7 @@ void FileSink::see_others(SinkState& state, const Segments& segments) {
   positions_ = std::max(positions_.value_or(0), position_.number);
 }
 
-/** Reads from the last segment that has a commit at first, later from where it stopped. */
+/** At first reads from the last segment that has a commit; later continues where it stopped. */
 void FileSink::go_on(Tail& tail, const std::vector<SegmentName>& segments) const {
   auto from = std::ranges::find(segments, tail.segment);
   if (from != segments.end()) {
@@ -109,7 +111,7 @@ void FileSink::write(const StepBatch& batch, std::string_view position) {
   const NumberedPosition behind = numbered(position);
   {
     const std::lock_guard of_rank{writing.mutex};
-    // Files that somebody removed are made anew, and not written to without a name.
+    // Removed files are made anew: nothing is written to a file without a name.
     if (writing.writer && !writing.writer->is_there()) writing.writer.reset();
     if (!writing.writer) begin_to_write(writing, *tables, rank);
     SinkState mine;
@@ -119,11 +121,11 @@ void FileSink::write(const StepBatch& batch, std::string_view position) {
   }
   if (behind.number == 0) return;
   lock.lock();
-  // Ranks may end their writes in another order than they took their numbers.
+  // Ranks may finish their writes in another order than they took their numbers.
   if (behind.number > position_.number) position_ = behind;
 }
 
-/** Works also if the segments, or the folder, were removed. */
+/** Also works after the segments, or the folder, were removed. */
 void FileSink::begin_to_write(Writing& writing, const StreamSchema& tables, std::uint32_t rank) {
   check_schema(tables, {.schema = create_schema(options_.folder, tables)}, name());
   writing.writer.emplace(options_, tables, rank);
@@ -147,7 +149,7 @@ void FileSink::flush() {
   }
 }
 
-/** Looks at earlier segments only; the writer watches what it has written itself. */
+/** Checks earlier segments only; the writer watches its own. */
 void FileSink::look_for_gap(std::uint32_t rank) {
   const std::lock_guard lock{mutex_};
   if (!gaps_looked_for_.insert(rank).second) return;
@@ -162,7 +164,7 @@ void FileSink::look_for_gap(std::uint32_t rank) {
   }
 }
 
-// A rank's segments are locked: no other trainer writes for it.
+// A rank's segments are locked, so no other trainer can write for it.
 void FileSink::audit(std::uint32_t rank, std::uint64_t) {
   look_for_gap(rank);
   std::unique_lock lock{mutex_};

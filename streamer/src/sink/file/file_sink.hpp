@@ -11,7 +11,7 @@
 namespace millrace::sink {
 
 /**
- * @brief Appends rows to files in a folder: see docs/sinks.md.
+ * @brief Appends rows to files in a folder (docs/sinks.md).
  *
  * Written data survives the end of the process; flushed data survives the end of the machine.
  */
@@ -46,13 +46,13 @@ class FileSink final : public Sink {
   void look_for_gap(std::uint32_t rank);
 
   FileOptions options_;
-  std::mutex mutex_;  ///< for all members below; may be held while a rank's mutex is locked
+  std::mutex mutex_;  ///< protects all members below; a rank's mutex may be locked while this is
   std::optional<StreamSchema> schema_;
   std::map<std::uint32_t, Writing> ranks_;
-  std::map<std::uint32_t, Tail> tails_;      ///< of ranks that other processes write
-  std::set<std::uint32_t> gaps_looked_for_;  ///< ranks
+  std::map<std::uint32_t, Tail> tails_;      ///< for ranks that other processes write
+  std::set<std::uint32_t> gaps_looked_for_;  ///< ranks that were checked for gaps
   NumberedPosition position_;
-  std::optional<std::uint64_t> positions_;  ///< their numbers so far; none: not read yet
+  std::optional<std::uint64_t> positions_;  ///< number of positions so far; none: not read yet
 };
 
 }  // namespace millrace::sink

@@ -32,7 +32,9 @@ bool take_number(std::string_view& text, char separator, T& number) {
   return separator != ',' || !text.empty();
 }
 
-/** Makes the commit continue the returned one: the same trainer's commits in between are gone.
+/**
+ * Makes the commit continue the returned one: compaction removed the same trainer's commits in
+ * between.
  */
 void go_behind(Version before, StepCommit& commit) {
   if (commit.after == Version{} || commit.after.epoch != commit.version.epoch) return;
@@ -91,7 +93,7 @@ void FileSource::seek(std::string_view position) {
   segments_ = segments;
 }
 
-/** The place that was read to, or the beginning of the segment that replaces it. */
+/** Goes to the place that was read to, or to the beginning of the segment that replaces it. */
 void FileSource::go_to_place(Cursor& cursor, const std::vector<SegmentName>& segments) const {
   LogPosition& place = cursor.read;
   for (const SegmentName& name : segments) {
@@ -100,8 +102,8 @@ void FileSource::go_to_place(Cursor& cursor, const std::vector<SegmentName>& seg
     if (reader.log().value_or(0) != place.log) continue;
     const bool same =
         name.number == place.number && reader.commit_before(place.offset) == place.commit;
-    // A compacted segment has replaced the place: it is read from its beginning, and batches that
-    // were returned are skipped (parse_batch).
+    // A compacted segment has replaced the place. It is read from its beginning, and parse_batch
+    // skips the batches that were returned.
     if (!same && !name.compacted) continue;
     if (!same) place.offset = 0;
     cursor.segment = name;
@@ -142,11 +144,11 @@ std::optional<RecordSource::Next> FileSource::take() {
   return next;
 }
 
-/** The rank with the next batch; nothing if no batch is there now. */
+/** Returns the cursor of the rank with the next batch; null if no batch is there now. */
 FileSource::Cursor* FileSource::look() {
   try {
     if (Cursor* const oldest = oldest_ahead()) return oldest;
-  } catch (const SegmentGone&) {  // it was compacted since they were listed
+  } catch (const SegmentGone&) {  // a segment was compacted since the list was made
   }
   segments_ = segments_in(folder_);
   return oldest_ahead();
@@ -163,7 +165,7 @@ RecordSource::Left FileSource::left() {
   return left;
 }
 
-/** Bytes after the returned batch, in segments that may be compacted at the same time. */
+/** Returns the bytes after the returned batch. Segments may be compacted at the same time. */
 std::uint64_t FileSource::bytes_left(const LogPosition& returned,
                                      const std::vector<SegmentName>& segments) const {
   std::uint64_t bytes = 0;
@@ -177,7 +179,7 @@ std::uint64_t FileSource::bytes_left(const LogPosition& returned,
   return bytes;
 }
 
-/** Reads each rank's next batch, and gives the rank whose step is the oldest. */
+/** Reads each rank's next batch, and returns the cursor of the rank with the oldest step. */
 FileSource::Cursor* FileSource::oldest_ahead() {
   Cursor* oldest = nullptr;
   for (const auto& [rank, segments] : segments_) {
@@ -202,7 +204,10 @@ void FileSource::read_ahead(std::uint32_t rank, Cursor& cursor,
   }
 }
 
-/** The segment to continue with. A replacement of compacted ones is read from its beginning. */
+/**
+ * Returns the index of the segment to continue with. A replacement of compacted segments is read
+ * from its beginning.
+ */
 std::size_t FileSource::place_among(const std::vector<SegmentName>& segments,
                                     const Cursor& cursor) const {
   if (cursor.read.number == 0) return 0;
@@ -229,7 +234,7 @@ void FileSource::open(Cursor& cursor, const SegmentName& segment) const {
   if (!same) lose(fmt::format("{} is another than was read", cursor.reader->path().string()));
 }
 
-/** The next whole batch; nothing at the end, also if the end is torn. */
+/** Reads the next whole batch. Returns nothing at the end, even if the end is torn. */
 std::optional<StepBatch> FileSource::read_batch(std::uint32_t rank, Cursor& cursor, bool is_last) {
   SegmentReader& reader = *cursor.reader;
   for (bool again = false;; again = true) {
@@ -250,13 +255,13 @@ std::optional<StepBatch> FileSource::read_batch(std::uint32_t rank, Cursor& curs
     } catch (const RecordError& error) {
       damage = error.what();
     }
-    // No commit follows: the writer is still at it, or was killed there. Otherwise the damage is in
-    // the middle.
+    // No commit follows: the writer is still writing, or was killed there. Otherwise the damage is
+    // in the middle.
     if (is_last && !reader.commit_behind(cursor.read.offset)) {
       cursor.looked_at = size;
       return std::nullopt;
     }
-    if (!again) continue;  // it may have been written in the meantime
+    if (!again) continue;  // the commit may have been written meanwhile
     if (!damage.empty()) throw RecordError{damage};
     if (reader.offset() == reader.size()) {
       cursor.read.offset = reader.offset();
@@ -281,7 +286,7 @@ void FileSource::check_log(Cursor& cursor, std::uint64_t log) const {
   cursor.read.log = log;
 }
 
-/** In a compacted segment, skips the batches that were returned before. */
+/** Reads a batch. In a compacted segment, skips the batches that were returned before. */
 std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, Cursor& cursor) {
   SegmentReader& reader = *cursor.reader;
   const bool compacted = cursor.segment.compacted;

@@ -12,12 +12,13 @@
 namespace millrace::sink {
 
 /**
- * @brief Reads the folder of a FileSink while it grows: each rank in its order, and of several
- *        ranks the one with the oldest step.
+ * @brief Reads the folder of a FileSink while it grows: each rank in its order, and always the rank
+ * with the oldest step.
  *
- * A position has for each rank: the segment's number, the byte after the last batch, the log's
- * name, and the version of that batch's commit: "0:3:4096:77:1764000000000:9,1:2:128:...".
- * If the segment was compacted since, reading continues after that commit in its replacement.
+ * A position has for each rank: the number of the segment, the offset after the last batch, the
+ * name of the log, and the version of that batch's commit:
+ * "0:3:4096:77:1764000000000:9,1:2:128:...". If the segment was compacted since then, reading
+ * continues after that commit in its replacement.
  */
 class FileSource final : public RecordSource {
  public:
@@ -33,18 +34,18 @@ class FileSource final : public RecordSource {
 
  private:
   struct LogPosition {
-    std::uint64_t number = 0;  ///< of a segment; 0: before the first one
+    std::uint64_t number = 0;  ///< number of a segment; 0: before the first one
     std::uint64_t offset = 0;
     std::uint64_t log = 0;  ///< the log's name
-    Version commit{};       ///< the last
+    Version commit{};       ///< the last commit before it
   };
   struct Cursor {
     LogPosition returned;   ///< after the batch that `next` returned
-    LogPosition read;       ///< after what was read ahead
-    SegmentName segment{};  ///< of `read`
+    LogPosition read;       ///< after the batch that was read ahead
+    SegmentName segment{};  ///< segment of `read`
     std::optional<StepBatch> ahead{};
     std::unique_ptr<SegmentReader> reader{};
-    std::uint64_t looked_at = 0;  ///< size of the file when its end was found undamaged
+    std::uint64_t looked_at = 0;  ///< size of the file when no whole batch followed
   };
   using Cursors = std::map<std::uint32_t, Cursor>;
 
@@ -69,7 +70,7 @@ class FileSource final : public RecordSource {
 
   std::filesystem::path folder_;
   std::optional<StreamSchema> schema_;
-  Segments segments_;  ///< as listed when the earlier list had no more batches
+  Segments segments_;  ///< listed when the earlier list had no more batches
   Cursors cursors_;
 };
 

@@ -22,8 +22,10 @@ namespace {
 
 constexpr std::string_view kSchema = "schema.json", kRequest = "snapshot-wanted", kLock = ".lock";
 
-/** Files of the file system itself, and hidden files, do not count. @return "" if there is no other
- * file */
+/**
+ * Returns the name of a file that no stream wrote; "" if there is none. Ignores hidden files and
+ * files of the file system itself.
+ */
 std::string somebodys(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
     std::string name = entry.path().filename().string();
@@ -35,7 +37,7 @@ std::string somebodys(const std::filesystem::path& folder) {
   return {};
 }
 
-/** A file that gets its name when it is whole; without a name it is removed with the object. */
+/** A temporary file, which is removed with the object. The caller gives it its name. */
 class Unfinished {
  public:
   Unfinished(const std::filesystem::path& folder, std::string_view text) {
@@ -122,7 +124,7 @@ StreamSchema create_schema(const std::filesystem::path& folder, const StreamSche
   } catch (const std::filesystem::filesystem_error& error) {
     throw_system_error(error.code().value(), folder.string());
   }
-  if (!other.empty()) {  // of another rank, which wrote its schema first
+  if (!other.empty()) {  // another rank may have written its schema meanwhile
     if (const auto there = read_schema(folder)) return *there;
     throw SinkError{SinkError::Kind::wrong,
                     fmt::format("{}: it contains '{}', but no {} (expected an empty folder, or one "
@@ -130,8 +132,8 @@ StreamSchema create_schema(const std::filesystem::path& folder, const StreamSche
                                 folder.string(), other, kSchema)};
   }
   const Unfinished unfinished{folder, to_json(schema) + "\n"};
-  // link() refuses a name that exists, unlike rename(): of several ranks that begin at once, one
-  // schema wins.
+  // link() refuses an existing name, unlike rename(): if several ranks begin at once, one schema
+  // wins.
   const bool is_first = ::link(unfinished.path(), path.c_str()) == 0;
   if (!is_first && errno != EEXIST) throw_system_error(errno, path.string());
   const File opened = open_file(folder, O_RDONLY | O_DIRECTORY);
@@ -161,10 +163,10 @@ void request_snapshot(const std::filesystem::path& folder) {
   auto number = static_cast<std::uint64_t>(now.count());
   try {
     const std::uint64_t before = snapshot_request_in(folder);
-    // A request differs from the one before it, also within a millisecond.
+    // A request must differ from the one before it, even within a millisecond.
     if (before == number) ++number;
   } catch (const SinkError&) {
-    // Another file has the name; this one replaces it.
+    // The file is not a request; this one replaces it.
   }
   const Unfinished unfinished{folder, fmt::format("{}\n", number)};
   if (::rename(unfinished.path(), (folder / kRequest).c_str()) != 0) {

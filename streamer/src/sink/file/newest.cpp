@@ -13,12 +13,12 @@ namespace {
 
 struct NewestRow {
   Version version;
-  std::uint64_t offset;  ///< after it
+  std::uint64_t offset;  ///< offset after the record
   std::uint32_t segment;
 };
 struct WholeSegment {
   std::filesystem::path path;
-  std::uint64_t end;  ///< of its whole batches
+  std::uint64_t end;  ///< end of its whole batches
 };
 
 std::vector<WholeSegment> whole_segments(const std::filesystem::path& folder) {
@@ -61,8 +61,8 @@ void check(const RowRecord& row, const StreamSchema& schema, const WholeSegment&
 void read_newest(const std::filesystem::path& folder, const StreamSchema& schema,
                  const std::function<void(const RowRecord&)>& visit) {
   const std::vector<WholeSegment> segments = whole_segments(folder);
-  // Places instead of rows, and a second pass: memory grows with the number of rows, and not with
-  // their width.
+  // Keeps places instead of rows, and makes a second pass: memory grows with the number of rows,
+  // not with their width.
   std::unordered_map<RowKey, NewestRow, RowKeyHash> newest;
   for (std::uint32_t i = 0; i < segments.size(); ++i) {
     visit_rows(segments[i], [&](const RowRecord& row, std::uint64_t offset) {

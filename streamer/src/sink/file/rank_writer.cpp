@@ -16,11 +16,15 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::size_t kLeastSegments = 4, kMostSegments = 64;  ///< that are closed
-/** Bytes that a compaction reads per byte written: done when a quarter as much was appended. */
+/** Limits on the number of closed segments. */
+constexpr std::size_t kLeastSegments = 4, kMostSegments = 64;
+/**
+ * Bytes that a compaction reads per byte written. It reads everything twice, so it ends when a
+ * quarter as much was appended.
+ */
 constexpr std::size_t kReadForWritten = 8;
 
-/** A log's name: never 0. */
+/** Draws the name of a log: never 0. */
 std::uint64_t drawn() {
   std::random_device random;
   return (std::uint64_t{random()} << 32U | random()) | 1U;
@@ -28,7 +32,7 @@ std::uint64_t drawn() {
 
 File locked(const std::filesystem::path& path, std::uint32_t rank) {
   File lock = open_file(path, O_RDWR | O_CREAT);
-  // A lock of the file, which the system drops with the process, however that ends.
+  // A lock of the file, which the system releases when the process ends.
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) throw_system_error(errno, path.string());
@@ -80,7 +84,7 @@ void RankWriter::take_over(const std::vector<SegmentName>& segments) {
   flushed_ = now_;
   torn_ = true;
   flush();
-  // An earlier trainer's segment is not appended to: what is written next has a file of its own.
+  // Nothing is appended to an earlier trainer's segment: the next write begins a new one.
   ended_ = true;
 }
 
@@ -100,7 +104,7 @@ void RankWriter::begin_segment(std::uint64_t epoch) {
   flush();
   if (log_ == 0) log_ = drawn();
   const SegmentName next{.rank = name_.rank, .number = name_.number + 1, .epoch = epoch};
-  // O_EXCL: a file of that number would be another writer's.
+  // O_EXCL: a file of that number would belong to another writer.
   file_ = open_file(path_of(next), O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
   if (name_.number > 0) {
     closed_.push_back({name_, now_.end});
@@ -139,7 +143,7 @@ void RankWriter::write(const StepBatch& batch, const NumberedPosition& position)
   const std::size_t bytes = before.size() + batch.bytes() + behind.size();
   now_ = {now_.end + bytes, batch.commit, newest};
   if (batch.commit.after == Version{}) chain_ = name_.number;
-  // Everything before the chain that began with a snapshot is superseded once no row is missing.
+  // Once no row is missing, everything before the chain that began with a snapshot is superseded.
   if (batch.commit.missing == 0 && chain_ != 0) needed_from_ = chain_;
   compact(bytes);
 }
@@ -170,7 +174,7 @@ void RankWriter::begin_compaction() {
       std::move(names), schema_, log_);
 }
 
-/** Its errors do not fail the write, which is done already. */
+/** Errors do not fail the write, which is already done. */
 void RankWriter::compact(std::size_t bytes) {
   if (!compaction_ && !worth_compacting()) return;
   try {
@@ -179,7 +183,7 @@ void RankWriter::compact(std::size_t bytes) {
     if (made) adopt(*made);
   } catch (const std::exception&) {
     compaction_.reset();
-    // Until the next segment is closed, and not at every write.
+    // Tried again when the next segment is closed, not at every write.
     compact_ = false;
   }
 }
@@ -201,8 +205,10 @@ void RankWriter::flush() {
   folder_flushed_ = true;
 }
 
-/** Data that could not be brought to the disk may be lost, although it can be read for a while. A
- *  reader may have seen it: nothing else is written in its place. */
+/**
+ * Data that could not be flushed may be lost, although it can still be read for a while. A reader
+ * may have seen it, so nothing else is written in its place.
+ */
 void RankWriter::forget_unflushed(int error) {
   now_ = flushed_;
   ended_ = true;

@@ -14,26 +14,27 @@ namespace millrace::sink {
 
 /** @brief Which rows of closed segments are kept. */
 enum class Keep {
-  newest,  ///< the newest version of each row: compacted when they have twice as much
+  /** The newest version of each row: compacted once the other closed segments are as large. */
+  newest,
   all,
 };
 
 struct FileOptions {
   std::filesystem::path folder;
-  std::size_t segment_bytes = std::size_t{64} << 20;  ///< then the next begins
+  std::size_t segment_bytes = std::size_t{64} << 20;  ///< size at which the next segment begins
   Keep keep = Keep::all;
   Disk* disk = &Disk::system();
 };
 
 /**
- * @brief Appends to the segments of one rank. It holds a lock, so that it is the only writer.
+ * @brief Appends to the segments of one rank. A file lock makes it the only writer.
  *
- * Opening a rank repairs the end of its last segment and begins a new one, so that data that a
- * reader has seen never moves. A write that fails is cut off again. If a segment cannot be brought
- * to the disk, it is cut to the part that is known to be there, and the newest commit is the last
- * one of that part. A batch that continues a later commit is then `lost`, and a snapshot follows.
+ * Opening a rank repairs the end of its last segment and begins a new one, so data that a reader
+ * has seen never moves. A failed write is cut off again. If a segment cannot be flushed, it is cut
+ * to the flushed part, and the newest commit is the last one of that part. A batch that continues a
+ * later commit is then `lost`, and a snapshot follows.
  *
- * Closed segments are compacted, a piece with each write. After a failure it is tried again when
+ * Closed segments are compacted, a piece with each write. A failed compaction is tried again when
  * the next segment is closed.
  */
 class RankWriter {
@@ -41,10 +42,10 @@ class RankWriter {
   /** @throws SinkError: wrong if another process writes this rank, or its segments are damaged */
   RankWriter(const FileOptions& options, const StreamSchema& schema, std::uint32_t rank);
 
-  /** @brief The newest commit; none if the rank has written nothing. */
+  /** @brief Returns the newest commit; none if the rank has written nothing. */
   [[nodiscard]] const std::optional<StepCommit>& commit() const noexcept { return now_.commit; }
 
-  /** @brief The newest position that was written. */
+  /** @brief Returns the newest position that was written. */
   [[nodiscard]] const NumberedPosition& position() const noexcept { return now_.position; }
 
   /** @return true if the open segment still has its name: the folder may have been emptied */
@@ -61,7 +62,7 @@ class RankWriter {
 
  private:
   struct State {
-    std::uint64_t end = 0;  ///< of the segment
+    std::uint64_t end = 0;  ///< end of the segment's whole batches
     std::optional<StepCommit> commit;
     NumberedPosition position;
   };
@@ -84,16 +85,16 @@ class RankWriter {
   FileOptions options_;
   StreamSchema schema_;
   File lock_;
-  SegmentName name_;  ///< of the newest segment
-  File file_;         ///< open: the newest segment, which is appended to
+  SegmentName name_;  ///< name of the newest segment
+  File file_;         ///< open: the newest segment, to which writes append
   State now_, flushed_;
   std::uint64_t log_ = 0;  ///< the log's name; 0: no segment yet
   std::vector<Closed> closed_;
   std::uint64_t chain_ = 0;               ///< segment in which the newest chain begins; 0: unknown
   std::uint64_t needed_from_ = 0;         ///< all rows of earlier segments were written again since
-  std::optional<Compaction> compaction_;  ///< of the first closed segments
-  bool compact_ = true;                   ///< no failure since a segment was closed
-  bool torn_ = false;                     ///< there may be bytes after `now_.end`
+  std::optional<Compaction> compaction_;  ///< compaction of the first closed segments
+  bool compact_ = true;                   ///< no compaction failed since a segment was closed
+  bool torn_ = false;                     ///< bytes may follow `now_.end`
   bool ended_ = false;                    ///< the next write begins another segment
   bool folder_flushed_ = true;
 };

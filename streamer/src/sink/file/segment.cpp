@@ -29,7 +29,7 @@ bool take_number(std::string_view& text, std::string_view before, T& number) {
   throw RecordError{fmt::format("{}, byte {}: {}", path.string(), offset, what)};
 }
 
-/** True if the header of a commit's record is here: no other record has that length. */
+/** Returns whether the header of a commit's record is here. No other record has that length. */
 bool looks_like_commit(const std::byte* at, std::size_t commit_bytes) {
   std::uint32_t bytes = 0;
   std::memcpy(&bytes, at + 16, sizeof bytes);
@@ -69,8 +69,8 @@ std::optional<SegmentName> parse_segment_name(std::string_view name) {
     return std::nullopt;
   }
   parsed.compacted = left == kCompacted;
-  // Only names that this program writes: "rank-1" and "rank-0001" would be two segments of one
-  // number.
+  // Accepts only names that this program writes: "rank-1" and "rank-0001" would be two segments of
+  // one number.
   return to_string(parsed) == name ? std::optional{parsed} : std::nullopt;
 }
 
@@ -91,7 +91,7 @@ Segments listed(const std::filesystem::path& folder) {
   return segments;
 }
 
-/** The newest compacted segment; 0: none. */
+/** Returns the number of the newest compacted segment; 0: none. */
 std::uint64_t last_compacted(const std::vector<SegmentName>& names) {
   std::uint64_t last = 0;
   for (const SegmentName& name : names) {
@@ -104,7 +104,10 @@ bool stands(const SegmentName& name, std::uint64_t compacted) {
   return name.number > compacted || (name.compacted && name.number == compacted);
 }
 
-/** Sorts by number. @return true if none in between is missing */
+/**
+ * Removes superseded segments from the list and sorts it by number. @return true if no number in
+ * between is missing
+ */
 bool put_in_order(std::vector<SegmentName>& names) {
   const std::uint64_t compacted = last_compacted(names);
   std::erase_if(names, [&](const SegmentName& name) { return !stands(name, compacted); });
@@ -121,7 +124,7 @@ Segments segments_in(const std::filesystem::path& folder) {
     Segments segments = listed(folder);
     bool whole = true;
     for (auto& [rank, names] : segments) whole = put_in_order(names) && whole;
-    // Twice the same list with a hole: the segment was removed, and is not being replaced.
+    // The same list twice, with a hole: the segment was removed, and nothing replaces it.
     if (whole || segments == before) return segments;
     before = std::move(segments);
   }
@@ -221,7 +224,7 @@ std::optional<std::uint64_t> SegmentReader::log() const {
 
 namespace {
 
-/** Reads to the end, or to bytes that are not a record, which it reports. */
+/** Reads to the end, or to bytes that are not a record. @return what is wrong with these bytes */
 std::string read_batches(SegmentReader& reader, WholePart& part) {
   std::optional<NumberedPosition> position;
   try {
@@ -253,7 +256,7 @@ void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart&
       if (!damage.empty()) throw RecordError{damage};
       refuse_at(path, reader.offset(), "the record is truncated, but data follows it");
     }
-    stopped_at = reader.offset();  // once more: it may have been written in the meantime
+    stopped_at = reader.offset();  // once more, because the record may have been written meanwhile
     reader.go_to(part.end);
   }
 }
@@ -272,7 +275,7 @@ bool chain_begins_in(const std::filesystem::path& path) {
 
 std::string find_gap(const std::filesystem::path& folder,
                      const std::vector<SegmentName>& segments) {
-  std::size_t behind = 0;  // the last gap
+  std::size_t behind = 0;  // index of the first segment after the last gap
   for (std::size_t i = 1; i < segments.size(); ++i) {
     if (segments[i].number != segments[i - 1].number + 1) behind = i;
   }

@@ -28,7 +28,7 @@ bool of_topic(char c) {
          c == '_' || c == '-';
 }
 
-/** The address names the place of a secret: NAME-env or NAME-file. */
+/** A setting NAME-env or NAME-file names the place of a secret. */
 void add_setting(std::string_view spec, std::string_view name, const std::string& value,
                  KafkaAddress& address) {
   const auto add_secret = [&](std::string_view suffix, const Secret& secret) {

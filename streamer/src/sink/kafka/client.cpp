@@ -29,7 +29,7 @@ void set(rd_kafka_conf_t* settings, const std::string& key, const std::string& v
 
 int milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
 
-/** The value as librdkafka understood it: it also accepts "0x64" and "100 ". */
+/** Returns the value as librdkafka parsed it: it also accepts "0x64" and "100 ". */
 int number(const rd_kafka_conf_t* settings, const char* key) {
   std::array<char, 32> value{};
   std::size_t size = value.size();

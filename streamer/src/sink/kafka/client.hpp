@@ -21,17 +21,21 @@ namespace millrace::sink {
 /** @brief Translates an error of a broker or of librdkafka into an error of a sink. */
 [[nodiscard]] SinkError::Kind kind_of_kafka_error(rd_kafka_resp_err_t error) noexcept;
 
-/** @brief A client of librdkafka, and the last error that it heard of. No call lasts longer than
- *         `finish_by` allows. For one thread at a time. */
+/**
+ * @brief A client of librdkafka, and the last error that it reported. No call lasts longer than
+ * `finish_by` allows. One thread at a time.
+ */
 class KafkaClient {
  public:
   using Settings = std::vector<std::pair<std::string, std::string>>;
   using Delivered = void (*)(rd_kafka_t*, const rd_kafka_message_t*, void*);
 
-  /** @param settings   ours; those of the address are added after them
-   *  @param finish_by  when calls end; outlives this
-   *  @param delivered  called from `poll` for each message, delivered or failed
-   *  @throws SinkError (wrong) for an unknown setting */
+  /**
+   * @param settings   settings of this library; those of the address are added after them
+   * @param finish_by  end of all calls; outlives this
+   * @param delivered  called from `poll` for each message, delivered or failed
+   * @throws SinkError (wrong) for an unknown setting
+   */
   KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std::string name,
               const Settings& settings, const Deadline::Shared& finish_by,
               Delivered delivered = nullptr);
@@ -44,19 +48,19 @@ class KafkaClient {
   /** @brief Runs the callbacks of events that have happened. */
   void poll(std::chrono::milliseconds at_most) const;
 
-  /** @return partitions of a topic; 0: it does not exist, or not yet. @throws SinkError */
+  /** @return number of partitions of a topic; 0: it does not exist (yet). @throws SinkError */
   [[nodiscard]] std::int32_t partitions(const std::string& topic) const;
 
   /**
-   * @brief Asks a broker something with a blocking call of librdkafka.
+   * @brief Runs a blocking call of librdkafka that asks a broker something.
    *
-   * The call runs in a thread of its own. If the time is up, the thread is left alone and ends with
-   * the call, so `question` must own everything that it uses. While such a thread runs, no other
+   * The call runs in a thread of its own. After the deadline the thread continues until the call
+   * ends, so `question` must own everything that it uses. While such a thread runs, no other
    * question is asked.
-   * @param question  gets the client, and how many milliseconds to wait for a broker: the setting
-   *                  socket.timeout.ms, or 5000. Some calls wait longer nevertheless
-   * @param requests  how many requests it makes, one after the other
-   * @throws SinkError (retry) if the time is up, or there is no answer
+   * @param question  gets the client, and the milliseconds to wait for a broker: the setting
+   *     socket.timeout.ms, or 5000. Some calls wait longer nevertheless
+   * @param requests  number of successive requests that it makes
+   * @throws SinkError (retry) after the deadline, or if no broker answers
    */
   template <typename Question>
   [[nodiscard]] auto ask(Question question, int requests = 1) const {
@@ -75,7 +79,7 @@ class KafkaClient {
     return answer.get();
   }
 
-  /** @brief Adds what brokers said, if that says more than the error. */
+  /** @brief Throws the error, together with the brokers' last message if there is one. */
   [[noreturn]] void fail(rd_kafka_resp_err_t error, std::string_view doing) const;
   [[noreturn]] void fail(SinkError::Kind kind, rd_kafka_resp_err_t error,
                          std::string_view doing) const;
@@ -86,7 +90,8 @@ class KafkaClient {
     std::mutex mutex;
     std::string words;
   };
-  static constexpr std::chrono::milliseconds kMore{500};  ///< for librdkafka to say so itself
+  /** For librdkafka to report its own timeout. */
+  static constexpr std::chrono::milliseconds kMore{500};
 
   void detach(std::packaged_task<void()> task) const;
   void await(const std::future<void>& answered, const Deadline& deadline) const;
@@ -95,7 +100,7 @@ class KafkaClient {
   const Deadline::Shared& finish_by_;
   int patience_ = 5000;
   std::shared_ptr<Heard> heard_;
-  std::shared_ptr<rd_kafka_t> handle_;  ///< holds the last error that it heard of
+  std::shared_ptr<rd_kafka_t> handle_;  ///< keeps `heard_` alive until the client is destroyed
   mutable std::future<void> under_way_;
 };
 

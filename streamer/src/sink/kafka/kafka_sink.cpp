@@ -15,7 +15,7 @@
 namespace millrace::sink {
 namespace {
 
-/** Where to continue in the topic; nothing if this is another topic of the same name. */
+/** Returns the offsets to continue at; nothing if this is another topic of the same name. */
 std::optional<std::vector<std::int64_t>> going_on(std::vector<std::int64_t> offsets,
                                                   const std::vector<Extent>& extents) {
   if (offsets.size() > extents.size()) return std::nullopt;
@@ -70,7 +70,7 @@ void KafkaSink::catch_up() {
   if (partitions > 0) {
     const auto extents = extents_of(consumer(), address_.topic, partitions);
     auto from = going_on(offsets_, extents);
-    // The topic was deleted and created again: nothing of what is known of it holds.
+    // The topic was deleted and created again, so the known commits are not in it.
     if (!from) {
       commits_ = {};
       from = going_on({}, extents);
@@ -127,17 +127,18 @@ void KafkaSink::write(const StepBatch& batch, std::string_view position) {
     throw SinkError{SinkError::Kind::lost, fmt::format("{}: it has no schema", name_)};
   }
   const std::int64_t end = send_batch(batch, position);
-  // Again after writing: the batch does not count if a commit of a later trainer precedes its own.
+  // Checked again after writing: the batch does not count if a later trainer's commit precedes its
+  // own.
   look([&] { watch_to(end); });
   refuse_later();
 }
 
-/** Reads what others have written since. */
+/** Reads what other trainers have written since. */
 void KafkaSink::watch() {
   if (!known_) return look([&] { catch_up(); });
   if (!commits_.schema()) return;
   look([&] {
-    // Brokers answer this at once when they are back; the end of a partition may take them long.
+    // Brokers answer this as soon as they are back; the end of a partition may take them long.
     if (failed_) static_cast<void>(consumer().partitions(address_.topic));
     failed_ = false;
     watch_to(extents_of(consumer(), address_.topic, 1).front().end);
@@ -154,8 +155,10 @@ void KafkaSink::watch_to(std::int64_t end) {
   offsets_.front() = watched_->offsets().front();
 }
 
-/** This trainer's rows after those of the later trainer are older, and yet a compacted topic keeps
- * them. */
+/**
+ * Requests a snapshot from the later trainer, because a compacted topic keeps this trainer's rows
+ * if they follow newer ones.
+ */
 void KafkaSink::give_way(std::uint64_t there, std::uint64_t epoch) {
   if (std::exchange(wrote_, false)) {
     try {
@@ -190,7 +193,7 @@ void KafkaSink::send_rows(TopicProducer& to, const StepBatch& batch,
   }
 }
 
-// A topic that drops old messages has the schema again with each snapshot.
+// With each snapshot the schema is sent again, for topics that drop old messages.
 /** @return the offset after its commit in partition 0 */
 std::int64_t KafkaSink::send_batch(const StepBatch& batch, std::string_view position) {
   TopicProducer& to = producer();
@@ -199,11 +202,10 @@ std::int64_t KafkaSink::send_batch(const StepBatch& batch, std::string_view posi
   std::vector<std::uint64_t> rows(static_cast<std::size_t>(parts));
   if (batch.commit.after == Version{}) send_schema(to, *commits_.schema());
   send_rows(to, batch, rows);
-  // All rows are acknowledged before a commit is sent, as a commit says that the rows before it are
-  // there.
+  // A commit says that the rows before it are written, so all rows must be acknowledged first.
   to.settle();
 
-  // One in each partition: partitions have no order among each other.
+  // One commit in each partition, because messages of different partitions have no order.
   const std::string key = commit_key(batch.commit.rank);
   for (std::int32_t part = 0; part < parts; ++part) {
     const std::uint64_t in_part = rows[static_cast<std::size_t>(part)];

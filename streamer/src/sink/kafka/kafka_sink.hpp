@@ -18,11 +18,11 @@
 namespace millrace::sink {
 
 struct KafkaLimits {
-  std::chrono::milliseconds requests_every{1000};  ///< interval of looks for requests
+  std::chrono::milliseconds requests_every{1000};  ///< interval between checks for requests
 };
 
 /**
- * @brief Rows in a topic of Kafka: `kafka://BROKERS/TOPIC`.
+ * @brief Writes rows to a topic of Kafka: `kafka://BROKERS/TOPIC`.
  *
  * A message is a record. Its key is the row: the key decides the partition, and a compacted topic
  * keeps the newest message of each key. When all in-sync replicas have acknowledged the rows of a
@@ -30,7 +30,7 @@ struct KafkaLimits {
  * that throws may leave rows, or commits in some partitions; a repeat of the batch repairs that.
  *
  * The first call of `state` reads the whole topic, which costs time at the start; later calls read
- * what was added since. `read` reads the whole topic twice, and keeps the newest version of each
+ * only newer messages. `read` reads the whole topic twice, and keeps the newest version of each
  * row in memory.
  *
  * Partition 0 has every commit, and its order decides which of two trainers is overtaken: a batch
@@ -49,7 +49,7 @@ class KafkaSink final : public Sink {
   [[nodiscard]] SinkState state() override;
   void begin(const StreamSchema& schema) override;
   void write(const StepBatch& batch, std::string_view position = {}) override;
-  /** Does nothing: the replicas have everything. */
+  /** Does nothing, because all in-sync replicas have everything. */
   void flush() override {}
   void read(const std::function<void(const RowRecord&)>& visit) override;
   [[nodiscard]] std::uint64_t snapshot_request() override;
@@ -60,10 +60,15 @@ class KafkaSink final : public Sink {
 
  private:
   const KafkaClient& consumer();
-  /** Another one where the last has failed for good; the same one until what is sent has settled.
+  /**
+   * Returns a producer: a new one if the last is broken. Messages that were sent must have settled
+   * before the next call.
    */
   TopicProducer& producer();
-  /** Runs what reads the topic; what is gone meanwhile, or is not ours, is an error of a sink. */
+  /**
+   * Runs a function that reads the topic. A `lost` error becomes `retry`, and the topic is read
+   * again.
+   */
   template <typename Body>
   void look(Body&& body);
   void catch_up();
@@ -83,12 +88,13 @@ class KafkaSink final : public Sink {
   std::mutex mutex_;
   std::optional<KafkaClient> consumer_;
   std::unique_ptr<TopicProducer> producer_;
-  bool known_ = false;   ///< what the topic had at the first look was read
-  bool failed_ = false;  ///< the last look
+  bool known_ = false;   ///< the topic was read once to its end
+  bool failed_ = false;  ///< the last read failed
   TopicCommits commits_;
-  std::vector<std::int64_t> offsets_;      ///< after what is in the partitions
-  std::unique_ptr<TopicReading> watched_;  ///< partition 0, after these commits
-  bool wrote_ = false;                     ///< since the last request
+  /** Per partition: the offset after the messages that were read. */
+  std::vector<std::int64_t> offsets_;
+  std::unique_ptr<TopicReading> watched_;  ///< reads partition 0 from `offsets_` on
+  bool wrote_ = false;  ///< a batch was sent since the last request for a snapshot
   std::optional<std::chrono::steady_clock::time_point> looked_;
   std::int64_t requests_offset_ = 0;
   std::uint64_t request_ = 0;

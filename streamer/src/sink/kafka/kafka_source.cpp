@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kGlance{100};
 
-/** Messages before these ends. Compacted ones are counted until they are passed. */
+/** Returns the number of messages before these ends. Compacted ones count until they are passed. */
 std::uint64_t unread(const std::vector<std::int64_t>& offsets, const std::vector<Extent>& ends) {
   std::uint64_t messages = 0;
   for (std::size_t i = 0; i < std::min(offsets.size(), ends.size()); ++i) {
@@ -35,7 +35,7 @@ const KafkaClient& KafkaSource::consumer() {
   return *consumer_;
 }
 
-/** Forgets what was read so far, except the schema, which a topic never changes. */
+/** Forgets everything that was read, except the schema, which never changes in a topic. */
 void KafkaSource::stop() {
   reading_.reset();
   if (assembly_ && assembly_->schema()) schema_ = assembly_->schema();
@@ -102,7 +102,7 @@ TopicPosition KafkaSource::begin_of(const std::vector<Extent>& extents) const {
   return begin;
 }
 
-/** The ends of the partitions that are read. */
+/** Returns the extents of the partitions that are read. */
 std::vector<Extent> KafkaSource::extents() {
   const auto parts = static_cast<std::int32_t>(reading_->offsets().size());
   return extents_of(consumer(), address_.topic, parts);
@@ -191,7 +191,7 @@ RecordSource::Left KafkaSource::left() {
             name_, i)};
   }
   left.count = unread(reading_->offsets(), there);
-  if (left.count == 0 && assembly_->has_next()) left.count = 1;  // its commit, at least
+  if (left.count == 0 && assembly_->has_next()) left.count = 1;  // at least its commit
   return left;
 }
 

@@ -48,7 +48,7 @@ class KafkaSource final : public RecordSource {
   const KafkaAddress address_;
   std::optional<KafkaClient> consumer_;
   std::optional<TopicPosition> position_;  ///< none: the beginning
-  std::optional<StreamSchema> schema_;     ///< that was read or given before this reading
+  std::optional<StreamSchema> schema_;     ///< schema that was read or given before this reading
   std::optional<TopicAssembly> assembly_;
   std::unique_ptr<TopicReading> reading_;
   SnapshotRequester requester_;

@@ -42,7 +42,7 @@ TopicProducer::TopicProducer(const KafkaAddress& address, const std::string& top
                {"message.timeout.ms", "10000"}},
               finish_by, delivered),
       partitions_(client_.partitions(topic)) {
-  for (int tries = 0; partitions_ == 0 && tries < 10; ++tries) {  // asking may create it
+  for (int tries = 0; partitions_ == 0 && tries < 10; ++tries) {  // the query may create the topic
     client_.check_time();
     std::this_thread::sleep_for(2 * kPollTime);
     partitions_ = client_.partitions(topic);
@@ -61,10 +61,11 @@ bool TopicProducer::broken() const noexcept {
          RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-// librdkafka assumes that messages were written when later ones of their partition were: a broker
-// would have refused those for the gap. One does so of a producer of which the partition has
-// something; the first messages of a new one may overtake each other where the leader changes, and
-// are gone. What a broker acknowledged itself has an offset.
+// librdkafka reports a message as written if a later message of its partition was: a broker would
+// have refused the later one because of the gap. But a broker does that only if the partition
+// already has messages of this producer. The first messages of a new producer may overtake each
+// other when the leader changes, and are then lost. A message that a broker acknowledged itself has
+// an offset.
 void TopicProducer::delivered(rd_kafka_t*, const rd_kafka_message_t* message, void*) {
   auto& delivery = *static_cast<Delivery*>(message->_private);
   ++delivery.settled;
@@ -93,7 +94,7 @@ rd_kafka_resp_err_t TopicProducer::try_send(const Produced& message) {
 
 void TopicProducer::send(const Produced& message) {
   rd_kafka_resp_err_t error = try_send(message);
-  // The client keeps a limited number of bytes until brokers have taken them.
+  // The client keeps a limited number of bytes until brokers have acknowledged them.
   for (; error == RD_KAFKA_RESP_ERR__QUEUE_FULL; error = try_send(message)) {
     leave_if_late();
     client_.poll(kPollTime);
@@ -105,11 +106,11 @@ void TopicProducer::send(const Produced& message) {
                  "a message cannot be sent");
   }
   ++delivery_.sent;
-  // Acknowledgements are handled in calls of poll, and pile up without them.
+  // Only poll handles acknowledgements; without it they pile up.
   if (delivery_.sent % 1024 == 0) client_.poll(std::chrono::milliseconds{0});
 }
 
-/** Messages in flight may still reach brokers, after what the next producer sends. */
+/** Messages in flight may still reach brokers, after messages of the next producer. */
 void TopicProducer::leave_if_late() {
   if (!client_.out_of_time()) return;
   left_ = true;

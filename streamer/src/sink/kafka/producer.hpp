@@ -10,7 +10,7 @@
 
 namespace millrace::sink {
 
-/** @brief What a producer works with. */
+/** @brief A message to write. */
 struct Produced {
   std::int32_t part = 0;
   std::string_view key;
@@ -21,8 +21,8 @@ struct Produced {
 
 /**
  * @brief Writes to one topic: idempotent, acknowledged by all in-sync replicas, in order within a
- *        partition. After an exception it can still be used, unless it is `broken`. Messages that
- *        are still in flight when calls must end break it.
+ * partition. It can be used after an exception, unless it is `broken`: messages were still in
+ * flight when calls had to end, or librdkafka reported a fatal error.
  */
 class TopicProducer {
  public:
@@ -46,10 +46,10 @@ class TopicProducer {
   [[nodiscard]] bool broken() const noexcept;
 
  private:
-  /** Results of the messages of one `settle`. */
+  /** Results of the messages since the last `settle`. */
   struct Delivery {
     std::size_t sent = 0, settled = 0, failed = 0;
-    std::int64_t end = 0;  ///< in partition 0
+    std::int64_t end = 0;  ///< in partition 0: the offset after its last message
     rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
   };
 
@@ -62,7 +62,7 @@ class TopicProducer {
   KafkaTopic topic_;
   std::int32_t partitions_ = 0;
   Delivery delivery_;
-  bool left_ = false;  ///< with messages in flight
+  bool left_ = false;  ///< calls had to end with messages in flight
 };
 
 }  // namespace millrace::sink

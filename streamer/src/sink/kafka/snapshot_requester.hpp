@@ -17,7 +17,7 @@ class SnapshotRequester {
   SnapshotRequester(const KafkaAddress& address, std::string name,
                     const Deadline::Shared& finish_by = kNeverEnds);
 
-  /** @brief Each request has a new number. @throws SinkError */
+  /** @brief Requests a snapshot. Each request has a new number. @throws SinkError */
   void ask();
 
  private:

@@ -37,8 +37,8 @@ KafkaClient make_consumer(const KafkaAddress& address, const std::string& name,
   return {RD_KAFKA_CONSUMER,
           address,
           name,
-          // A copy keeps its own position, with the rows; the broker's would be another one after a
-          // failure.
+          // A copy stores its own position with the rows; after a failure the broker's position
+          // would differ.
           {{"enable.auto.offset.store", "false"},
            {"enable.auto.commit", "false"},
            {"allow.auto.create.topics", "false"},

@@ -12,24 +12,24 @@
 
 namespace millrace::sink {
 
-/** @brief The offsets of a partition's messages. */
+/** @brief The first offset of a partition's messages, and the offset after the last one. */
 struct Extent {
   std::int64_t begin = 0, end = 0;
 };
 
-/** @brief A consumer without a group, which stores no offsets. */
+/** @brief Makes a consumer without a group, which stores no offsets. */
 [[nodiscard]] KafkaClient make_consumer(const KafkaAddress& address, const std::string& name,
                                         const Deadline::Shared& finish_by = kNeverEnds);
 
-/** @return the current offsets of each of the first partitions. @throws SinkError */
+/** @return the current extents of the first `partitions` partitions. @throws SinkError */
 [[nodiscard]] std::vector<Extent> extents_of(const KafkaClient& consumer, const std::string& topic,
                                              std::int32_t partitions);
 
-/** @brief Measures for how long messages that are known to exist have not arrived. */
+/** @brief Measures how long messages that are known to exist have not arrived. */
 class Silence {
  public:
   explicit Silence(const KafkaClient& consumer) : consumer_(consumer) {}
-  /** @throws SinkError (retry) if that is too long, or the time is up */
+  /** @throws SinkError (retry) if that is too long, or after the deadline */
   void heard(bool something);
 
  private:
@@ -37,7 +37,7 @@ class Silence {
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
 
-/** @brief Reads partitions of a topic as long as it lives; their messages arrive mixed. */
+/** @brief Reads partitions of a topic. Messages of different partitions arrive in any order. */
 class TopicReading {
  public:
   using Visit = std::function<void(const TopicMessage&)>;
@@ -50,7 +50,7 @@ class TopicReading {
   TopicReading(const TopicReading&) = delete;
   TopicReading& operator=(const TopicReading&) = delete;
 
-  /** @brief The offsets after what was read. */
+  /** @brief Returns the offsets after the messages that were read. */
   [[nodiscard]] const std::vector<std::int64_t>& offsets() const noexcept { return offsets_; }
   /** @brief Also reads another partition, from its beginning. */
   void add_partition();
@@ -58,12 +58,14 @@ class TopicReading {
   /**
    * @brief Visits some messages: at least one if any arrives in time, some thousands at most.
    * @return true if one arrived
-   * @throws SinkError: lost if the messages at this place are gone. What `visit` throws; this
-   * reading then skips the messages after it
+   * @throws SinkError: lost if the messages at this place no longer exist. Also what `visit`
+   * throws; this reading must not be used after that
    */
   bool read_some(std::chrono::milliseconds patience, const Visit& visit);
-  /** @brief Reads up to these offsets.
-   *  @throws SinkError (retry) if nothing arrives for too long, or the time is up */
+  /**
+   * @brief Reads up to these offsets.
+   * @throws SinkError (retry) if nothing arrives for too long, or after the deadline
+   */
   void read_to(const std::vector<Extent>& ends, const Visit& visit);
 
  private:

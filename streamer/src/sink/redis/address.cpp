@@ -60,7 +60,7 @@ void set_server(std::string_view spec, std::string_view server, RedisAddress& ad
   address.host = host;
 }
 
-/** Removes the user from the beginning. */
+/** Removes the user from the beginning of `place`. */
 void set_user(std::string_view spec, std::string_view& place, RedisAddress& address) {
   const std::size_t at = place.substr(0, place.find('/')).rfind('@');
   if (at == std::string_view::npos) return;
@@ -126,7 +126,7 @@ void read_settings(std::string_view spec, std::string_view text, RedisAddress& a
   }
 }
 
-/** Finds missing settings before anything is connected. */
+/** Finds missing settings before a connection is made. */
 void check_whole(std::string_view spec, const RedisAddress& address) {
   if (address.tls && address.tls->certificate.empty() != address.tls->key.empty()) {
     refuse(spec, "cert and key go together");

@@ -10,13 +10,13 @@
 
 namespace millrace::sink {
 
-/** @brief How a client of `rediss://` verifies the server, and the server the client. */
+/** @brief How a client of `rediss://` and the server verify each other. */
 struct RedisTls {
   std::string ca;           ///< file of trusted certificates; empty: those of the system
   std::string certificate;  ///< file of the client's certificate, used with `key`; empty: none
   std::string key;
   Secret key_password;
-  std::string server_name;  ///< name in its certificate; empty: the host
+  std::string server_name;  ///< name in the server's certificate; empty: the host
 };
 
 /**
@@ -26,23 +26,24 @@ struct RedisTls {
 struct RedisAddress {
   std::string host;  ///< a name or an address; written in [] if it has a ':'
   int port = 0;
-  std::string socket;               ///< path of a socket, in place of host and port; empty: none
-  std::string prefix = "millrace";  ///< of all keys: letters, digits, '_', '.', '-', '{' and '}'
-  std::string user;                 ///< in the server's access control list; empty: the default
-  Secret password;                  ///< empty: that of REDISCLI_AUTH, if it is set
+  std::string socket;  ///< path of a socket, in place of host and port; empty: none
+  /** Prefix of all keys: letters, digits, '_', '.', '-', '{' and '}' */
+  std::string prefix = "millrace";
+  std::string user;  ///< name in the server's access control list; empty: the default user
+  Secret password;   ///< empty: REDISCLI_AUTH is used, if it is set
   unsigned database = 0;
   std::optional<RedisTls> tls;
 };
 /** @throws std::invalid_argument that says what is wrong, and shows no secret */
 [[nodiscard]] RedisAddress parse_redis_address(std::string_view spec);
 
-/** @brief How long to wait for a server, and how much to send at a time. */
+/** @brief Time limits, and the size of calls. */
 struct RedisLimits {
   std::chrono::milliseconds connect{5000};  ///< name lookup, connection and handshake
   std::chrono::milliseconds reply{10'000};  ///< one whole reply, or sending one whole call
-  std::size_t call_rows = 256;              ///< per call of the script; others wait for it
+  std::size_t call_rows = 256;  ///< rows per call of the script; other clients wait for the script
   std::size_t call_bytes = std::size_t{256} << 10;
-  std::size_t calls = 8;  ///< in flight
+  std::size_t calls = 8;  ///< calls in flight
 };
 
 }  // namespace millrace::sink

@@ -13,11 +13,11 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::size_t kDigest = 40;  ///< characters of a script's name
+constexpr std::size_t kDigest = 40;  ///< characters of a script's digest
 /** No call expects a reply with more bytes in one piece than a record may have. */
 constexpr std::size_t kMostUnread = kLargestRecord + (std::size_t{1} << 20);
 
-/** The value of "key:value" in the reply of INFO. */
+/** Returns the value of "key:value" in the reply of INFO. */
 std::string_view value_of(std::string_view info, std::string_view key) {
   for (std::size_t begin = 0; begin < info.size();) {
     const std::size_t end = std::min(info.find("\r\n", begin), info.size());
@@ -33,7 +33,7 @@ std::string_view value_of(std::string_view info, std::string_view key) {
 }  // namespace
 
 SinkError::Kind kind_of_redis_error(std::string_view words) noexcept {
-  // Anywhere in it: servers before version 7 put words of their own before a script's errors.
+  // Anywhere in the text: servers before version 7 put their own words before a script's errors.
   static constexpr std::array<std::string_view, 11> kWrong{
       "NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE", "DENIED",         "MOVED ",
       "ASK ",   "CROSSSLOT", "AUTH",   "NOPROTO",   "unknown command"};
@@ -131,7 +131,7 @@ void RedisConnection::send(std::span<const std::string_view> words) {
   channel_->send({formatted, static_cast<std::size_t>(length)}, reply_deadline());
 }
 
-/** The bytes may not be a reply, or be one that never ends. */
+/** The bytes may not be a reply, or may be a reply that never ends. */
 void RedisConnection::check_reader() const {
   const redisReader& reader = *reader_;
   const auto refuse = [&](SinkError::Kind kind, std::string_view what) {

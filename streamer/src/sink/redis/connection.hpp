@@ -18,29 +18,29 @@ namespace millrace::sink {
 /** @brief Translates the text of a server's error into an error of a sink. */
 [[nodiscard]] SinkError::Kind kind_of_redis_error(std::string_view words) noexcept;
 
-/** @brief How a connection behaves. */
+/** @brief Limits of a connection. */
 struct RedisManners {
   RedisLimits limits;
-  const Deadline::Shared& finish_by;  ///< for everything that is done with it
+  const Deadline::Shared& finish_by;  ///< end of everything that uses the connection
 };
 
 /**
- * @brief One connection to a server, with a script loaded. After an exception it can only be
- *        destroyed.
+ * @brief One connection to a server. After an exception it can only be destroyed.
  *
- * Every call has one deadline for all of it: sending, and the whole reply, however slowly the
- * server sends its bytes.
+ * Every call has one deadline, for sending and for the whole reply, however slowly the server sends
+ * its bytes.
  */
 class RedisConnection {
  public:
-  /** @param name  beginning of messages. @throws SinkError */
+  /** @param name  begins each message. @throws SinkError */
   RedisConnection(const RedisAddress& address, const RedisManners& manners, std::string name);
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
   /** @brief Sends a command; replies arrive in the order of the commands. */
   void send(std::span<const std::string_view> words);
-  /** @return the next reply, which must not outlive this. @throws SinkError if it is an error
+  /**
+   * @return the next reply, which must not outlive this. @throws SinkError if the reply is an error
    */
   [[nodiscard]] Reply receive();
   [[nodiscard]] Reply command(std::span<const std::string_view> words);

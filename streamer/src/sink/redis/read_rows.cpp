@@ -58,7 +58,7 @@ class Reading {
     } while (cursor != "0");
   }
 
-  /** A server may list a key more than once. */
+  /** Returns the rows of these keys, without repeats: a server may list a key more than once. */
   std::vector<StoredRow> rows_among(const ReplyView& keys) {
     std::vector<StoredRow> rows;
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -110,7 +110,7 @@ class Reading {
   void check_gone(const StoredRow& found) {
     const auto reply = connection_.command(Words{"TYPE", found.key});
     const std::string_view type = reply->text();
-    if (type == "none" || type == "string") return;  // or it was written since
+    if (type == "none" || type == "string") return;  // removed, or written since
     throw RecordError{fmt::format("{} is a {} (expected the string of a row)", found.key, type)};
   }
 

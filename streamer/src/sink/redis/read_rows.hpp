@@ -9,15 +9,19 @@
 namespace millrace::sink {
 
 /**
- * @brief Visits, once, every row of the schema that a server has under keys `<prefix>TABLE:ROW`.
+ * @brief Visits every row of the schema that a server has under keys `<prefix>TABLE:ROW`, each
+ * once.
  * @throws SinkError; RecordError for a value that is not the record of its key; what `visit` throws
  */
 void read_redis_rows(RedisConnection& connection, const std::string& prefix,
                      const StreamSchema& schema,
                      const std::function<void(const RowRecord&)>& visit);
 
-/** @brief Visits the names of the schema's rows that a server has; some more than once.
- *  @throws SinkError; what `visit` throws */
+/**
+ * @brief Visits the table and number of each row of the schema that a server has, some more than
+ * once.
+ * @throws SinkError; what `visit` throws
+ */
 void list_redis_rows(RedisConnection& connection, const std::string& prefix,
                      const StreamSchema& schema,
                      const std::function<void(std::uint32_t table, std::int64_t row)>& visit);

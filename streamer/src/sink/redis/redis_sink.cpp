@@ -53,7 +53,7 @@ void RedisSink::ensure_connected() {
   script_.clear();
 }
 
-// An idle connection may have been closed long ago: then a new one serves.
+// The server may have closed an idle connection, so a reused connection is replaced once.
 template <typename Body>
 auto RedisSink::talk(Body&& body) {
   const bool reused = connection_.has_value();
@@ -97,7 +97,7 @@ void RedisSink::begin(const StreamSchema& schema) {
   std::vector<std::byte> record;
   append_record(record, schema, Version{});
   talk([&](RedisConnection& connection) {
-    // Of several ranks that begin at once, the schema of the first one stays.
+    // If several ranks begin at once, the first schema stays.
     (void)connection.command(Words{"HSETNX", key("stream"), "schema", text_of(record)})->integer();
     check_schema(schema, fetch_state(), name_);
   });
@@ -136,7 +136,7 @@ void RedisSink::read(const std::function<void(const RowRecord&)>& visit) {
 void RedisSink::audit(std::uint32_t, std::uint64_t epoch) {
   const std::lock_guard lock{mutex_};
   talk([&](RedisConnection& connection) {
-    connection.refuse_eviction();  // it may have been set since the connection was made
+    connection.refuse_eviction();  // the policy may have changed since the connection was made
     const std::uint64_t there = fetch_state().newest_epoch();
     if (there > epoch) refuse_overtaken(there, epoch, name_);
   });

@@ -12,19 +12,20 @@
 namespace millrace::sink {
 
 /**
- * @brief Rows in a Redis server: `redis://HOST:PORT[/PREFIX]`, or as RedisAddress says.
+ * @brief Writes rows to a Redis server: `redis://HOST:PORT[/PREFIX]`, or another form of
+ * RedisAddress.
  *
- * A row is the string `PREFIX:TABLE:ROW`, which holds its record. The state of the stream is the
- * hash `PREFIX:stream`: fields `schema`, `commit:RANK` (records) and `position`. Versions and
- * commits are compared on the server, so that any number of ranks may write, each through a sink of
- * its own. A snapshot is requested by setting the key `PREFIX:snapshot` to a greater number: the
- * time in milliseconds.
+ * A row is the string `PREFIX:TABLE:ROW`, whose value is the row's record. The state of the stream
+ * is the hash `PREFIX:stream`: fields `schema`, `mark:RANK` (records of commits) and `position`.
+ * The server compares versions and commits, so any number of ranks may write, each through a sink
+ * of its own. The key `PREFIX:snapshot` requests a snapshot when it is set to another number,
+ * usually the time in milliseconds.
  *
- * A batch may be sent in parts. The last one has the commit, and is sent when all others are there.
- * `flush` does nothing: written data is in the server, and is as durable as the server's own
- * persistence. A server that lost data has older commits, or none: `lost`.
+ * A batch may be sent in parts. The last one has the commit, and is sent after all others have
+ * arrived. `flush` does nothing: written data is in the server, and is as durable as the server's
+ * own persistence. A server that lost data has older commits, or none: `lost`.
  *
- * Not for a Redis Cluster. If REDISCLI_AUTH is set, it is the password, as for redis-cli, unless
+ * Not for a Redis Cluster. If REDISCLI_AUTH is set, it is the password, like for redis-cli, unless
  * the address names another one.
  */
 class RedisSink final : public Sink {
@@ -60,8 +61,8 @@ class RedisSink final : public Sink {
   Deadline::Shared finish_by_ = Deadline::kNone;
   std::mutex mutex_;
   std::optional<RedisConnection> connection_;
-  std::string script_;                  ///< its name on the server; empty: not loaded yet
-  std::optional<StreamSchema> schema_;  ///< that `begin` was called with
+  std::string script_;                  ///< its digest on the server; empty: not loaded yet
+  std::optional<StreamSchema> schema_;  ///< schema that `begin` or the server gave
 };
 
 }  // namespace millrace::sink

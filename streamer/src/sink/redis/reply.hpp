@@ -14,13 +14,13 @@
 namespace millrace::sink {
 
 /**
- * @brief A reply, or an element of one. It is untrusted: every function except `is_nil` throws
- *        SinkError (wrong) if the value has another type than the function's. Points into the
- *        reply.
+ * @brief A reply, or an element of one. Untrusted: every function except `is_nil` and `is_integer`
+ * throws SinkError (wrong) if the value has another type than the function's. Points into the
+ * reply.
  */
 class ReplyView {
  public:
-  /** @param name  of the sink: beginning of messages */
+  /** @param name  name of the sink, which begins each message */
   ReplyView(const redisReply* reply, std::string_view name) noexcept : reply_(reply), name_(name) {}
 
   [[nodiscard]] bool is_nil() const noexcept { return reply_->type == REDIS_REPLY_NIL; }
@@ -30,7 +30,7 @@ class ReplyView {
   [[nodiscard]] std::span<const std::byte> bytes() const {
     return std::as_bytes(std::span{text()});
   }
-  /** @brief The elements of an array. */
+  /** @brief Returns the number of elements of an array. */
   [[nodiscard]] std::size_t size() const;
   /** @param size  required size of the array */
   void check_size(std::size_t size) const;
@@ -54,7 +54,7 @@ class Reply {
   };
   using Owner = std::unique_ptr<redisReply, Free>;
 
-  /** @param name  outlives it */
+  /** @param name  outlives this */
   Reply(Owner owner, std::string_view name) : owner_(std::move(owner)), view_(owner_.get(), name) {}
 
   [[nodiscard]] const ReplyView* operator->() const noexcept { return &view_; }
@@ -67,8 +67,10 @@ class Reply {
 
 /** @brief Limit for the elements of an array: their memory is allocated before they arrive. */
 inline constexpr std::size_t kMostElements = std::size_t{1} << 20;
-/** @brief Makes a reader refuse larger arrays, as if memory were out. @param refused  set then;
- * outlives the reader */
+/**
+ * @brief Makes a reader refuse larger arrays, like a failed allocation.
+ * @param refused  set to true then; outlives the reader
+ */
 void limit_elements(redisReader& reader, bool& refused);
 
 }  // namespace millrace::sink

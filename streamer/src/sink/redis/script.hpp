@@ -13,9 +13,9 @@ namespace millrace::sink {
  * the schema's record if a chain begins, or nothing; "first" or "later" for one of several parts
  * that begin a chain; a record for each row.
  *
- * A commit that begins a chain continues no other, so that a server that loses all rows between two
- * parts would not be noticed. Therefore the first part stores the version in the field
- * `writing:RANK`, the others check it, and the last one removes it.
+ * A commit that begins a chain continues no other commit, so the loss of all rows between two parts
+ * would go unnoticed. Therefore the first part stores the version in the field `writing:RANK`, the
+ * others check it, and the last one removes it.
  *
  * A value is kept if it is the record of that row (its header says so from byte 16 on) in a version
  * that is at least as new, with a possible epoch. Any other value that is long enough for a version

@@ -9,7 +9,7 @@
 namespace millrace::sink {
 namespace {
 
-/** As in records, so that versions compare as their bytes do. */
+/** Encodes a version as records do: versions compare like their bytes. */
 std::string encoded(Version version) {
   std::string bytes;
   for (const std::uint64_t number : {version.epoch, version.step}) {
@@ -50,7 +50,7 @@ void RedisUpload::run() {
   RowRange part = range_from(0);
   for (; !part.last && !repeat_ && newest_.empty(); part = range_from(part.end)) {
     send(part);
-    // Several calls are under way at once, since each takes a round trip.
+    // Several calls are in flight at once, because each takes a round trip.
     if (in_flight_ == target_.limits.calls) settle();
   }
   // The last part has the commit: it is sent once all others are answered.
@@ -93,7 +93,7 @@ std::string RedisUpload::key_of(std::size_t row) const {
   return fmt::format("{}:{}:{}", target_.prefix, schema_.tables[record.table].name, record.row);
 }
 
-/** Tells the script to store the version of a chain's beginning, or to check it. */
+/** Tells the script to store the version of a commit that begins a chain, or to check it. */
 std::string_view RedisUpload::role_of(const RowRange& part) const {
   const bool alone = part.begin == 0 && part.last;
   if (alone || batch_.commit.after != Version{}) return {};

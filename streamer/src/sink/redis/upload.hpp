@@ -19,7 +19,10 @@ struct RedisTarget {
   const RedisLimits& limits;
 };
 
-/** @brief Writes a batch by calls of the script, a few in flight, the one with the commit alone. */
+/**
+ * @brief Writes a batch by calls of the script: several in flight, and the one with the commit
+ * alone.
+ */
 class RedisUpload {
  public:
   RedisUpload(const RedisTarget& target, const StreamSchema& schema, const StepBatch& batch,
@@ -30,7 +33,7 @@ class RedisUpload {
 
  private:
   struct RowRange {
-    std::size_t begin = 0, end = 0;  ///< of the rows
+    std::size_t begin = 0, end = 0;  ///< indices of the rows
     bool last = false;
   };
 
@@ -47,7 +50,7 @@ class RedisUpload {
   std::string rank_, after_, version_, commit_, schema_record_;
   std::size_t in_flight_ = 0;
   bool repeat_ = false;
-  std::string newest_;  ///< if the batch continues another
+  std::string newest_;  ///< the server's newest version, if the batch cannot continue it
 };
 
 }  // namespace millrace::sink

@@ -23,8 +23,10 @@ constexpr const char *kCurrent = "CURRENT", *kLock = "LOCK";
 constexpr int kLooks = 5;
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
-/** RocksDB's log messages are dropped. A file of them would fail with the disk: built with
- *  assertions, as Debian does, RocksDB ends the process when it writes to a file that failed. */
+/**
+ * Drops RocksDB's log messages. A log file would fail together with the disk, and a RocksDB that is
+ * built with assertions, like Debian's, ends the process when it writes to a file that failed.
+ */
 class NoMessages final : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
@@ -53,7 +55,7 @@ rocksdb::Options options_with(const RocksdbOptions& given) {
 
 constexpr const char* kForeign = "the database belongs to another program";
 
-/** Removes what an unfinished opening has left. */
+/** Returns whether an unfinished opening may have left a file of this name. */
 bool is_of_rocksdb(const std::string& name) {
   constexpr const char* kBeginnings[] = {"LOG", "LOCK", "IDENTITY", "MANIFEST-", "OPTIONS-", "."};
   constexpr const char* kEnds[] = {".log", ".sst", ".dbtmp"};
@@ -107,7 +109,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> families_with(const rocksdb::Option
 void check(const rocksdb::Status& status, const std::string& name) {
   if (status.ok()) return;
   const std::string what = fmt::format("{}: {}", name, status.ToString());
-  // RocksDB has one code for all errors of files; only the text tells these apart.
+  // RocksDB has one code for all errors of files; only the text distinguishes these.
   if (what.find("Permission denied") != std::string::npos ||
       what.find("Read-only file system") != std::string::npos) {
     throw SinkError{SinkError::Kind::wrong,
@@ -170,11 +172,12 @@ std::string Database::file_that_is_gone() const {
     return {};
   };
   const std::string gone = first_gone("");
-  return gone.empty() ? gone : first_gone(gone);  // or it was compacted in the meantime
+  // A file that was compacted meanwhile is no longer listed.
+  return gone.empty() ? gone : first_gone(gone);
 }
 
-// The writing process removes files that this one is about to open. Then the folder has
-// another set of files, which a new attempt finds.
+// The writing process may remove files that this one is about to open. The folder then has another
+// set of files, which a new attempt finds.
 std::unique_ptr<Database> Database::look(const RocksdbOptions& given) {
   for (int looks = 1;; ++looks) {
     try {

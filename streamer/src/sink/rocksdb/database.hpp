@@ -12,7 +12,7 @@
 
 namespace millrace::sink {
 
-/** @throws SinkError that says what the status means, unless it is ok */
+/** @throws SinkError that describes the status, unless it is ok */
 void check(const rocksdb::Status& status, const std::string& name);
 
 struct RocksdbOptions {
@@ -28,9 +28,9 @@ class Database {
   /** @brief Opens it, and creates it if it does not exist. @throws SinkError */
   explicit Database(const RocksdbOptions& options);
   /**
-   * @brief Opens the present state for reading, also while another process writes to it: takes no
-   *        lock, and writes nothing.
-   * @return null if the folder has no database of ours
+   * @brief Opens the present state for reading, even while another process writes to it. Takes no
+   * lock, and writes nothing.
+   * @return null if the folder has no database of this library
    * @throws SinkError
    */
   [[nodiscard]] static std::unique_ptr<Database> look(const RocksdbOptions& options);

@@ -14,8 +14,8 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::size_t kRowsAtOnce = 1024;  ///< that are looked up together
-constexpr int kPatience = 10;              ///< openings: half a minute, with a shipper's pauses
+constexpr std::size_t kRowsAtOnce = 1024;  ///< rows that are looked up together
+constexpr int kPatience = 10;  ///< attempts to open: half a minute, with a shipper's pauses
 constexpr std::string_view kSchema = "schema", kPosition = "position", kCommitKey = "mark/";
 
 rocksdb::Slice slice(std::span<const std::byte> bytes) {
@@ -26,7 +26,7 @@ std::span<const std::byte> bytes_of(const rocksdb::Slice& slice) {
   return {reinterpret_cast<const std::byte*>(slice.data()), slice.size()};
 }
 
-/** The table's name, a zero byte, and the row, so that keys are sorted by row. */
+/** Returns the table's name, a zero byte and the row, big-endian: keys are sorted by row. */
 std::string key_of(const RowRecord& row, const StreamSchema& schema) {
   std::string key = schema.tables[row.table].name;
   key.push_back('\0');
@@ -49,7 +49,9 @@ class Aligned {
   std::vector<std::byte> bytes_;
 };
 
-/** True if the value is the same row as this record, in a version that is at least as new. */
+/**
+ * Returns whether the value is the same row as this record, in a version that is at least as new.
+ */
 bool is_as_new(const rocksdb::Slice& value, std::span<const std::byte> record) {
   const auto there = bytes_of(value);
   if (there.size() < kRecordOverhead || record_version(there) < record_version(record)) {
@@ -71,7 +73,7 @@ RocksdbSink::RocksdbSink(RocksdbOptions options)
     : options_(std::move(options)), shared_(shared(options_)) {}
 
 std::shared_ptr<RocksdbSink::Shared> RocksdbSink::shared(const RocksdbOptions& options) {
-  // A process can open a database once: all sinks of a folder share it.
+  // A process can open a database only once, so all sinks of a folder share it.
   static std::mutex mutex;
   static std::map<std::pair<std::filesystem::path, const rocksdb::Env*>, std::weak_ptr<Shared>> all;
   const std::lock_guard lock{mutex};
@@ -83,7 +85,7 @@ std::shared_ptr<RocksdbSink::Shared> RocksdbSink::shared(const RocksdbOptions& o
   return one;
 }
 
-/** A database that was removed can still be written to, but the data is lost. */
+/** Closes a database that was removed: it could still be written to, but the data would be lost. */
 bool RocksdbSink::close_if_gone() {
   if (!shared_->database || shared_->database->is_still_there()) return false;
   shared_->database.reset();
@@ -92,7 +94,10 @@ bool RocksdbSink::close_if_gone() {
   return true;
 }
 
-/** Files are removed one by one: any of them may remain of a database that is being removed. */
+/**
+ * Files are removed one by one, so a database that is being removed looks damaged for a while:
+ * `wrong` becomes `retry` a few times.
+ */
 template <typename Open>
 auto RocksdbSink::patiently(const Open& open) {
   try {
@@ -104,11 +109,11 @@ auto RocksdbSink::patiently(const Open& open) {
   }
 }
 
-/** Opens the database if it is not open, and verifies it after a failure. */
+/** Opens the database if it is not open. After a failure, reads its state again. */
 void RocksdbSink::open() {
   static_cast<void>(close_if_gone());
   if (shared_->is_failed && shared_->database) {
-    // RocksDB refuses all writes after an error in the background, until it is resumed.
+    // After an error in the background, RocksDB refuses all writes until it is resumed.
     if (!(*shared_->database)->Resume().ok()) shared_->database.reset();
   }
   if (!shared_->database) {
@@ -156,7 +161,10 @@ SinkState RocksdbSink::stored_state(const Database& database) const {
   return state;
 }
 
-/** The database that this process has open, otherwise the present one in the folder; null: none. */
+/**
+ * Returns the database that this process has open, otherwise the present one in the folder; null:
+ * none.
+ */
 std::shared_ptr<Database> RocksdbSink::to_read() {
   if (close_if_gone() || !shared_->database) {
     return patiently([&]() -> std::shared_ptr<Database> { return Database::look(options_); });
@@ -246,7 +254,7 @@ void RocksdbSink::flush() {
   if (shared_->database) put((*shared_->database)->FlushWAL(true));
 }
 
-// Only one process can have it open; another one may have changed it since a failure closed it.
+// Only one process can have the database open; another one may change it after a failure closed it.
 void RocksdbSink::audit(std::uint32_t, std::uint64_t epoch) {
   const std::lock_guard lock{shared_->mutex};
   static_cast<void>(close_if_gone());
@@ -271,7 +279,7 @@ void RocksdbSink::read(const std::function<void(const RowRecord&)>& visit) {
   lock.unlock();
   if (!schema) return;
   rocksdb::ReadOptions all;
-  // A reading of all rows would push those that `write` looks up out of the cache.
+  // A read of all rows would evict the rows that `write` looks up from the cache.
   all.fill_cache = false;
   const std::unique_ptr<rocksdb::Iterator> entry{(*database)->NewIterator(all, database->rows())};
   for (entry->SeekToFirst(); entry->Valid(); entry->Next()) {

@@ -9,15 +9,15 @@
 namespace millrace::sink {
 
 /**
- * @brief Rows in a RocksDB; docs/sinks.md describes its contents.
+ * @brief Writes rows to a RocksDB; docs/sinks.md describes its contents.
  *
  * A batch, its commit and its position are one atomic write. Written data survives the end of the
  * process, flushed data survives the end of the machine. Sinks of one folder and process share the
  * database, and no other process can open it for writing at the same time. `state` and `read` of a
  * sink without `begin` need no write permission and do not disturb a writer.
- * If the folder is removed, the next write creates it again, and the commits are lost. While it is
- * being removed, the rest of it looks damaged; this is reported as damage only if it
- * lasts.
+ *
+ * If the folder is removed, the next write creates it again, and the commits are lost. During the
+ * removal the remaining files look damaged; this is reported as damage only if it lasts.
  */
 class RocksdbSink final : public Sink {
  public:
@@ -36,9 +36,9 @@ class RocksdbSink final : public Sink {
   struct Shared {
     std::mutex mutex;
     std::shared_ptr<Database> database;  ///< null: not open
-    SinkState state;                     ///< of the open database
+    SinkState state;                     ///< state of the open database
     std::optional<StreamSchema> begun;   ///< schema for a database that is created again
-    bool is_failed = false;              ///< a write failed: everything must be verified
+    bool is_failed = false;              ///< a write failed: the state must be read again
     int patience = 0;                    ///< openings that may still find damage after a removal
   };
   [[nodiscard]] static std::shared_ptr<Shared> shared(const RocksdbOptions& options);

@@ -22,8 +22,9 @@ struct MpiSupport {
  * Make one object per process, at the start of `main`. Its groups must be destroyed before it.
  *
  * Operations on device memory go through pinned memory and block the host until every rank that
- * they need has called them. If a process dies, mpirun ends the other processes at once, returns an
- * exit code other than 0 and names the rank. A process that hangs is detected by the time-out.
+ * they need has called them. If a process dies, mpirun immediately ends the other processes,
+ * returns an exit code other than 0 and names the rank. A process that hangs is detected by the
+ * time-out.
  */
 class MpiProcesses {
  public:

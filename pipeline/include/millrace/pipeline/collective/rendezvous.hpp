@@ -50,7 +50,7 @@ class Rendezvous {
    *
    * If torchrun's own store uses MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE is True), the port is
    * MASTER_PORT + 1.
-   * @throws std::runtime_error that names a variable that is not set; otherwise as `over_tcp`
+   * @throws std::runtime_error that names a variable that is not set; otherwise like `over_tcp`
    */
   [[nodiscard]] static std::unique_ptr<Rendezvous> from_environment(const Options& options);
 

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/** @brief How `read_adult` turns columns into features, and what it accepts. */
+/** @brief How `read_adult` turns columns into features, and its limits. */
 struct AdultSettings {
   std::size_t buckets = 64;  ///< maximum number of buckets for a numeric column
   IndexType value_type = IndexType::int64;

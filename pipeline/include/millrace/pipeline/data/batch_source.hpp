@@ -19,7 +19,8 @@ class BatchSource {
   /**
    * @brief Returns the next batch, in pinned memory.
    * @return std::nullopt at the end of the sequence, and in every later call
-   * @throws what the implementation throws; an exception is not the end: the next call may succeed
+   * @throws exceptions of the implementation. These do not end the sequence: the next call may
+   * succeed.
    */
   [[nodiscard]] std::optional<ModelInput> next() {
     if (ended_) return std::nullopt;

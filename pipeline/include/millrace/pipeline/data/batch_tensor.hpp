@@ -27,7 +27,7 @@ class BatchTensor {
    * @param bytes   size in bytes; 0 gives an empty tensor
    * @param stream  owner stream: the free is ordered on it
    * @param tag     the tag that the allocator counts the bytes under
-   * @throws out_of_memory, DeviceError as `Allocator::allocate`
+   * @throws out_of_memory, DeviceError like `Allocator::allocate`
    */
   BatchTensor(Allocator& allocator, std::size_t bytes, StreamRef stream, Tag tag = {})
       : memory_(bytes == 0 ? nullptr : std::make_shared<Buffer>(allocator, bytes, stream, tag)),
@@ -40,7 +40,7 @@ class BatchTensor {
   [[nodiscard]] bool owned() const noexcept { return memory_ != nullptr; }
 
   /**
-   * @brief The whole tensor as objects of type `T`.
+   * @brief Returns the whole tensor as objects of type `T`.
    *
    * The host may read the span only if the memory is pinned host memory.
    */
@@ -50,7 +50,7 @@ class BatchTensor {
     return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};
   }
 
-  /** @brief The `bytes` bytes that begin at byte `offset`; shares the memory. */
+  /** @brief Returns the `bytes` bytes that begin at byte `offset`; shares the memory. */
   [[nodiscard]] BatchTensor slice(std::size_t offset, std::size_t bytes) const {
     BatchTensor part{*this};
     part.data_ = bytes == 0 ? nullptr : data_ + offset;

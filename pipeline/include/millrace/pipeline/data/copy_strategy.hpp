@@ -31,16 +31,16 @@ enum class CopyMethod { side_stream, in_place, precise, ring, driver_async };
 struct CopyStrategyTraits {
   CopyMethod method;
   std::string_view name;
-  char letter;               ///< stands for it in a picture; no two are the same
+  char letter;               ///< letter of the strategy in pictures; unique
   std::string_view summary;  ///< completes "a batch is copied ..."
-  std::string_view advice;   ///< what a program does to get it without CopyStrategy, as an order
-  bool uses_driver_pool = false;  ///< batches come from the driver's pool, whatever the allocator
+  std::string_view advice;   ///< how a program does the same without CopyStrategy, as an imperative
+  bool uses_driver_pool = false;  ///< batches come from the driver's pool, for every allocator
 };
 
 /**
- * @brief All copy strategies, in the order of CopyMethod. A new one is an enumerator, a row here,
- *        and its class in src/data/copy_strategy.cpp. Help, messages and pictures are made from
- *        the rows.
+ * @brief All copy strategies, in the order of CopyMethod. A new strategy needs an enumerator, a row
+ * here, and its class in src/data/copy_strategy.cpp. Help, messages and pictures are made from the
+ * rows.
  */
 inline constexpr std::array kCopyStrategies{
     CopyStrategyTraits{CopyMethod::side_stream, "side-stream", 's',
@@ -64,9 +64,11 @@ inline constexpr std::array kCopyStrategies{
   return kCopyStrategies[static_cast<std::size_t>(method)];
 }
 
-/** @brief Whether a run has memory of the driver's pool. The pool does not say which stream may use
- *         its free bytes.
- *  @param allocator  the name of the run's allocator; "driver" is the driver's pool */
+/**
+ * @brief Returns whether a run uses memory of the driver's pool. The pool does not report which
+ * stream may use its free bytes.
+ * @param allocator  the name of the run's allocator; "driver" is the driver's pool
+ */
 [[nodiscard]] constexpr bool uses_driver_pool(std::string_view allocator,
                                               CopyMethod method) noexcept {
   return allocator == "driver" || traits_of(method).uses_driver_pool;
@@ -78,12 +80,12 @@ inline constexpr auto kCopyMethods = [] {
   return methods;
 }();
 
-/** @brief The name in `kCopyStrategies`. */
+/** @brief Returns the name in `kCopyStrategies`. */
 [[nodiscard]] std::string_view to_string(CopyMethod method) noexcept;
-/** @brief All names, for help and messages: "side-stream, in-place, ...". */
+/** @brief Returns all names, for help and messages: "side-stream, in-place, ...". */
 [[nodiscard]] std::string copy_strategy_names();
 
-/** @brief What the consumer of a copy or of an exchange waits for. */
+/** @brief The work for which the consumer of a copy or of an exchange waits. */
 enum class Waits {
   coarse,   ///< everything enqueued on the producing stream so far, like `wait_stream`
   precise,  ///< only the marker recorded after the work that the consumer needs
@@ -94,7 +96,7 @@ inline constexpr std::array kWaits{Waits::coarse, Waits::precise};
 /** @brief "coarse", "precise" */
 [[nodiscard]] std::string_view to_string(Waits waits) noexcept;
 
-/** @brief Is called around the copies of each batch, for instance to time them. */
+/** @brief An observer that is called around the copies of each batch, for instance to time them. */
 class CopyObserver {
  public:
   virtual ~CopyObserver() = default;
@@ -104,7 +106,7 @@ class CopyObserver {
   virtual void copies_end(Stream& copy) = 0;
 };
 
-/** @brief What a strategy works with. Everything that it refers to outlives the strategy. */
+/** @brief The environment of a strategy. All referenced objects outlive the strategy. */
 struct CopyEnvironment {
   Allocator& allocator;  ///< of device memory; for `driver_async` it must use the driver's pool
   Stream& main;
@@ -126,7 +128,7 @@ class CopyStrategy;
 /**
  * @brief A batch on the device, or being copied to it. Move-only.
  *
- * Its strategy decides where its memory comes from and how it is freed. The strategy outlives it.
+ * The batch's strategy allocates and frees its memory. The strategy outlives the batch.
  */
 class DeviceBatch {
  public:
@@ -200,7 +202,7 @@ class CopyStrategy {
   /**
    * @brief Enqueues the copy of each tensor, in order, and then a marker. Does not wait.
    * @param tensors  pinned memory that stays valid until the copies have run
-   * @throws out_of_memory, DeviceError as `Allocator::allocate`; no batch exists then
+   * @throws out_of_memory, DeviceError like `Allocator::allocate`; no batch exists then
    * @throws std::logic_error if more than `depth` batches are held at the same time (`ring` only)
    */
   [[nodiscard]] DeviceBatch copy(std::span<const HostTensor> tensors);
@@ -208,7 +210,7 @@ class CopyStrategy {
  protected:
   explicit CopyStrategy(const CopyEnvironment& environment) : environment_(environment) {}
 
-  /** @brief The parts of a DeviceBatch, as the strategies see them. */
+  /** @brief The parts of a DeviceBatch that the strategies access. */
   struct Parts {
     std::vector<DeviceTensor>& tensors;
     std::vector<Buffer>& memory;

@@ -38,7 +38,7 @@ class CriteoSource final : public EpochSource {
  public:
   /**
    * @param file     the click log; opened at the first `next` and again for each epoch
-   * @param staging  where batches are put; outlives the source and its batches
+   * @param staging  memory for the batches; outlives the source and its batches
    * @throws std::invalid_argument for settings that make no sense
    */
   CriteoSource(ByteSource file, const CriteoSettings& settings, const PinnedStaging& staging);

@@ -28,7 +28,9 @@ class DataError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/** @brief Where a source puts its batches. Allocator and stream outlive the batches. */
+/**
+ * @brief The pinned memory for the batches of a source. Allocator and stream outlive the batches.
+ */
 struct PinnedStaging {
   Allocator& pinned;  ///< allocates pinned host memory
   Stream& copy;       ///< the stream on which the batches are copied to the device

@@ -29,7 +29,7 @@ class HostBatch {
    * @brief Allocates one pinned tensor for each size.
    * @param sizes  in bytes; 0 gives an empty tensor
    * @param copy   the stream on which the tensors will be copied: that of their CopyStrategy
-   * @throws out_of_memory, DeviceError as `Allocator::allocate`
+   * @throws out_of_memory, DeviceError like `Allocator::allocate`
    */
   HostBatch(Allocator& pinned, std::span<const std::size_t> sizes, StreamRef copy);
 
@@ -38,7 +38,7 @@ class HostBatch {
 
   /**
    * @brief Enqueues the copy to the device on the strategy's copy stream. Does not wait.
-   * @throws what `CopyStrategy::copy` throws
+   * @throws the exceptions of `CopyStrategy::copy`
    */
   [[nodiscard]] DeviceBatch to(CopyStrategy& strategy) const;
 

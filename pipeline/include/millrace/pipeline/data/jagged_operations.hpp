@@ -9,7 +9,9 @@
 
 namespace millrace {
 
-/** @brief Where operations on jagged tensors are enqueued, and where their results are allocated.
+/**
+ * @brief The stream on which operations on jagged tensors are enqueued, and the memory of their
+ * results.
  */
 struct JaggedScope {
   Allocator& memory;  ///< allocates the results; their owner stream is `stream`
@@ -22,9 +24,9 @@ struct JaggedScope {
 // All functions below enqueue on the scope's stream and never block. They record the use of owned
 // operands; the uses of borrowed operands are recorded by their batch. Work enqueued on the stream
 // later may use the results. All sizes are known on the host, so nothing is read back.
-// All throw out_of_memory and DeviceError as `Allocator::allocate` and `Device::launch`.
+// All throw out_of_memory and DeviceError like `Allocator::allocate` and `Device::launch`.
 
-/** @brief Allocates a tensor with uninitialized contents. @throws as `JaggedLayout::check` */
+/** @brief Allocates a tensor with uninitialized contents. @throws like `JaggedLayout::check` */
 [[nodiscard]] KeyedJaggedTensor empty_like(const JaggedScope& scope, const JaggedLayout& layout);
 
 /**
@@ -42,7 +44,7 @@ void copy_into(const JaggedScope& scope, const KeyedJaggedTensor& from, const Ke
 /**
  * @brief Makes a tensor from lengths, values and weights that exist already.
  * @param tensors  all members except `offsets`, which is computed as the exclusive sum of `lengths`
- * @throws std::invalid_argument as the constructor of KeyedJaggedTensor
+ * @throws std::invalid_argument like the constructor of KeyedJaggedTensor
  */
 [[nodiscard]] KeyedJaggedTensor from_lengths(const JaggedScope& scope, const JaggedLayout& layout,
                                              KeyedJaggedTensor::Tensors tensors);

@@ -26,7 +26,7 @@ using Keys = std::shared_ptr<const std::vector<std::string>>;
 /** @brief Makes keys that batches can share. The order of `names` is kept. */
 [[nodiscard]] Keys make_keys(std::vector<std::string> names);
 
-/** @brief What the host knows about a KeyedJaggedTensor without reading its memory. */
+/** @brief The properties of a KeyedJaggedTensor that the host knows without reading its memory. */
 struct JaggedLayout {
   Keys keys;                        ///< F features; nullptr: no features
   std::size_t batch_size = 0;       ///< B examples (the stride)
@@ -79,8 +79,8 @@ class KeyedJaggedTensor {
    * @brief Describes existing memory. The contents are not read.
    * @param layout   the shape; `check` holds for it
    * @param tensors  all in pinned host memory, or all in device memory
-   * @throws std::invalid_argument as `JaggedLayout::check`, or if the size of a tensor is not that
-   *         of the layout
+   * @throws std::invalid_argument like `JaggedLayout::check`, or if the size of a tensor is not
+   *         that of the layout
    */
   KeyedJaggedTensor(JaggedLayout layout, Tensors tensors);
 

@@ -21,7 +21,7 @@ struct LoadingOptions {
  *
  * `next` returns batches, the end of the epoch and exceptions in the order of the source.
  * - A RetriableError is thrown only after the last attempt.
- * - A batch with an invalid id is skipped, and `next` throws InvalidIdError in its place.
+ * - A batch with an invalid id is skipped, and `next` throws InvalidIdError instead.
  * - After an exception the loader pauses. The next call of `next` asks the source again; the caller
  *   can continue that way, or `seek` past the position that fails.
  * - At the end of an epoch the loader pauses until `seek`. `seek` waits for the batch that is being
@@ -32,7 +32,7 @@ struct LoadingOptions {
 class LoadingThread final : public EpochSource {
  public:
   /**
-   * @brief Starts to load at once.
+   * @brief Starts to load immediately.
    * @param executor  runs the loader's actor; outlives the loader
    * @param source    outlives the loader
    * @throws std::invalid_argument if `options.depth` or `options.attempts` is 0

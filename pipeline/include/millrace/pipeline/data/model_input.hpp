@@ -19,7 +19,7 @@ struct InputShape {
   JaggedLayout weighted;           ///< features with weights
 
   /**
-   * @brief Bytes of each tensor, in the order of `ModelInput::tensors`.
+   * @brief Returns the bytes of each tensor, in the order of `ModelInput::tensors`.
    * @throws std::invalid_argument if the sizes do not agree with each other
    */
   [[nodiscard]] std::vector<std::size_t> tensor_bytes() const;
@@ -76,7 +76,7 @@ class ModelInput {
    * @param pinned  allocates the pinned memory
    * @param copy    the stream on which the batch will be copied to the device
    * @throws std::invalid_argument if the sizes do not agree with each other
-   * @throws out_of_memory, DeviceError as `Allocator::allocate`
+   * @throws out_of_memory, DeviceError like `Allocator::allocate`
    */
   ModelInput(Allocator& pinned, StreamRef copy, const InputShape& shape);
 
@@ -84,8 +84,8 @@ class ModelInput {
   [[nodiscard]] std::size_t batch_size() const noexcept { return contents_.batch_size; }
 
   /**
-   * @brief The tensors that are copied, in this order: dense; labels; lengths, offsets and values
-   *        of `sparse`; lengths, offsets, values and weights of `weighted`.
+   * @brief Returns the tensors that are copied, in this order: dense; labels; lengths, offsets and
+   * values of `sparse`; lengths, offsets, values and weights of `weighted`.
    */
   [[nodiscard]] std::span<const HostTensor> tensors() const noexcept { return memory_.tensors(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return memory_.bytes(); }
@@ -94,7 +94,7 @@ class ModelInput {
    * @brief Enqueues the copy to the device on the strategy's copy stream. Does not wait.
    *
    * Then call `release` with `copied()` of the result.
-   * @throws what `CopyStrategy::copy` throws
+   * @throws the exceptions of `CopyStrategy::copy`
    */
   [[nodiscard]] DeviceModelInput to(CopyStrategy& strategy) const;
 

@@ -19,7 +19,7 @@ struct BatchShare {
   [[nodiscard]] std::size_t begin(std::size_t examples) const noexcept {
     return examples * rank / ranks;
   }
-  /** @brief Index of the first example after this rank's share: where the next rank's begins. */
+  /** @brief Returns the index of the first example of the next rank's share. */
   [[nodiscard]] std::size_t end(std::size_t examples) const noexcept {
     return examples * (rank + 1) / ranks;
   }

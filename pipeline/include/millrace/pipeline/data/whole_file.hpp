@@ -20,9 +20,10 @@ class WholeFileError : public std::runtime_error {
  *
  * The bytes go to a file without a name. `finish` flushes them to the disk and then gives the file
  * its name. A process that is killed before that leaves nothing. If the file system does not
- * support files without a name, the bytes go to a hidden file in the target's folder; the next
- * writer of the same target reuses what a killed process left there. If two processes write one
- * target at the same time, their bytes are not mixed: the file of the last one to finish remains.
+ * support files without a name, the bytes go to a hidden file in the target's folder. A killed
+ * process leaves that file, and the next writer of the same target reuses it. If two processes
+ * write one target at the same time, their bytes are not mixed: the file of the last one to finish
+ * remains.
  *
  * A symbolic link is followed: the file that it points to is replaced, or created if it does not
  * exist. The new file has the permissions of the file that it replaces. A device or a pipe cannot
@@ -30,7 +31,7 @@ class WholeFileError : public std::runtime_error {
  */
 class WholeFile {
  public:
-  /** @brief Where the bytes are until `finish`. */
+  /** @brief The place of the bytes until `finish`. */
   enum class Draft {
     unnamed,  ///< in a file without a name if the file system supports it; otherwise `hidden`
     hidden    ///< in a hidden file in the target's folder

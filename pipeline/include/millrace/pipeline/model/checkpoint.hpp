@@ -50,8 +50,8 @@ struct CheckpointHeader {
 /**
  * @brief Writes a checkpoint to another name, syncs it to the disk, and then replaces `file`.
  *
- * It contains all work enqueued on main before the call. Blocks until main is idle. Drain the
- * pipeline before.
+ * The file contains all work enqueued on main before the call. Blocks until main is idle. Drain the
+ * pipeline first.
  *
  * Layout (numbers are little-endian, 8 bytes): "MILLRACE"; the version; the sizes of the header and
  * of everything after it, in bytes; the XXH3-64 of these and the header; the header, JSON; then for
@@ -66,8 +66,10 @@ void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& 
 void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
                      const ModelState& state, ModelContext& context);
 
-/** @brief Checks that a checkpoint can be written to `file`; leaves nothing there.
- *  @throws CheckpointError if it cannot */
+/**
+ * @brief Checks that a checkpoint can be written to `file`; changes nothing.
+ * @throws CheckpointError if it cannot be written
+ */
 void check_checkpoint_place(const std::filesystem::path& file);
 
 /** @brief Prefix of the names of tensors that belong to the training pipeline, not to the model. */
@@ -92,8 +94,8 @@ class Checkpoint {
    * "table.NAME.m") may exist only in the checkpoint, where it is ignored, or only in the model,
    * where it is set to zero. Tensors with the prefix `kOfPipeline` are ignored.
    * @return the names of the tensors that were set to zero
-   * @throws CheckpointError that names the first tensor or counter in which the model differs
-   *         otherwise; nothing has changed then
+   * @throws CheckpointError if the model differs in another way. Names the first tensor or counter
+   * that differs; nothing has changed then.
    */
   std::vector<std::string> restore(const ModelState& state, ModelContext& context) const;
 

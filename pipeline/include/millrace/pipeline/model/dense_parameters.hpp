@@ -12,7 +12,10 @@
 
 namespace millrace {
 
-/** @brief One parameter (a matrix or a vector): its range in the model's array of all of them. */
+/**
+ * @brief One parameter (a matrix or a vector): its range in the array of all parameters of the
+ * model.
+ */
 struct Parameter {
   std::size_t offset = 0, size = 0;
 };
@@ -45,18 +48,21 @@ class DenseParameters {
 
   void zero_gradients(StreamRef stream);
   void step(StreamRef stream);
-  /** @brief Bytes of device memory that a step reads and writes. */
+  /** @brief Returns the bytes of device memory that a step reads and writes. */
   [[nodiscard]] double step_bytes() const;
-  /** @brief Says that `stream` uses the gradients too, so that their memory outlives that use. */
+  /**
+   * @brief Records that `stream` also uses the gradients: their memory is not reused before that
+   * use.
+   */
   void record_gradient_use(StreamRef stream) { gradients_.buffer().record_use(stream); }
-  /** @brief As `TrainModel::swap_gradients`. */
+  /** @brief See `TrainModel::swap_gradients`. */
   void swap_gradients(Buffer& other);
 
-  /** @brief Adds to `state` what a checkpoint has to keep. */
+  /** @brief Adds the parameters and their optimizer state, for a checkpoint, to `state`. */
   void add_state(ModelState& state);
-  /** @brief Each parameter's part of `array` [size], as a tensor with the name `prefix` + name. */
+  /** @brief Returns each parameter's part of `array` [size], as a tensor named `prefix` + name. */
   [[nodiscard]] std::vector<StateTensor> tensors_in(float* array, const std::string& prefix) const;
-  /** @brief Allocates an array on `stream` and enqueues a copy of all values there. */
+  /** @brief Allocates an array on `stream` and enqueues a copy of all values into it. */
   [[nodiscard]] Array<float> copy_values(StreamRef stream) const;
   /** @brief Enqueues a copy of `from` [size] into the values. */
   void set_values(const Array<float>& from, StreamRef stream);

@@ -40,7 +40,7 @@ struct TableConfig {
   Pooling pooling = Pooling::sum;
   std::vector<std::string> features;  ///< the features that are looked up in this table
   std::size_t whole_rows = 0;         ///< if this is a shard: rows of the whole table; 0 otherwise
-  std::size_t first_row = 0;          ///< if this is a shard: its first row's number in the whole
+  std::size_t first_row = 0;  ///< if this is a shard: number of its first row in the whole table
 };
 
 /** @brief How tables are initialized, updated and stored. */
@@ -48,7 +48,7 @@ struct EmbeddingOptions {
   Optimizer optimizer;
   std::uint64_t seed = 1;                 ///< seed of the initial weights
   RowUpdateObserver* observer = nullptr;  ///< not owned
-  /** The caller gives the weights with `bind`. They are neither allocated nor initialized here. */
+  /** The caller passes the weights to `bind`. They are neither allocated nor initialized here. */
   bool bound = false;
   /** Tables are in pinned host memory, with a cache on the device. Not together with `bound`. */
   std::optional<TableCache> cache{};
@@ -58,7 +58,7 @@ struct EmbeddingOptions {
 struct PooledMatrix {
   float* data = nullptr;
   std::size_t stride = 0;  ///< columns of the whole matrix
-  std::size_t column = 0;  ///< where this part begins
+  std::size_t column = 0;  ///< first column of this part
 };
 
 /** @brief An id for which its table has no row. */
@@ -71,19 +71,19 @@ struct InvalidId {
 /**
  * @brief Embedding tables that are looked up and updated together, with one kernel for all tables.
  *
- * Initial weights are uniform in ±1/sqrt(rows), as in TorchRec. They are drawn from the seed and
- * the table's name, so they are the same on every device, and a shard has those of its rows in the
- * whole table.
+ * Initial weights are uniform in ±1/sqrt(rows), as in TorchRec. They depend on the seed, the
+ * table's name and the row's place in the whole table, so they are the same on every device and for
+ * every sharding.
  *
- * A look-up pools the rows of each bag in the order of its ids. An update is backward and optimizer
- * in one, and its result does not depend on timing: a stable sort orders ids by row, the gradients
- * of a row are added up in that order, and the optimizer is applied once to each row.
+ * A lookup pools the rows of each bag in the order of its ids. An update combines backward and
+ * optimizer, and its result does not depend on timing: a stable sort orders ids by row, the
+ * gradients of a row are added in that order, and the optimizer is applied once to each row.
  *
  * An id out of range counts as a row of zeros that no update changes. The device records the first
  * such id; `invalid_id` returns it.
  *
- * Cached tables give the same bits. A row is read and updated where it is, in the cache or in host
- * memory. Only `prefetch` moves rows into the cache.
+ * Results with cached tables are bit-identical. Kernels read and update a row at its current place,
+ * in the cache or in host memory. Only `prefetch` moves rows into the cache.
  */
 class EmbeddingBags {
  public:
@@ -119,14 +119,14 @@ class EmbeddingBags {
    * it. Rows of held batches are not evicted. If all slots of a cache set hold such rows, a new row
    * remains in host memory.
    * @return holds the batch's rows in the cache until it is destroyed
-   * @throws std::invalid_argument as `look_up`
+   * @throws std::invalid_argument like `look_up`
    * @throws out_of_memory, DeviceError  nothing was changed
    */
   [[nodiscard]] HeldRows prefetch(const KeyedJaggedTensor& batch, StreamRef stream);
 
   /**
-   * @brief Enqueues the lookups of a batch. The pooled row of every bag is written, also of an
-   * empty one.
+   * @brief Enqueues the lookups of a batch. Writes the pooled row of every bag, even of an empty
+   * bag.
    * @param factors  [N]: the weight of each id; nullptr: the batch's own weights, or 1
    * @param pooled   [batch x columns()], written
    * @throws std::invalid_argument if the batch has other keys than `features()`
@@ -135,8 +135,9 @@ class EmbeddingBags {
                StreamRef stream);
 
   /**
-   * @brief Enqueues the gradients of the factors. Call it before `update`, as it reads the weights.
-   * @param gradient  of the pooled rows
+   * @brief Enqueues the gradients of the factors. Call it before `update`, because it reads the
+   * weights.
+   * @param gradient  gradient of the pooled rows
    * @param out       [N], written
    */
   void factor_gradients(const KeyedJaggedTensor& batch, const PooledMatrix& gradient, float* out,
@@ -144,15 +145,15 @@ class EmbeddingBags {
 
   /**
    * @brief Enqueues the fused update: the gradients of the batch's rows, and one optimizer step.
-   * @param batch     as of `look_up`
-   * @param factors   as of `look_up`
-   * @param gradient  of the pooled rows
+   * @param batch     see `look_up`
+   * @param factors   see `look_up`
+   * @param gradient  gradient of the pooled rows
    */
   void update(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& gradient,
               StreamRef stream);
 
   /**
-   * @brief Sets where the weights are, for the option `bound`. Call it once, before the first
+   * @brief Sets the memory of the weights, for the option `bound`. Call it once, before the first
    * lookup.
    * @param weights  the weights of all tables, not owned; each table begins at the next multiple of
    *                 16 floats
@@ -160,25 +161,27 @@ class EmbeddingBags {
   void bind(float* weights);
 
   /**
-   * @brief Adds to `state` what a checkpoint has to keep. Names begin with `prefix`.
+   * @brief Adds the tables and their optimizer state, for a checkpoint, to `state`. Names begin
+   * with `prefix`.
    *
    * For cached tables this enqueues, on the main stream, copies of all cached rows back to host
    * memory, and empties the cache. Host memory then has every row, and rows written there take
    * effect. Batches that were prefetched before read their rows from host memory.
    */
   void add_state(ModelState& state, const std::string& prefix);
-  /** @brief Adds an observer that is called after the others. Not owned. */
+  /** @brief Adds an observer, which is called after the existing ones. Not owned. */
   void add_observer(RowUpdateObserver& observer) { observers_.push_back(&observer); }
   void remove_observer(RowUpdateObserver& observer) { std::erase(observers_, &observer); }
 
-  /** @brief The type of row numbers that observers get: int64 from 2^31 rows on. */
+  /** @brief Returns the type of row numbers for observers: int64 from 2^31 rows on. */
   [[nodiscard]] IndexType row_type() const noexcept;
-  /** @brief The cache's arrays; empty if tables are not cached. */
+  /** @brief Returns the cache's arrays; empty if tables are not cached. */
   [[nodiscard]] SlotView slot_view() const noexcept;
   /**
-   * @brief Enqueues a search of the slot that each row has in the cache when `stream` gets there.
+   * @brief Enqueues a search for the slot of each row, as of the time when `stream` reaches the
+   * search.
    * @param rows   [*count] in device memory, of `row_type()`, numbered across the tables
-   * @param most   the most that *count can be
+   * @param most   upper bound of *count
    * @return [most] slots, allocated on `stream`; negative for a row that is not in the cache. Empty
    *         if tables are not cached.
    */
@@ -191,13 +194,17 @@ class EmbeddingBags {
    */
   [[nodiscard]] std::optional<InvalidId> invalid_id(StreamRef stream);
 
-  /** @brief The counts of all prefetches so far. Makes the host wait for them and for `stream`. */
+  /**
+   * @brief Returns the counts of all prefetches so far. Makes the host wait for them and for
+   * `stream`.
+   */
   [[nodiscard]] CacheCounts cache_counts(StreamRef stream);
   /**
-   * @brief Numbers of the cached rows, across all tables and in no order. Waits as `cache_counts`.
+   * @brief Returns the numbers of the cached rows, across all tables and unordered. Waits like
+   * `cache_counts`.
    *
-   * For checks of the cache: `locate` finds a row's slot, and only this list shows that no row has
-   * two.
+   * For checks of the cache: `locate` finds only one slot of a row, but this list shows a row in
+   * two slots.
    */
   [[nodiscard]] std::vector<std::int64_t> cached_rows(StreamRef stream);
   [[nodiscard]] std::size_t cache_slots() const noexcept;

@@ -12,13 +12,13 @@ namespace millrace {
 /**
  * @brief Linear layers with a bias, each followed by a ReLU.
  *
- * Weights and biases are initially uniform in ±1/sqrt(inputs), as those of PyTorch's nn.Linear.
+ * Initial weights and biases are uniform in ±1/sqrt(inputs), as in PyTorch's nn.Linear.
  */
 class Mlp {
  public:
   enum class Last { relu, linear };  ///< whether a ReLU follows the last layer
 
-  /** @param widths  outputs of each layer; if there are no layers, the output is the input */
+  /** @param widths  outputs of each layer; without layers, the output is the input */
   Mlp(ModelContext& context, DenseParameters& parameters, const std::string& name,
       std::size_t inputs, std::span<const std::size_t> widths, Last last = Last::relu);
 
@@ -26,24 +26,26 @@ class Mlp {
 
   /**
    * @brief Enqueues the forward pass, and keeps every layer's output for `backward`.
-   * @param x  [rows x inputs], not owned; it has to live until `backward` was called
+   * @param x  [rows x inputs], not owned; must live until `backward` was called
    */
   void forward(const float* x, std::size_t rows, StreamRef stream);
   [[nodiscard]] const float* output() const noexcept;
-  /** @brief Gives the output to the caller. Only if the last layer has no ReLU: its backward then
-   *         does not read the output. */
+  /**
+   * @brief Gives the output to the caller. Allowed only if the last layer has no ReLU, because
+   * backward then does not read the output.
+   */
   [[nodiscard]] Array<float> take_output() noexcept;
 
   /**
-   * @brief Enqueues the backward pass, and frees what `forward` kept.
+   * @brief Enqueues the backward pass, and frees the outputs that `forward` kept.
    *
-   * It adds to the gradients of the parameters.
-   * @param gradient  of the output; overwritten
-   * @param wanted    whether the gradient of the input is computed
+   * Adds to the gradients of the parameters.
+   * @param gradient  gradient of the output; overwritten
+   * @param wanted    whether to compute the gradient of the input
    * @return the gradient of the input; empty if it is not wanted
    */
   [[nodiscard]] Array<float> backward(Array<float> gradient, bool wanted, StreamRef stream);
-  /** @brief Frees what `forward` kept, if there will be no `backward`. */
+  /** @brief Frees the outputs that `forward` kept. Call it if no `backward` follows. */
   void drop() noexcept;
 
  private:

@@ -17,8 +17,8 @@ struct BlasHandle;
 }  // namespace model
 
 /**
- * @brief What a model runs in: its main stream, its allocator, and the tags of its memory. Not
- *        thread-safe; outlives the model.
+ * @brief The environment of a model: its main stream, its allocator, and the tags of its memory.
+ * Not thread-safe; outlives the model.
  *
  * Everything that a model enqueues is an Operation with views, cost, a host kernel and a CUDA
  * kernel. Only functions that say so block the host (for instance to read the loss). All arithmetic
@@ -44,7 +44,7 @@ class ModelContext {
   [[nodiscard]] Device& device() const noexcept { return allocator_.device().device(); }
   [[nodiscard]] Stream& main() const noexcept { return main_; }
   [[nodiscard]] bool cost_only() const noexcept { return cost_only_; }
-  /** @brief The GPU on which CUDA kernels run; std::nullopt if none run. */
+  /** @brief Returns the GPU on which CUDA kernels run; std::nullopt if none run. */
   [[nodiscard]] std::optional<int> gpu() const noexcept { return gpu_; }
 
   /** @brief The tags under which a model's memory is counted. */
@@ -65,7 +65,8 @@ class ModelContext {
   }
 
   /**
-   * @brief The cuBLAS handle of a stream, made at the first call; nullptr if no CUDA kernels run.
+   * @brief Returns the cuBLAS handle of a stream, made at the first call; nullptr if no CUDA
+   * kernels run.
    * @throws std::runtime_error that says how to get cuBLAS, if it cannot be loaded
    */
   [[nodiscard]] const model::BlasHandle* blas(StreamRef stream);

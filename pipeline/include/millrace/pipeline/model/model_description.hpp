@@ -44,7 +44,7 @@ struct ModelDescription {
    * @throws std::invalid_argument with the origin, the key, the value found and the one expected
    */
   [[nodiscard]] static ModelDescription parse(std::string_view json, std::string_view origin);
-  /** @brief Reads a file. @throws std::invalid_argument as `parse`, or if it cannot be read */
+  /** @brief Reads a file. @throws std::invalid_argument like `parse`, or if it cannot be read */
   [[nodiscard]] static ModelDescription load(const std::filesystem::path& file);
   /** @brief A built-in model: "adult", "criteo", "synthetic". @throws std::invalid_argument */
   [[nodiscard]] static ModelDescription named(std::string_view name);
@@ -64,7 +64,9 @@ struct ModelDescription {
   [[nodiscard]] InputSchema fitted(InputSchema data) const;
 };
 
-/** @brief The first key in which two models differ, as "over_arch is [64], not [32]"; "" if none.
+/**
+ * @brief Returns the first key in which two models differ, for instance "over_arch is [64], not
+ * [32]"; "" if they are equal.
  */
 [[nodiscard]] std::string difference(const ModelDescription& one, const ModelDescription& other);
 

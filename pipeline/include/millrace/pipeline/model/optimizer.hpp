@@ -56,10 +56,12 @@ inline constexpr std::array kOptimizers{
 /** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] OptimizerKind parse_optimizer(std::string_view name);
 
-/** @brief The names as messages list them: `"none", "sgd" or "adam"`.
- *  @param quote  written before and after each name */
+/**
+ * @brief Returns the names for messages: `"none", "sgd" or "adam"`.
+ * @param quote  written before and after each name
+ */
 [[nodiscard]] std::string optimizer_names(std::string_view quote);
-/** @brief The same for the optimizers of dense parameters, which keep no state for rows. */
+/** @brief Returns the names of the optimizers of dense parameters, which keep no state for rows. */
 [[nodiscard]] std::string dense_optimizer_names(std::string_view quote);
 
 /** @brief An optimizer and its parameters: lr, eps, b1 and b2 in the formulas of OptimizerKind. */

@@ -16,13 +16,13 @@ template <typename Offset>
 struct BagPositions;
 }  // namespace model
 
-/** @brief Where a model's position weights are among its dense parameters. */
+/** @brief The places of a model's position weights among its dense parameters. */
 struct PositionParameters {
   Parameter all;                                ///< empty if no feature has weights
   std::map<std::string, Parameter> of_feature;  ///< offsets within `all`
 
   /**
-   * @param lengths  the number of weights, for each feature that has some
+   * @param lengths  number of position weights, for each feature that has any
    * @throws std::invalid_argument for a length of 0, or a feature that is not one of `features`
    */
   [[nodiscard]] static PositionParameters declare(
@@ -38,11 +38,14 @@ struct PositionParameters {
  */
 class PositionWeights {
  public:
-  /** @param features  the features of its batches, in their order: all of the model's, or some */
+  /**
+   * @param features  the features of the batches, in their order: all or some of the model's
+   *     features
+   */
   PositionWeights(ModelContext& context, DenseParameters& parameters,
                   const PositionParameters& declared, const std::vector<std::string>& features);
 
-  /** @brief Whether none of the features has weights, so that there is nothing to do. */
+  /** @brief Returns whether none of the features has position weights. */
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
 
   /**
@@ -55,7 +58,7 @@ class PositionWeights {
                        StreamRef stream);
   /**
    * @brief Enqueues the addition of the factors' gradients to the gradients of the weights.
-   * @param positions         as of `compute_factors`
+   * @param positions         see `compute_factors`
    * @param factor_gradients  [N]
    */
   void add_gradients(const KeyedJaggedTensor& batch, const BatchTensor& positions,
@@ -69,10 +72,10 @@ class PositionWeights {
   ModelContext& context_;
   DenseParameters& parameters_;
   const std::size_t features_;
-  const Parameter weights_;  ///< those of all features of the model
-  std::size_t count_ = 0;    ///< the number of weights of `features_`
-  Buffer starts_;            ///< int64 [F + 1]: where each feature's weights begin, among `count_`
-  Buffer places_;            ///< int64 [F]: where each feature's weights begin in `weights_`
+  const Parameter weights_;  ///< position weights of all features of the model
+  std::size_t count_ = 0;    ///< number of weights of the features of the batches
+  Buffer starts_;            ///< int64 [F + 1]: number of weights of all earlier features
+  Buffer places_;            ///< int64 [F]: index of each feature's first weight in `weights_`
 };
 
 }  // namespace millrace

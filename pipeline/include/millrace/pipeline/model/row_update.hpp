@@ -22,7 +22,7 @@ struct TableView {
   float* second_moment = nullptr;      ///< [rows x second_moment_width]; null: none
   std::size_t first_moment_width = 0;  ///< 1 (an optimizer with state of rows), or width; 0: none
   std::size_t second_moment_width = 0;  ///< width; 0: none
-  std::size_t whole_rows = 0;           ///< rows of the whole table, if this is a shard of one too
+  std::size_t whole_rows = 0;           ///< rows of the whole table, even if this is a shard
   std::int64_t row_of_whole = 0;        ///< number of its first row in the whole table
 };
 
@@ -32,19 +32,19 @@ struct SlotView {
   const float* first_moment = nullptr;   ///< [slots], or [slots x width]; null: none
   const float* second_moment = nullptr;  ///< [slots x width]; null: none
   std::size_t slots = 0;
-  std::size_t width = 0;  ///< that of the widest table
+  std::size_t width = 0;  ///< width of the widest table
 };
 
 /**
  * @brief The rows that a fused update changed, in device memory: each once, in ascending order.
  *
- * Row numbers count across the tables: table t has those from its `first_row` on. Work that the
- * observer enqueues on `stream` during the call may read the arrays. Another stream may read them
- * too, if it waits for `stream` and `record_use` was called for it. An update of a batch without
- * ids is reported as well: `most` is 0 then, and `rows` and `count` null.
+ * Row numbers count across the tables: the rows of table t begin at its `first_row`. Work that the
+ * observer enqueues on `stream` during the call may read the arrays. Another stream may read them,
+ * too, if it waits for `stream` and `record_use` was called for it. Observers are also called for
+ * an update of a batch without ids: `most` is then 0, and `rows` and `count` are null.
  *
  * If a row of a cached table has a slot that is not negative, its current weights are in the cache,
- * from `cache.weights + slot * cache.width` on. The table in host memory has older ones.
+ * at `cache.weights + slot * cache.width`. The table in host memory has older weights.
  */
 struct RowUpdate {
   const void* rows = nullptr;  ///< [*count], of `row_type`
@@ -60,7 +60,7 @@ struct RowUpdate {
   double at_home = 0;                  ///< the share of `expected` that is not in the cache
   std::array<Buffer*, 3> memory{};     ///< the buffers of the arrays
 
-  /** @brief Says that `other`, which waits for `stream`, reads the arrays too. */
+  /** @brief Records that `other`, which waits for `stream`, also reads the arrays. */
   void record_use(StreamRef other) const {
     for (Buffer* buffer : memory) {
       if (buffer != nullptr) buffer->record_use(other);

@@ -48,8 +48,8 @@ class SparseNN final : public TrainModel {
    * @param context     outlives the model
    * @param embeddings  makes all tables, or this rank's part of them
    * @param reduction   sums the dense gradients over the ranks, before the dense optimizer
-   * @throws std::invalid_argument if widths do not fit together, and as EmbeddingBags and
-   *         PositionWeights
+   * @throws std::invalid_argument if widths do not fit together; otherwise like EmbeddingBags and
+   * PositionWeights
    */
   SparseNN(ModelContext& context, const SparseNNConfig& config,
            const MakeEmbeddings& embeddings = LocalEmbeddings::make, DenseReduction reduction = {});
@@ -73,8 +73,7 @@ class SparseNN final : public TrainModel {
     return embeddings_->dense_parameters();
   }
 
-  /** @brief Makes lookups keep the dense parameters that they read, so that `give_up` can be used.
-   */
+  /** @brief Makes lookups keep the dense parameters that they read. `give_up` needs them. */
   void keep_values_of_lookups() noexcept { keeps_values_ = true; }
   /** @brief Takes the result out of a lookup; the lookup can then only be destroyed. */
   [[nodiscard]] AheadLookup give_up(TableLookup& lookup);
@@ -84,7 +83,8 @@ class SparseNN final : public TrainModel {
   [[nodiscard]] std::size_t pooled_columns() const noexcept { return columns_; }
 
   /**
-   * @brief Mean loss of the last forward; 0 without examples. Blocks until main is idle.
+   * @brief Returns the mean loss of the last forward; 0 without examples. Blocks until main is
+   * idle.
    * @throws std::out_of_range if an id was out of range since the last check; the message has table
    *         and value
    */
@@ -94,12 +94,15 @@ class SparseNN final : public TrainModel {
    * @param to  pinned memory
    */
   void copy_loss(float* to);
-  /** @brief Logits of the last forward, one per example. Blocks until main is idle.
-   *  @throws as `loss` */
+  /**
+   * @brief Returns the logits of the last forward, one per example. Blocks until main is idle.
+   * @throws like `loss`
+   */
   [[nodiscard]] std::vector<float> logits();
 
   /**
-   * @brief The state for a checkpoint. Access it while main is idle, or by work ordered on main.
+   * @brief Returns the state for a checkpoint. Access it while main is idle, or by work ordered on
+   * main.
    *
    * With cached tables the call writes all cached rows back to host memory and empties the caches.
    * Call it again after more steps.
@@ -108,7 +111,9 @@ class SparseNN final : public TrainModel {
 
   [[nodiscard]] EmbeddingBags& bags() noexcept { return embeddings_->bags(); }
   [[nodiscard]] EmbeddingBags& weighted_bags() noexcept { return embeddings_->weighted_bags(); }
-  /** @brief The data-parallel tables, which are dense parameters; nullptr if there are none. */
+  /**
+   * @brief Returns the data-parallel tables, which are dense parameters; nullptr if there are none.
+   */
   [[nodiscard]] EmbeddingBags* dense_bags() noexcept { return embeddings_->dense_bags(); }
   [[nodiscard]] EmbeddingBags* weighted_dense_bags() noexcept {
     return embeddings_->weighted_dense_bags();
@@ -129,18 +134,18 @@ class SparseNN final : public TrainModel {
   const std::size_t dense_features_;
   const Interaction interaction_;
   const DenseReduction reduction_;
-  std::optional<Stream> reduce_on_;  ///< if there are other ranks
+  std::optional<Stream> reduce_on_;  ///< only with a `reduction_`
   Event gradients_there_;
   DenseParameters parameters_;
   const std::unique_ptr<PooledEmbeddings> embeddings_;
   Mlp dense_arch_;
-  const std::size_t columns_;  ///< pooled, of an example
+  const std::size_t columns_;  ///< pooled columns of an example
   Mlp over_arch_;
 
   bool keeps_values_ = false;
-  std::optional<AheadLookup> ahead_;  ///< of the batch that is looked up next
+  std::optional<AheadLookup> ahead_;  ///< result for the batch that is looked up next
 
-  // Of the last forward.
+  // State of the last forward.
   std::size_t batch_ = 0;
   bool kept_ = false;
   const TableLookup* forwarded_ = nullptr;

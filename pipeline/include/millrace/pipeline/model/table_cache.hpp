@@ -17,7 +17,7 @@ class RowCache;
 /** @brief Which row of a set is evicted when another row is fetched. */
 enum class CachePolicy {
   lru,  ///< the least recently used row
-  lfu,  ///< the row that the fewest batches used since it was fetched; among equals as `lru`
+  lfu,  ///< the row that the fewest batches used since it was fetched; among equals like `lru`
 };
 inline constexpr std::array kCachePolicies{CachePolicy::lru, CachePolicy::lfu};
 /** @brief "lru", "lfu" */

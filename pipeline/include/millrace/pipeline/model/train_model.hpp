@@ -91,7 +91,7 @@ class TrainModel {
    * @brief Enqueues the lookup of a batch that was prefetched.
    * @param lookup  from `prefetch`
    * @param stream  the lookup's stream; the caller records its use of the features
-   * @throws as `look_up`
+   * @throws like `look_up`
    */
   virtual void look_up_prefetched(TableLookup& lookup, Stream& stream);
 

@@ -20,7 +20,7 @@ class ForwardOnly final : public ForwardingModel {
   void swap_gradients(Buffer&) override {}
   [[nodiscard]] std::string dense_parameters_of_lookups() const override {
     return {};
-  }  ///< none change
+  }  ///< parameters do not change
   [[nodiscard]] bool trains() const noexcept override { return false; }
 };
 
@@ -42,8 +42,8 @@ class ForwardOnly final : public ForwardingModel {
 class EvalPipeline {
  public:
   /**
-   * @throws std::invalid_argument for semi_sync (without updates no lookup can be stale), and as
-   *         TrainPipeline::make
+   * @throws std::invalid_argument for semi_sync (without updates no lookup can be stale); otherwise
+   * like TrainPipeline::make
    */
   EvalPipeline(PipelineKind kind, const PipelineEnvironment& environment,
                const PipelineOptions& options = {});
@@ -57,7 +57,7 @@ class EvalPipeline {
 
   /** @brief Number of batches in flight on the device. */
   [[nodiscard]] std::size_t held() const noexcept { return pipeline_->held(); }
-  /** @brief Number of batches that forward was enqueued for. */
+  /** @brief Returns the number of batches for which forward was enqueued. */
   [[nodiscard]] std::uint64_t batches() const noexcept { return pipeline_->steps(); }
 
  private:

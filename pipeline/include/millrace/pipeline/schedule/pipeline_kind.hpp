@@ -10,8 +10,8 @@ namespace millrace {
  * @brief The order of operations in a step; train_pipeline.hpp describes each kind.
  *
  * A new kind is an enumerator here, a row in src/schedule/pipelines/pipelines.cpp, and a source
- * file with its class. Nothing else in the libraries and the program names a kind to find out what
- * it does: `traits_of` says it.
+ * file with its class. No other code in the libraries and the program distinguishes kinds by name:
+ * it reads `traits_of`.
  */
 enum class PipelineKind {
   sparse_dist,
@@ -22,25 +22,25 @@ enum class PipelineKind {
   prefetch_sparse_dist
 };
 
-/** @brief All kinds, in the order of PipelineKind: those of the rows. */
+/** @brief All kinds, in the order of PipelineKind. */
 // NOLINTNEXTLINE(readability-identifier-naming): a constant, though not constexpr here
 extern const std::span<const PipelineKind> kPipelineKinds;
 
-/** @brief What is known of a kind of pipeline. */
+/** @brief The properties of a kind of pipeline. */
 struct PipelineTraits {
-  std::string_view name;        ///< that users write: "sparse-dist"
+  std::string_view name;        ///< name for users: "sparse-dist"
   std::string_view summary;     ///< what distinguishes the kind, in one line
   bool lookup_options = false;  ///< `PipelineOptions::lookup` applies
-  /// Lookups are made before the step of their batch and lack an update, as
-  /// `PipelineOptions::stale` says, which applies to these kinds only.
+  /// Lookups are made before the step of their batch and lack an update. `PipelineOptions::stale`
+  /// applies to these kinds only.
   bool stale = false;
-  bool for_cached_tables = false;  ///< does something more than others only for cached tables
-  /// The kind that evaluates in its place; nothing: it can evaluate.
+  bool for_cached_tables = false;  ///< its prefetches have an effect only for cached tables
+  /// The kind that evaluates instead of this one; nothing: this one can evaluate.
   std::optional<PipelineKind> evaluated_by = std::nullopt;
 };
 
 [[nodiscard]] const PipelineTraits& traits_of(PipelineKind kind) noexcept;
-/** @brief The name in its traits. */
+/** @brief Returns the name in the traits of the kind. */
 [[nodiscard]] std::string_view to_string(PipelineKind kind) noexcept;
 /** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] PipelineKind parse_pipeline_kind(std::string_view name);

@@ -69,9 +69,9 @@ struct PipelineOptions {
   /// Whether to train the batches in flight when a source ends; otherwise they wait for the next
   /// source.
   bool execute_all_batches = true;
-  /// Batches that are copied to the device ahead of those that the pipeline needs there. Each takes
-  /// the memory of a batch for as many steps longer. The results do not change. Without
-  /// `execute_all_batches` as many more batches of a source wait for the next source.
+  /// Batches that are copied to the device ahead of those that the pipeline needs there. Each such
+  /// batch stays on the device for `copies_ahead` more steps. The results do not change. Without
+  /// `execute_all_batches`, as many more batches of a source wait for the next source.
   std::size_t copies_ahead = 0;
   LookupOptions lookup;
   StaleOptions stale;

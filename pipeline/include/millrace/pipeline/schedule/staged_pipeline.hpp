@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/** @brief What stages work on: a movable batch that can record the streams that use it. */
+/** @brief A batch for stages: movable, and able to record the streams that use it. */
 template <typename Batch>
 concept StagedBatch = std::movable<Batch> && requires(Batch& batch, StreamRef stream) {
   { batch.record_use(stream) } -> std::same_as<void>;
@@ -67,8 +67,9 @@ class StagedPipeline {
   /**
    * @brief Returns the next batch that has passed all stages; `compute` may use it from now on.
    *
-   * An exception of a stage or of the source is thrown at once if this batch needs that work. If
-   * only later batches need it, the next call throws it before it does anything. No batch is lost.
+   * An exception of a stage or of the source is thrown immediately if this batch needs that work.
+   * If only later batches need it, the next call throws it first and does nothing else. No batch is
+   * lost.
    * @return std::nullopt when the source has no more batches and all batches were returned
    */
   [[nodiscard]] std::optional<Batch> progress(const Source& source) {
@@ -112,7 +113,7 @@ class StagedPipeline {
   /** @brief A batch that was drawn and not returned yet. */
   struct InFlight {
     Batch batch;
-    std::size_t done = 0, wanted = 0;  ///< number of stages
+    std::size_t done = 0, wanted = 0;  ///< numbers of stages
     bool run = false;                  ///< stage `done` has run, but its end is not yet recorded
     Stream* on = nullptr;              ///< stream of the last stage that is done
     Event ready;                       ///< recorded after that stage
@@ -126,7 +127,7 @@ class StagedPipeline {
     }
   }
 
-  /** Moves each batch one stage further, after finishing what an earlier call that threw left. */
+  /** Moves each batch one stage further. First completes the work of an earlier call that threw. */
   void advance(const Source& source) {
     run_stages();
     if (!flushed_) {

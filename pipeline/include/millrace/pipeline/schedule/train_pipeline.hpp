@@ -33,17 +33,21 @@ struct PipelineStreams {
 
   /** @brief Adds a stream to `own`, for another kind of pipeline; "" adds none. */
   void add(std::string_view name);
-  /** @brief The stream of `own` with this name. @throws std::invalid_argument if there is none */
+  /**
+   * @brief Returns the stream of `own` with this name. @throws std::invalid_argument for other
+   * names
+   */
   [[nodiscard]] Stream& named(std::string_view name);
 
   Stream main, copy, data_dist;
   std::vector<Stream> own;  ///< streams that only this kind of pipeline has
 };
 
-/** @brief What a pipeline works with. Everything that it refers to outlives the pipeline. */
+/** @brief The environment of a pipeline. All referenced objects outlive the pipeline. */
 struct PipelineEnvironment {
   PipelineStreams& streams;
-  Allocator& batches;  ///< of device memory; for `driver_async` it must use the driver's pool
+  /** Allocates device memory; for `driver_async` it must use the driver's pool. */
+  Allocator& batches;
   TrainModel& model;
   SparseExchange& exchange;
   CopyObserver* observer = nullptr;
@@ -58,7 +62,7 @@ struct PipelineEnvironment {
  *
  * The list below shows the host's order of calls in the step on batch i, as in TorchRec's
  * pipelines. D is main, M copy, DD data_dist, E the lookup's stream and P prefetch; "D waits M"
- * means that D waits for what is enqueued on M. Where no lookup or update is listed, forward
+ * means that D waits for the work enqueued on M. Where no lookup or update is listed, forward
  * includes the lookup and backward includes the table update, on D.
  *
  *   base              next batch drawn; zero_gradients; D waits M; exchange(i) and forward on D;
@@ -94,7 +98,7 @@ class TrainPipeline {
   /**
    * @brief Makes a pipeline.
    * @param kind     must be the kind that `environment.streams` was made for
-   * @param environment  what the pipeline works with; all of it outlives the pipeline
+   * @param environment  see PipelineEnvironment
    * @throws std::invalid_argument if fused_sparse_dist cannot be exact: the model's lookups read
    *         dense parameters and `order_after_dense` is not set
    * @throws std::invalid_argument if `order_after_dense` is combined with
@@ -103,7 +107,7 @@ class TrainPipeline {
   [[nodiscard]] static std::unique_ptr<TrainPipeline> make(PipelineKind kind,
                                                            const PipelineEnvironment& environment,
                                                            const PipelineOptions& options = {});
-  virtual ~TrainPipeline() = default;  ///< as `reset`
+  virtual ~TrainPipeline() = default;  ///< like `reset`
   TrainPipeline(const TrainPipeline&) = delete;
   TrainPipeline& operator=(const TrainPipeline&) = delete;
 
@@ -126,7 +130,7 @@ class TrainPipeline {
    */
   virtual bool progress(BatchSource& source) = 0;
 
-  /** @brief Trains on the batches in flight and draws no others. Throws as `progress`. */
+  /** @brief Trains on the batches in flight and draws no others. Throws like `progress`. */
   virtual void drain() = 0;
 
   /** @brief Drops the batches in flight. Does not wait for the device. */
@@ -143,7 +147,7 @@ class TrainPipeline {
   /**
    * @brief Continues with `model`.
    * @param model  reads the same features and has the same main stream as the previous model
-   * @throws std::invalid_argument as `make`; no model is attached then
+   * @throws std::invalid_argument like `make`; no model is attached then
    */
   virtual void attach(TrainModel& model) = 0;
 

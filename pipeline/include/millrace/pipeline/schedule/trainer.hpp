@@ -59,7 +59,7 @@ class Trainer {
    * @brief Enqueues one training step.
    * @return false at the end of the epoch, or when the limit set by `stop_at` is reached
    * @throws InvalidIdError if an id is not a row of the model's table
-   * @throws what TrainPipeline::progress throws
+   * @throws the exceptions of TrainPipeline::progress
    */
   bool step();
   /** @brief Limits the total number of steps, including those before `resume`. */
@@ -81,16 +81,17 @@ class Trainer {
   void resume(std::uint64_t steps, BatchPosition position);
   /**
    * @brief Restores the model from a checkpoint, and resumes at its step and position.
-   * @return number of tensors of optimizer state that were set to zero, because the checkpoint is
-   *         of another optimizer and does not have them
-   * @throws CheckpointError as `Checkpoint::restore`
+   * @return number of tensors of optimizer state that were set to zero, because the checkpoint was
+   * made with another optimizer and does not have them
+   * @throws CheckpointError like `Checkpoint::restore`
    */
   std::size_t restore(const Checkpoint& checkpoint);
 
   /** @brief Progress of all ranks together since the previous call. Blocks until main is idle. */
   [[nodiscard]] TrainingProgress take_progress();
   /**
-   * @brief The first step of this rank whose loss was infinite or NaN, numbered as in `steps()`.
+   * @brief Returns the first step of this rank whose loss was infinite or NaN, numbered as in
+   * `steps()`.
    *
    * The losses are checked every 1,024 steps, by `take_progress` and by `look_at_losses`.
    */
@@ -102,15 +103,18 @@ class Trainer {
    *
    * Uses an EvalPipeline of the training pipeline's kind. Call `drain` before. Blocks until main is
    * idle in each step.
-   * @throws InvalidIdError as `step`
+   * @throws InvalidIdError like `step`
    */
   [[nodiscard]] Evaluation evaluate(EpochSource& source);
 
-  /** @brief The whole model. Every rank must read it; rank 0 gets the data. */
+  /** @brief Returns the state of the whole model. Every rank must read it; rank 0 gets the data. */
   [[nodiscard]] std::unique_ptr<WholeState> whole_state();
-  /** @brief The state for a checkpoint: the model and, after `drain`, what semi-sync set aside. */
+  /**
+   * @brief Returns the state for a checkpoint: the model and, after `drain`, the lookup that
+   * semi-sync set aside.
+   */
   [[nodiscard]] std::unique_ptr<WholeState> checkpoint_state();
-  /** @brief This rank's part of that state, for `Checkpoint::restore`. */
+  /** @brief Returns this rank's part of that state, for `Checkpoint::restore`. */
   [[nodiscard]] ModelState state();
 
   /** @brief Number of parameters outside the tables (layers, position weights), with padding. */

@@ -19,7 +19,7 @@ namespace millrace {
 
 /** @brief The device, the allocator and the pipeline of a run of training. */
 struct TrainingOptions {
-  std::string device = "virtual:h200";  ///< as find_device
+  std::string device = "virtual:h200";  ///< name for find_device
   std::string allocator = "millrace";   ///< one of kAllocatorNames
   PipelineKind pipeline = PipelineKind::base;
   CopyMethod copy = CopyMethod::side_stream;
@@ -27,20 +27,20 @@ struct TrainingOptions {
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
-  std::size_t copies_ahead = 0;  ///< as PipelineOptions::copies_ahead
+  std::size_t copies_ahead = 0;  ///< see PipelineOptions::copies_ahead
   bool check_races = false;      ///< checks for races; virtual devices only; slow
   /// Records all operations on the device; its notes name the device, the allocator and the copy
   /// strategy. Recording stops before the device is destroyed.
   Timeline* timeline = nullptr;
 };
 
-/** @brief Where the device memory of a run went. */
+/** @brief The use of device memory in a run. */
 struct TrainingAccounting {
   MemoryGauges bytes;  ///< peaks of the whole run
   MemoryCounters counts;
-  Ladder ladder;               ///< of the newest allocations; `reserved` is that of the whole run
-  bool whole_ladder = true;    ///< whether the ladder covers all allocations
-  UsableBytes usable_by_main;  ///< now; unknown with the driver's pool
+  Ladder ladder;             ///< covers the newest allocations; its `reserved` covers the whole run
+  bool whole_ladder = true;  ///< whether the ladder covers all allocations
+  UsableBytes usable_by_main;               ///< current value; unknown with the driver's pool
   std::map<StreamId, std::string> streams;  ///< names of the streams
   /// Descriptions of the races found; std::nullopt if the run did not check for races.
   std::optional<std::vector<std::string>> races;
@@ -54,8 +54,8 @@ struct TrainingEnvironment {
 };
 
 /**
- * @brief What a run of training needs: a device (a virtual one with host kernels, or a GPU),
- *        streams, and allocators whose memory is accounted for.
+ * @brief The environment of a run of training: a device (a virtual one with host kernels, or a
+ * GPU), streams, and allocators whose memory is accounted for.
  *
  * Used by one thread and the host actors of its executor. Outlives everything that is made with it.
  */
@@ -80,7 +80,7 @@ class TrainingDevice {
 
   /** @brief Samples the memory. Call it in each step, while the step's memory is allocated. */
   void sample();
-  /** @brief Where the device memory went, up to now. */
+  /** @brief Returns the use of device memory so far. */
   [[nodiscard]] TrainingAccounting accounting();
   /** @brief The newest 20,000 allocations, and all that are live. Read it while none is made. */
   [[nodiscard]] const AllocationTrace& trace() const noexcept;

@@ -15,7 +15,7 @@ namespace millrace {
  * @param options  `check_races` uses one checker for all devices; the timeline shows all devices
  *                 and the memory of rank 0
  * @param ranks    number of ranks
- * @throws std::invalid_argument for a device that is not virtual; otherwise as `run_ranks`
+ * @throws std::invalid_argument for a device that is not virtual; otherwise like `run_ranks`
  */
 void run_training_ranks(
     const TrainingOptions& options, unsigned ranks,

@@ -17,15 +17,15 @@ namespace sharding {
 struct Layout;
 }
 
-/** @brief An additional tensor of a checkpoint, of which every rank has a part. */
+/** @brief An additional tensor of a checkpoint. Every rank has a part of it. */
 struct TensorOfRanks {
   StateTensor here;                ///< this rank's part
   std::vector<std::size_t> sizes;  ///< size of every rank's part, in floats, in order of ranks
 };
 
 /**
- * @brief What a rank needs to train a SparseNN together with other ranks: its part of the tables,
- *        the exchange of features, and the sum of gradients.
+ * @brief The parts that a rank needs to train a SparseNN together with other ranks: its part of the
+ * tables, the exchange of features, and the sum of gradients.
  *
  *   ShardedModel sharded{config, plan, group};
  *   SparseNN model{context, config, sharded.embeddings(), sharded.reduction()};
@@ -51,8 +51,8 @@ class ShardedModel {
  public:
   /**
    * @param group  outlives this object and all that it makes
-   * @throws std::invalid_argument as `ShardingPlan::check`, or if the plan and the group have
-   *         different numbers of ranks
+   * @throws std::invalid_argument like `ShardingPlan::check`, or if the plan and the group have
+   * different numbers of ranks
    */
   ShardedModel(const SparseNNConfig& config, const ShardingPlan& plan, ProcessGroup& group);
   ~ShardedModel();
@@ -68,7 +68,7 @@ class ShardedModel {
   [[nodiscard]] std::unique_ptr<SparseExchange> exchange(ModelContext& context) const;
 
   /**
-   * @brief The state of the whole model, for a checkpoint.
+   * @brief Returns the state of the whole model, for a checkpoint.
    *
    * The tensors and their names are those of a model on one rank, so that training can resume with
    * another number of ranks and another plan. A data-parallel table has the state of the dense
@@ -79,7 +79,10 @@ class ShardedModel {
    */
   [[nodiscard]] std::unique_ptr<WholeState> whole_state(
       SparseNN& model, ModelContext& context, const std::vector<TensorOfRanks>& beside = {}) const;
-  /** @brief This rank's parts of that state, to be restored. Other ranks may have other tensors. */
+  /**
+   * @brief Returns this rank's parts of that state, for a restore. Other ranks may have other
+   * tensors.
+   */
   [[nodiscard]] ModelState state(SparseNN& model) const;
 
  private:

@@ -25,7 +25,7 @@ inline constexpr std::array kShardings{Sharding::table_wise, Sharding::row_wise,
 /** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] Sharding parse_sharding(std::string_view name);
 
-/** @brief Where one table is. */
+/** @brief The place of one table. */
 struct TablePlacement {
   Sharding sharding = Sharding::table_wise;
   unsigned rank = 0;  ///< the rank that has the table, for `table_wise`
@@ -33,7 +33,7 @@ struct TablePlacement {
   friend bool operator==(const TablePlacement&, const TablePlacement&) = default;
 };
 
-/** @brief Where the tables of a model are: one placement per table, in the model's order. */
+/** @brief The places of the tables of a model: one placement per table, in the model's order. */
 struct ShardingPlan {
   unsigned ranks = 1;
   std::vector<TablePlacement> tables;           ///< for SparseNNConfig::tables
@@ -50,7 +50,7 @@ struct ShardingPlan {
   friend bool operator==(const ShardingPlan&, const ShardingPlan&) = default;
 };
 
-/** @brief What the planner assumes about the model and the ranks. */
+/** @brief The planner's assumptions about the model and the ranks. */
 struct PlannerOptions {
   double pooling = 10;  ///< approximate number of ids per example and feature
   /// Tables of at most this size are data-parallel.
@@ -82,7 +82,7 @@ struct PlannerOptions {
 /**
  * @brief Parses a plan such as {"table": {"sharding": "table-wise", "rank": 1}, ...}.
  * @param json    the text
- * @param origin  where the text comes from, for messages (for instance a file name)
+ * @param origin  origin of the text, for messages (for instance a file name)
  * @param others  the placement of tables that the text does not name
  * @throws std::invalid_argument with the place of the error and the reason
  */
@@ -91,7 +91,7 @@ struct PlannerOptions {
 /** @brief `parse_sharding_plan` for a file of at most 4 MiB. */
 [[nodiscard]] ShardingPlan load_sharding_plan(const std::filesystem::path& file,
                                               const SparseNNConfig& config, ShardingPlan others);
-/** @brief The plan in the format of `parse_sharding_plan`, with all tables. */
+/** @brief Returns the plan in the format of `parse_sharding_plan`, with all tables. */
 [[nodiscard]] std::string to_json(const ShardingPlan& plan, const SparseNNConfig& config);
 
 }  // namespace millrace

@@ -27,7 +27,7 @@ TopicAssembly::Partition& TopicAssembly::partition_of(const TopicMessage& messag
   const auto number = static_cast<std::size_t>(message.part);
   if (number >= parts_.size()) parts_.resize(number + 1);
   Partition& part = parts_[number];
-  // The messages in between are gone: compacted away, or dropped by their age.
+  // The messages in between were removed: by compaction, or because of their age.
   if (message.offset > part.next) {
     part.gap = true;
     for (auto& [rank, segments] : part.ranks) segments.back().gap = true;
@@ -55,7 +55,7 @@ void TopicAssembly::add(const TopicMessage& message) {
     case RecordKind::commit:
       return add_commit(part, record->commit, message.offset);
     case RecordKind::position:
-      return;  // the writer's business: readers do not need it
+      return;  // only writers need it
     case RecordKind::row:
       Segment& segment = open_segment(part, message.rank);
       if (segment.first < 0) segment.first = message.offset;
@@ -63,7 +63,7 @@ void TopicAssembly::add(const TopicMessage& message) {
   }
 }
 
-// It may have replaced a message of any rank.
+// A foreign message may have replaced a message of any rank.
 void TopicAssembly::pass_over(Partition& part, std::int64_t offset) {
   part.damaged = true;
   for (auto& [rank, segments] : part.ranks) {
@@ -86,11 +86,11 @@ void TopicAssembly::add_commit(Partition& part, const StepCommit& commit, std::i
   if (segment.first < 0) segment.first = offset;
   segment.commit = commit;
   part.ranks[commit.rank].emplace_back();
-  if (parts_.size() < commit.parts) parts_.resize(commit.parts);  // `part` is no more
+  if (parts_.size() < commit.parts) parts_.resize(commit.parts);  // invalidates `part`
   if (is_whole(commit)) give_out(commit);
 }
 
-// Ranks that no longer exist write nothing that would complete the batches that they left.
+// Ranks that no longer exist never complete the batches that they began.
 void TopicAssembly::drop_ranks(Partition& part, const StepCommit& commit) {
   if (commit.version.epoch < epoch_) return;
   epoch_ = commit.version.epoch;
@@ -109,8 +109,8 @@ bool TopicAssembly::is_whole(const StepCommit& commit) const {
   return std::ranges::all_of(parts_.begin(), parts_.begin() + commit.parts, has_it);
 }
 
-// A repeat of a returned batch is dropped. A commit that precedes an older one does not
-// count: rows before it belong to the next one.
+// Drops a repeat of a returned batch. A commit that precedes an older one does not count: the rows
+// before it belong to the next one.
 std::vector<Segment> TopicAssembly::pop_up_to(Partition& part, const StepCommit& commit) {
   const auto given = given_.find(commit.rank);
   const Version before = given == given_.end() ? Version{} : given->second;
@@ -134,7 +134,7 @@ std::vector<Segment> TopicAssembly::pop_up_to(Partition& part, const StepCommit&
   return popped;
 }
 
-/** The commit that this one continues, as far as was read. */
+/** Returns the commit that this segment continues, as far as it is known. */
 Version TopicAssembly::before_of(const Segment& segment) const {
   const auto given = given_.find(segment.commit->rank);
   if (given != given_.end()) return given->second;
@@ -185,7 +185,7 @@ void TopicAssembly::give_out(const StepCommit& commit) {
   ready_.push_back({std::move(batch), to_text(behind), std::move(lost)});
 }
 
-/** The position after the returned batches. */
+/** Returns the position after the returned batches. */
 TopicPosition TopicAssembly::position() {
   const std::vector<std::int64_t> offsets = resume_offsets();
   const auto read = std::span{offsets}.first(std::min(filled_.size(), offsets.size()));

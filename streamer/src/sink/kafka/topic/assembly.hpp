@@ -17,19 +17,19 @@
 namespace millrace::sink {
 
 /**
- * @brief Makes whole batches of the messages from the partitions of a topic.
+ * @brief Assembles whole batches from the messages of a topic's partitions.
  *
- * Each partition has rows of each rank, followed by the rank's commit, which is in all partitions.
- * A batch is whole when its commit was read from all of them; rows of later commits wait.
+ * In each partition, the rows of a rank are followed by the rank's commit, which is in all
+ * partitions. A batch is whole when its commit was read from all of them; rows of later commits
+ * wait.
  *
  * A topic may be compacted: older messages of a row, and older commits of a rank, are removed, and
- * offsets have gaps. Then a batch has holes, and commits are missing between two others. The rows
- * that fill the holes follow later; until they were returned, commits count the holes as
- * missing.
+ * offsets have gaps. A batch then has holes, and commits are missing between two others. The rows
+ * that fill the holes follow later. Until they were returned, commits count the holes as missing.
  *
- * Rows that are missing without a gap of offsets are permanently lost, and so are rows whose place
- * has a foreign message: the batch says so (RecordSource::Next::lost). Foreign messages, and
- * commits that are not in order, are skipped.
+ * Rows that are missing without a gap of offsets are permanently lost, and so are rows in whose
+ * place is a foreign message. The batch reports them (RecordSource::Next::lost). Foreign messages,
+ * and commits that are not in order, are skipped.
  */
 class TopicAssembly {
  public:
@@ -41,23 +41,23 @@ class TopicAssembly {
 
   /** @throws SinkError (wrong) for another schema */
   void add(const TopicMessage& message);
-  /** @brief Same as `add` of the schema's record. */
+  /** @brief Like `add` for the schema's record. */
   void take_schema(const StreamSchema& schema);
-  /** @return the next whole batch, if there is one */
+  /** @return the next whole batch, if one exists */
   [[nodiscard]] std::optional<RecordSource::Next> take();
   [[nodiscard]] bool has_next() const noexcept { return !ready_.empty(); }
 
   [[nodiscard]] const std::optional<StreamSchema>& schema() const noexcept { return schema_; }
-  /** @return true if the topic was read from its real beginning: nothing was removed before */
+  /** @return true if the topic was read from its beginning, and nothing was removed before it */
   [[nodiscard]] bool whole() const noexcept { return whole_; }
-  /** @brief Number of partitions that commits name. */
+  /** @brief Returns the number of partitions that commits name. */
   [[nodiscard]] std::size_t parts() const noexcept { return parts_.size(); }
-  /** @brief As MessageReader::strange. */
+  /** @brief Like MessageReader::strange. */
   [[nodiscard]] const std::string& strange() const noexcept { return reader_.strange(); }
 
  private:
   struct Partition {
-    std::int64_t next = 0;                               ///< offset
+    std::int64_t next = 0;                               ///< next offset
     bool gap = false;                                    ///< a gap was found
     bool damaged = false;                                ///< a foreign message was found
     std::map<std::uint32_t, std::deque<Segment>> ranks;  ///< the last segment of each is open
@@ -79,7 +79,7 @@ class TopicAssembly {
 
   std::string name_;
   Ends ends_;
-  bool whole_ = true;  ///< nothing precedes the place where reading began
+  bool whole_ = true;  ///< no message was removed before the place where reading began
   std::vector<Partition> parts_;
   std::map<std::uint32_t, Version> given_;
   std::uint64_t epoch_ = 0;

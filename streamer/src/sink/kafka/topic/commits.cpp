@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kKindAt = 20;
 
-/** The newest commit of a rank that all partitions have, if there is one. */
+/** Returns the newest commit of a rank that all partitions have, if one exists. */
 std::optional<StepCommit> common(const std::map<std::uint32_t, StepCommit>& parts) {
   const auto version = [](const auto& of_part) { return of_part.second.version; };
   const std::uint32_t count = std::ranges::max_element(parts, {}, version)->second.parts;

@@ -12,8 +12,7 @@
 
 namespace millrace::sink {
 
-/** Headers of messages: the rank in decimal, if it is not 0; for commits the applier's position.
- */
+/** Headers of messages: the rank in decimal, if it is not 0; in commits, the applier's position. */
 inline constexpr const char* kRankHeader = "rank";
 inline constexpr const char* kPositionHeader = "position";
 
@@ -21,7 +20,7 @@ inline constexpr const char* kPositionHeader = "position";
 struct TopicMessage {
   std::int32_t part = 0;
   std::int64_t offset = 0;
-  std::uint32_t rank = 0;             ///< that wrote it
+  std::uint32_t rank = 0;             ///< rank that wrote it
   std::span<const std::byte> record;  ///< not necessarily aligned
   std::string_view position{};
 };
@@ -29,11 +28,14 @@ struct TopicMessage {
 /** @brief Reads the records of messages, and recognizes foreign messages. */
 class MessageReader {
  public:
-  /** @return nothing for a foreign message. Points into this object, until the next one is read */
+  /**
+   * @return the record; nothing for a foreign message. It points into this object, and is valid
+   * until the next message is read
+   */
   [[nodiscard]] std::optional<Record> read(const TopicMessage& message);
-  /** @brief The rank of the record that was read last. */
+  /** @brief Returns the bytes of the record that was read last. */
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  /** @return where the last foreign message was, and why it is foreign; empty: there was none */
+  /** @return the place of the last foreign message, and why it is foreign; empty: none was read */
   [[nodiscard]] const std::string& strange() const noexcept { return strange_; }
 
  private:

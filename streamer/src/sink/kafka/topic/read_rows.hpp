@@ -18,10 +18,13 @@ namespace millrace::sink {
 class TopicRows {
  public:
   void find(const TopicMessage& message);
-  /** @brief Behind `find` of all messages. Of those that have become more since, or fewer by
-   *         compaction, the first that is as new is visited. @throws what `visit` throws */
+  /**
+   * @brief Call after `find` of all messages. Visits the first message of each row that is at least
+   * as new as the newest one found, even if messages were added or compacted since. @throws what
+   * `visit` throws
+   */
   void visit(const TopicMessage& message, const std::function<void(const RowRecord&)>& visit);
-  /** @brief Rows that were found and not visited. */
+  /** @brief Returns the number of rows that were found and not visited. */
   [[nodiscard]] std::size_t left() const noexcept { return newest_.size(); }
 
  private:

@@ -35,18 +35,18 @@ void look_for_lacking(const std::vector<Segment>& segments, Version before, Lack
     std::string what = fmt::format("of {} rows of rank {} with {} {} are there", commit.rows,
                                    commit.rank, to_string(commit.version), there);
     if (rows == 0 && commit.after > before) {
-      rows = 1;  // or as many as the missing commits had, which is unknown
+      rows = 1;  // at least; the number of rows before the missing commits is unknown
       what = fmt::format("the batch of rank {} continues {}, but follows {}", commit.rank,
                          to_string(commit.after), to_string(before));
     }
     before = commit.version;
     if (rows == 0 && segment.damaged && !exact) {
-      rows = 1;  // what seems to be there may be older
+      rows = 1;  // rows that seem to be there may be outdated
       what = "one of them is a message that Millrace did not write";
     }
     if (rows == 0) continue;
     if (segment.gap && !segment.damaged) {
-      lacking.holes += rows;  // what replaced it is to come
+      lacking.holes += rows;  // newer messages have replaced these rows, and follow
     } else {
       lacking.lost += rows;
       if (lacking.first.empty()) lacking.first = std::move(what);

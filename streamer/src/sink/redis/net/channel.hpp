@@ -28,15 +28,17 @@ class Channel {
 
   /** @brief Sends all bytes. @throws SinkError (retry) after the deadline; ConnectionBroke */
   virtual void send(std::string_view bytes, const Deadline& by) = 0;
-  /** @brief Waits for some bytes. @throws as `send` does */
+  /** @brief Waits for some bytes. @throws like `send` */
   [[nodiscard]] virtual std::size_t receive(std::span<char> into, const Deadline& by) = 0;
 
  protected:
   Channel() = default;
 };
 
-/** @brief A connection to the address's server, its TLS handshake done.
- *  @param name  beginning of messages. @throws SinkError */
+/**
+ * @brief Connects to the address's server, including the TLS handshake.
+ * @param name  begins each message. @throws SinkError
+ */
 [[nodiscard]] std::unique_ptr<Channel> connect_channel(const RedisAddress& address,
                                                        const std::string& name, const Deadline& by);
 

@@ -43,7 +43,7 @@ class Socket final : public Channel {
 
   std::size_t receive(std::span<char> into, const Deadline& by) override {
     while (true) {
-      // Also before waiting bytes are taken: a peer that never stops sending has the same deadline.
+      // Checked before bytes are taken, too: a peer that never stops sending has the same deadline.
       if (by.passed()) out_of_time(by);
       const ssize_t got = ::recv(file_.get(), into.data(), into.size(), MSG_DONTWAIT);
       if (got > 0) return static_cast<std::size_t>(got);
@@ -93,7 +93,9 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-/** Looks a name up, which may wait for name servers longer than the deadline allows. */
+/**
+ * Looks a name up in another thread, because name servers may take longer than the deadline allows.
+ */
 Addresses look_up(const RedisAddress& address, const std::string& name, const Deadline& by) {
   struct Resolution {
     int error = 0;
@@ -117,7 +119,7 @@ Addresses look_up(const RedisAddress& address, const std::string& name, const De
   return std::move(found.list);
 }
 
-/** @return 0, or the error */
+/** Returns 0, or the error. */
 int try_to_connect(const Socket& socket, const sockaddr* to, socklen_t bytes, const Deadline& by) {
   if (::connect(socket.file(), to, bytes) == 0) return 0;
   if (errno != EINPROGRESS && errno != EINTR) return errno;

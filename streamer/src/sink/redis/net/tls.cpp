@@ -41,7 +41,7 @@ std::string newest_error() {
   throw SinkError{SinkError::Kind::wrong, fmt::format("{}: TLS: {}", name, why)};
 }
 
-/** Replaces OpenSSL's own function, which asks at the terminal. */
+/** Replaces OpenSSL's own function, which prompts at the terminal. */
 int give_password(char* into, int room, int, void* password) {
   const auto& text = *static_cast<const std::string*>(password);
   if (static_cast<int>(text.size()) > room) return 0;
@@ -119,7 +119,7 @@ class TlsChannel final : public Channel {
   }
 
  private:
-  /** Requires a certificate with this name, and tells the server which one (SNI). */
+  /** Requires a certificate with this name, and sends the name to the server (SNI). */
   void expect(const std::string& host) {
     if (is_number(host)) {
       X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session_.get()), host.c_str());
