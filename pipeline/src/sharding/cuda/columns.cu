@@ -33,7 +33,8 @@ __global__ void columns_kernel(Arguments arguments) {
     const bool is_mean = !columns.mean_of.empty() && columns.mean_of[column] >= 0;
     const float mean =
         is_mean ? columns.means[columns.mean_of[column] * shape.batch + example] : 1.0F;
-    float sum = join ? 0.0F : joined * mean;
+    // Not 0: -0 plus a part is the part, so the sum has the bits of the host's.
+    float sum = join ? -0.0F : joined * mean;
     for (std::int32_t s = columns.first_source[column]; s < columns.first_source[column + 1]; ++s) {
       auto& part = arguments.blocks[element_of(columns.sources[s], example, shape.batch)];
       if constexpr (join) {

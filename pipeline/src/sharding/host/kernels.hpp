@@ -11,11 +11,11 @@ namespace millrace::sharding::host {
 
 /*
  * Memory layouts:
- *   a batch          key-major: bag (key, b) has number key * batch + b
- *   a split batch    [ranks x features x batch]: the part of one rank is contiguous and key-major,
- * so it can be sent as it is and received as a batch pooled blocks    one after another, each
- * [batch x columns of the block]: `element_of` pooled rows      [batch x stride], of which a part
- * of `columns` begins at `column`
+ * - A batch is key-major: bag (key, b) has number key * batch + b.
+ * - A split batch is [ranks x features x batch]. The part of one rank is contiguous and key-major,
+ *   so it can be sent as it is and received as a batch.
+ * - Pooled blocks lie one after another, each [batch x columns of the block] (`element_of`).
+ * - Pooled rows are [batch x stride]. A part of `columns` columns begins at `column`.
  *
  * Each loop visits a bag in the batch's order and writes from the bag's offset on. Therefore the
  * ids of a bag keep their order on every rank, and a lookup adds their rows in the same order on
