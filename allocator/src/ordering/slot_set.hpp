@@ -20,8 +20,9 @@ class SlotSet {
   void insert(std::uint32_t slot) {
     const std::size_t word = slot / 64;
     if (word >= words_.size()) {
-      words_.resize(word + 1);
+      // In this order: if host memory runs out between the two, each word still has its summary.
       summary_.resize(word / 64 + 1);
+      words_.resize(word + 1);
     }
     if ((words_[word] & bit(slot)) == 0) ++size_;
     words_[word] |= bit(slot);

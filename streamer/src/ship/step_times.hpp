@@ -25,7 +25,7 @@ class StepTimes {
     const std::uint64_t now = now_ms();
     const std::lock_guard lock{mutex_};
     if (!steps_.empty() && steps_.back().step >= step) return;
-    if (steps_.size() == kMost) steps_.pop_front();
+    if (steps_.size() == kMost) thin_out();
     steps_.push_back({step, now});
   }
   /**
@@ -41,11 +41,20 @@ class StepTimes {
   }
 
  private:
-  /** Expected limit on the steps that the host is ahead of the device. */
+  /** More steps than the host is usually ahead of the device. */
   static constexpr std::size_t kMost = 4096;
   struct Done {
     std::uint64_t step = 0, at_ms = 0;
   };
+
+  // A step without a time gets that of a step before it: a time that is too early claims less than
+  // what was delivered, a later one would claim too much.
+  void thin_out() {
+    std::deque<Done> kept;
+    for (std::size_t i = 0; i < steps_.size(); i += 2) kept.push_back(steps_[i]);
+    if (kept.back().step != steps_.back().step) kept.push_back(steps_.back());
+    steps_.swap(kept);
+  }
 
   static std::uint64_t now_ms() {
     using std::chrono::milliseconds;
