@@ -77,7 +77,7 @@ struct TrackerEnvironment {
  *        pace.
  *
  * A read compacts all steps since the cursor: it gives each changed row once, ids ascending, with
- * its value of now. Memory does not depend on how many steps a consumer lags behind.
+ * its current value. Memory does not depend on how many steps a consumer lags behind.
  *
  * Thread safety: none. All functions are called by the thread that uses the tables. No failure of
  * the driver throws into training.
