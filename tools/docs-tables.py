@@ -150,6 +150,9 @@ def memory(program):
     for workload in ("sparse_data_dist_base", "heavy_dense", "pr2916"):
         document = program.run("pipelines", "--workload", workload, "--copy", "in-place,precise",
                                "--allocator", "torch,millrace", "--seeds", "1")
+        unknown = {run["pipeline"] for run in document["rows"]} ^ set(PIPELINES)
+        if unknown:
+            raise SystemExit(f"docs-tables: PIPELINES and the program differ in {', '.join(sorted(unknown))}")
 
         def reserved(pipeline, allocator, copy):
             run = pipeline_row(document, pipeline=pipeline, allocator=allocator, copy=copy)

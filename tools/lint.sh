@@ -10,7 +10,7 @@
 # A source by itself takes at least five seconds of CPU, most of it for the headers that all have in common. So the
 # sources of several folders are one unit, as in a unity build, and get the checks that find mistakes, not those of
 # style. All together take 102 s of CPU, half of it for pipeline and streamer; with all checks and a unit for each
-# folder those took 260 s. The sources of allocator, of the program and of tests are not checked.
+# folder those took 260 s. The other sources of allocator, and those of the program and of tests, are not checked.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

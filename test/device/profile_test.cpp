@@ -23,7 +23,7 @@ TEST_CASE("every profile that ships is complete and says where each figure is fr
   const auto name = GENERATE(from_range(DeviceProfile::names()));
   const DeviceProfile profile = DeviceProfile::named(name);
   CHECK(profile.name == name);
-  CHECK(profile.sources.size() == 28 + static_cast<std::size_t>(Call::count_));
+  CHECK(profile.sources.size() == 36 + static_cast<std::size_t>(Call::count_));
   CHECK(profile.memory_bytes > profile.allocation_granularity);
   CHECK(2 * profile.device_to_device <= profile.memory_bandwidth);
 }
@@ -33,6 +33,8 @@ TEST_CASE("the profiles of h200, h100 and a100 ship") {
   CHECK(DeviceProfile::named("h200").host_to_device == 55e9);
   CHECK(DeviceProfile::named("h200").host(Call::query_event) == std::chrono::nanoseconds{300});
   CHECK(DeviceProfile::named("a100").launch_queue_depth == 1024);
+  CHECK(DeviceProfile::named("a100").chip.multiprocessors == 108);
+  CHECK(DeviceProfile::named("h200").chip.memory_clock == 3201e6);
 }
 
 TEST_CASE("a profile that does not exist is refused with those that do") {
@@ -44,10 +46,12 @@ TEST_CASE("a profile that is written is read back the same") {
   DeviceProfile profile = DeviceProfile::named("a100");
   profile.launch_latency = std::chrono::nanoseconds{1234};
   profile.pool.allow_opportunistic = false;
+  profile.chip.clock = 1410.5e6;
   const DeviceProfile again = DeviceProfile::parse(profile.to_json(), "again");
   CHECK(again.to_json() == profile.to_json());
   CHECK(again.launch_latency == profile.launch_latency);
   CHECK_FALSE(again.pool.allow_opportunistic);
+  CHECK(again.chip.clock == 1410.5e6);
 }
 
 TEST_CASE("a profile is read from a file, and a missing file is named") {
@@ -72,6 +76,10 @@ TEST_CASE("a profile with a wrong figure is refused with the path of its key") {
   SECTION("a missing figure") {
     json["host"].erase("launch");
     CHECK_THROWS_WITH(parse(json), "mine.json: host.launch is missing");
+  }
+  SECTION("a chip without a compute capability") {
+    json["chip"].erase("compute_major");
+    CHECK_THROWS_WITH(parse(json), "mine.json: chip.compute_major is missing");
   }
   SECTION("a negative figure") {
     json["kernel"]["minimum"]["value"] = -3;

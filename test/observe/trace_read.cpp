@@ -33,6 +33,22 @@ TEST_CASE("the format of a trace is recognized by its content") {
         TraceFormat::torch_snapshot);
 }
 
+TEST_CASE("a format says what its traces have") {
+  struct Has {
+    TraceFormat format;
+    bool order, lines, addresses, clock;
+  };
+  const auto has = GENERATE(Has{TraceFormat::torch_snapshot, false, false, true, true},
+                            Has{TraceFormat::rmm_log, false, true, true, true},
+                            Has{TraceFormat::lifetimes, false, true, false, false},
+                            Has{TraceFormat::millrace, true, false, true, true});
+  CAPTURE(to_string(has.format));
+  CHECK(knows_order(has.format) == has.order);
+  CHECK(has_lines(has.format) == has.lines);
+  CHECK(has_addresses(has.format) == has.addresses);
+  CHECK(has_clock(has.format) == has.clock);
+}
+
 TEST_CASE("a snapshot gives the same log as a pickle and as JSON") {
   const auto from_json = parse_trace(a_snapshot, "x");
   const auto from_pickle =

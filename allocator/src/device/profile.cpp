@@ -91,6 +91,7 @@ OrderedJson figure_json(const Field& field, const DeviceProfile& profile) {
       break;
     case Dimension::bandwidth:
     case Dimension::rate:
+    case Dimension::frequency:
       figure["value"] = value;
       break;
   }

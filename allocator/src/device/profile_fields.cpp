@@ -16,9 +16,10 @@ constexpr Unit kUnits[] = {
     {"MB/s", Dimension::bandwidth, 1e6},  {"GB/s", Dimension::bandwidth, 1e9},
     {"TB/s", Dimension::bandwidth, 1e12}, {"FLOP/s", Dimension::rate, 1},
     {"GFLOP/s", Dimension::rate, 1e9},    {"TFLOP/s", Dimension::rate, 1e12},
-    {"ns", Dimension::time, 1},           {"us", Dimension::time, 1e3},
-    {"ms", Dimension::time, 1e6},         {"1", Dimension::count, 1},
-    {"flag", Dimension::flag, 1},
+    {"Hz", Dimension::frequency, 1},      {"MHz", Dimension::frequency, 1e6},
+    {"GHz", Dimension::frequency, 1e9},   {"ns", Dimension::time, 1},
+    {"us", Dimension::time, 1e3},         {"ms", Dimension::time, 1e6},
+    {"1", Dimension::count, 1},           {"flag", Dimension::flag, 1},
 };
 
 template <typename T>
@@ -44,13 +45,13 @@ Field field(std::string path, Dimension dimension, bool may_be_zero, T DevicePro
       [member](DeviceProfile& profile, double value) { profile.*member = converted<T>(value); }};
 }
 
-template <typename T>
-Field pool_field(std::string path, Dimension dimension, T DriverPoolPolicy::*member) {
-  return {std::move(path), dimension, true,
-          [member](const DeviceProfile& profile) { return number(profile.pool.*member); },
-          [member](DeviceProfile& profile, double value) {
-            profile.pool.*member = converted<T>(value);
-          }};
+template <typename Part, typename T>
+Field field(std::string path, Dimension dimension, bool may_be_zero, Part DeviceProfile::*part,
+            T Part::*member) {
+  return {
+      std::move(path), dimension, may_be_zero,
+      [=](const DeviceProfile& profile) { return number(profile.*part.*member); },
+      [=](DeviceProfile& profile, double value) { profile.*part.*member = converted<T>(value); }};
 }
 
 Field host_field(std::size_t call) {
@@ -64,7 +65,17 @@ Field host_field(std::size_t call) {
 std::vector<Field> make_fields() {
   using P = DeviceProfile;
   using enum Dimension;
+  using Chip = ChipFacts;
+  using Pool = DriverPoolPolicy;
   std::vector<Field> all = {
+      field("chip.compute_major", count, false, &P::chip, &Chip::compute_major),
+      field("chip.compute_minor", count, true, &P::chip, &Chip::compute_minor),
+      field("chip.multiprocessors", count, false, &P::chip, &Chip::multiprocessors),
+      field("chip.l2", bytes, false, &P::chip, &Chip::l2_bytes),
+      field("chip.shared_memory", bytes, false, &P::chip, &Chip::shared_memory),
+      field("chip.memory_bus", count, false, &P::chip, &Chip::memory_bus),
+      field("chip.clock", frequency, false, &P::chip, &Chip::clock),
+      field("chip.memory_clock", frequency, false, &P::chip, &Chip::memory_clock),
       field("memory.bytes", bytes, false, &P::memory_bytes),
       field("memory.granularity", bytes, false, &P::allocation_granularity),
       field("memory.free_synchronizes", flag, true, &P::free_synchronizes),
@@ -89,12 +100,12 @@ std::vector<Field> make_fields() {
       field("order.callback_latency", time, true, &P::callback_latency),
       field("order.wake_latency", time, true, &P::wake_latency),
       field("pool.granularity", bytes, false, &P::pool_granularity),
-      pool_field("pool.follow_event_dependencies", flag,
-                 &DriverPoolPolicy::follow_event_dependencies),
-      pool_field("pool.allow_opportunistic", flag, &DriverPoolPolicy::allow_opportunistic),
-      pool_field("pool.allow_internal_dependencies", flag,
-                 &DriverPoolPolicy::allow_internal_dependencies),
-      pool_field("pool.release_threshold", bytes, &DriverPoolPolicy::release_threshold),
+      field("pool.follow_event_dependencies", flag, true, &P::pool,
+            &Pool::follow_event_dependencies),
+      field("pool.allow_opportunistic", flag, true, &P::pool, &Pool::allow_opportunistic),
+      field("pool.allow_internal_dependencies", flag, true, &P::pool,
+            &Pool::allow_internal_dependencies),
+      field("pool.release_threshold", bytes, true, &P::pool, &Pool::release_threshold),
   };
   for (std::size_t call = 0; call < static_cast<std::size_t>(Call::count_); ++call) {
     all.push_back(host_field(call));

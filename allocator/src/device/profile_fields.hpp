@@ -11,12 +11,12 @@
 
 namespace millrace::profile {
 
-enum class Dimension { bytes, bandwidth, rate, time, count, flag };
+enum class Dimension { bytes, bandwidth, rate, frequency, time, count, flag };
 
 struct Unit {
   std::string_view name;
   Dimension dimension;
-  double scale;  ///< factor to base units: bytes, bytes/s, operations/s, nanoseconds
+  double scale;  ///< factor to base units: bytes, bytes/s, operations/s, Hz, nanoseconds
 };
 
 [[nodiscard]] const Unit* find_unit(std::string_view name, Dimension dimension) noexcept;

@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
                "hold what is promised against the sweep, by default 64 and 512 operations ahead; "
                "exit code 1 if something does not hold");
   app.add_option("--seeds", settings.seeds)->check(CLI::Range(1, 10000));
-  app.add_option("--iterations", settings.iterations)->check(CLI::Range(6, 100000));
+  app.add_option("--steps", settings.steps)->check(CLI::Range(6, 100000));
   app.add_option("--shape", settings.shapes)->delimiter(',');
   app.add_option("--waits", settings.waits)->delimiter(',');
   app.add_option("--balance", settings.balances)->delimiter(',');

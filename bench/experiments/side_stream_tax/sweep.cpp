@@ -45,7 +45,7 @@ Figures run(const Cell& cell, const Settings& settings, const std::vector<InputS
   figures.hidden = result.loop.h2d_hidden;
   for (const double calls : result.loop.calls_per_step) figures.calls += calls;
   figures.waits =
-      static_cast<double>(result.counts.waits_inserted) / static_cast<double>(settings.iterations);
+      static_cast<double>(result.counts.waits_inserted) / static_cast<double>(settings.steps);
   figures.stranded = result.loop.stranded_mean / kGiB;
   return figures;
 }
@@ -117,7 +117,7 @@ std::vector<Cell> sweep(const Settings& settings) {
       Cell& cell = cells[i / settings.seeds];
       const std::size_t seed = i % settings.seeds;
       try {
-        const auto batches = drawn.get(cell.workload, settings.iterations, seed + 1);
+        const auto batches = drawn.get(cell.workload, settings.steps, seed + 1);
         cell.by_seed[seed] = run(cell, settings, batches);
       } catch (...) {
         next = runs;

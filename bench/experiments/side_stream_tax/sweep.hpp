@@ -32,7 +32,7 @@ struct Settings {
   std::string workload = "sparse_data_dist_base";
   std::string batch_bytes = "1GiB";
   std::size_t seeds = 16;
-  std::size_t iterations = 20;
+  std::size_t steps = 20;
   std::optional<double> variation;
   bool no_tables = false;
   Policy policy = Policy::millrace();

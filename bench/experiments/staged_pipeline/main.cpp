@@ -35,7 +35,7 @@ struct Rows {
 
 class Program {
  public:
-  explicit Program(unsigned batches) : left_(batches) {}
+  explicit Program(unsigned steps) : left_(steps) {}
 
   void run(std::ostream& file) {
     Timeline timeline;
@@ -108,14 +108,14 @@ class Program {
 int main(int argc, char** argv) {
   CLI::App app{"A StagedPipeline's timeline, as JSON for Perfetto and for tools/timeline-svg.py"};
   std::string output;
-  unsigned batches = 12;
+  unsigned steps = 12;
   app.add_option("-o,--output", output, "FILE")->required();
-  app.add_option("--batches", batches)->check(CLI::Range(1, 1000));
+  app.add_option("--steps", steps, "batches, one per step")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   try {
     const bench::ResultFile file{output};
     std::ostringstream timeline;
-    Program{batches}.run(timeline);
+    Program{steps}.run(timeline);
     file.write(timeline.view());
     return 0;
   } catch (const std::exception& error) {

@@ -28,9 +28,9 @@ constexpr int kSkipped = 4;  // as a test that was skipped
 struct Arguments {
   int device = 0;
   std::string shim, workload = "sparse_data_dist_base", batch_bytes = "1GiB", json;
-  std::size_t iterations = 12;
+  std::size_t steps = 12;
   std::uint64_t seed = 1;
-  std::vector<std::string> strategies{"side-stream", "in-place"};
+  std::vector<std::string> copies{"side-stream", "in-place"};
 };
 
 struct Row {
@@ -74,9 +74,9 @@ Row run_on_ours(const Arguments& arguments, const experiment::Workload& workload
 std::vector<Row> run(const Arguments& arguments) {
   const experiment::Workload workload =
       experiment::Workload::named(arguments.workload).scaled_to(parse_bytes(arguments.batch_bytes));
-  const auto batches = experiment::draw_batches(workload, arguments.iterations, arguments.seed);
+  const auto batches = experiment::draw_batches(workload, arguments.steps, arguments.seed);
   std::vector<Row> rows;
-  for (const std::string& strategy : arguments.strategies) {
+  for (const std::string& strategy : arguments.copies) {
     const CopyMethod method = text::parse_enum("copy strategy", strategy, kCopyMethods);
     if (!arguments.shim.empty()) rows.push_back(run_on_torch(arguments, workload, method, batches));
     for (const std::string_view allocator : kAllocatorNames) {
@@ -110,7 +110,7 @@ void write(const std::vector<Row>& rows, const Arguments& arguments,
   nlohmann::json document{{"schema", "millrace.torch-footprint/1"},
                           {"workload", arguments.workload},
                           {"batch_bytes", arguments.batch_bytes},
-                          {"iterations", arguments.iterations},
+                          {"steps", arguments.steps},
                           {"seed", arguments.seed},
                           {"rows", nlohmann::json::array()}};
   for (const Row& row : rows) document["rows"].push_back(to_json(row));
@@ -127,9 +127,9 @@ int main(int argc, char** argv) {
                  "PyTorch's allocator, as bench/torch/peer.py compiles it; default: without it");
   app.add_option("--workload", arguments.workload, "a workload that ships");
   app.add_option("--batch-bytes", arguments.batch_bytes, "mean size of a batch");
-  app.add_option("--iterations", arguments.iterations, "steps of a run, the first 4 warm-up");
+  app.add_option("--steps", arguments.steps, "steps of a run, the first 4 warm-up");
   app.add_option("--seed", arguments.seed, "seed of the batches' sizes");
-  app.add_option("--strategy", arguments.strategies, "copy strategies")->delimiter(',');
+  app.add_option("--copy", arguments.copies, "copy strategies")->delimiter(',');
   app.add_option("--json", arguments.json, "file for the results");
   CLI11_PARSE(app, argc, argv);
   try {

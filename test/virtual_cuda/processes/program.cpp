@@ -344,6 +344,19 @@ int times_by_bytes() {
   return 0;
 }
 
+int print_chip() {
+  int value = 0;
+  for (const cudaDeviceAttr attribute :
+       {cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor,
+        cudaDevAttrMultiProcessorCount, cudaDevAttrL2CacheSize,
+        cudaDevAttrMaxSharedMemoryPerMultiprocessor, cudaDevAttrGlobalMemoryBusWidth,
+        cudaDevAttrClockRate, cudaDevAttrMemoryClockRate}) {
+    expect(cudaDeviceGetAttribute(&value, attribute, 0), cudaSuccess, "cudaDeviceGetAttribute");
+    std::printf("%d ", value);
+  }
+  return 0;
+}
+
 int print_error_of_first_call() {
   int count = 0;
   std::printf("%s\n", cudaGetErrorName(cudaGetDeviceCount(&count)));
@@ -474,6 +487,7 @@ const std::map<std::string, int (*)()> kPrograms{
     {"loop_that_ends_late", loop_that_ends_late},
     {"times_of_kernels", times_of_kernels},
     {"times_by_bytes", times_by_bytes},
+    {"print_chip", print_chip},
     {"print_error_of_first_call", print_error_of_first_call},
 };
 

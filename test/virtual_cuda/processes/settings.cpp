@@ -41,6 +41,15 @@ TEST_CASE("settings that are right are taken, and none means instant") {
   CHECK(run("print_error_of_first_call", value).output == "cudaSuccess\n");
 }
 
+TEST_CASE("a GPU's attributes are those of its profile's chip, in CUDA's units") {
+  const auto [profile, chip] = GENERATE(table<std::string, std::string>({
+      {"a100", "8 0 108 41943040 167936 5120 1410000 1593000 "},
+      {"h100", "9 0 132 52428800 233472 5120 1980000 2619000 "},
+      {"h200", "9 0 132 52428800 233472 6144 1980000 3201000 "},
+  }));
+  CHECK(run("print_chip", "MILLRACE_VIRTUAL=instant,profile=" + profile).output == chip);
+}
+
 TEST_CASE("a library of kernels that cannot be loaded is named") {
   const Ran ran = run("print_error_of_first_call", "MILLRACE_VIRTUAL_KERNELS=/nowhere/lib.so");
   CHECK(ran.output == "cudaErrorInitializationError\n");

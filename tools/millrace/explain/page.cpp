@@ -72,9 +72,7 @@ class RunMaker {
 
   /** What the program calls an event: its number in the device's trace, or its line. */
   void add_events() {
-    const bool has_lines =
-        log_.format == trace::TraceFormat::rmm_log || log_.format == trace::TraceFormat::lifetimes;
-    run_.event_word = has_lines ? "line" : "event";
+    run_.event_word = trace::has_lines(log_.format) ? "line" : "event";
     if (first_ == 1) run_.positions.push_back(kUnknown);
     for (const trace::LogEvent& event : log_.events) {
       run_.positions.push_back(
@@ -88,7 +86,7 @@ class RunMaker {
   // Clocks of devices are interleaved, and the page's ascends.
   void add_times() {
     const bool has_times =
-        log_.format != trace::TraceFormat::lifetimes && !log_.times_are_positions &&
+        trace::has_clock(log_.format) && !log_.times_are_positions &&
         std::ranges::any_of(log_.events, [](const auto& event) { return event.time_us != 0; });
     if (!has_times) return;
     origin_ = log_.events.front().time_us;

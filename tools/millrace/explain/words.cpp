@@ -100,9 +100,8 @@ std::string short_stream(const std::string& name) {
 
 std::string event_name(const trace::AllocationLog& log, std::optional<std::size_t> event) {
   if (!event) return "the beginning";
-  const bool has_lines =
-      log.format == trace::TraceFormat::rmm_log || log.format == trace::TraceFormat::lifetimes;
-  return fmt::format("{} {}", has_lines ? "line" : "event", log.events[*event].position);
+  return fmt::format("{} {}", trace::has_lines(log.format) ? "line" : "event",
+                     log.events[*event].position);
 }
 
 std::string usable(const ExplainedFile& file, const MemoryShare& share) {

@@ -1,52 +1,26 @@
 #include "engine/gpu.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
-#include <string_view>
 
 #include "engine/array_limits.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
 
-/** What programs ask of a GPU beyond the profile: data sheets and the programming guide. */
-struct Chip {
-  std::string_view profile;
-  int major;
-  int minor;
-  int multiprocessors;
-  int clock_khz;
-  int memory_clock_khz;
-  int bus_bits;
-  int l2_bytes;
-  std::size_t shared_per_multiprocessor;
-};
-
-constexpr std::array kChips{
-    Chip{"a100", 8, 0, 108, 1'410'000, 1'593'000, 5120, 40 << 20, 164 << 10},
-    Chip{"h100", 9, 0, 132, 1'980'000, 2'619'000, 5120, 50 << 20, 228 << 10},
-    Chip{"h200", 9, 0, 132, 1'980'000, 3'201'000, 6144, 50 << 20, 228 << 10},
-};
-
 constexpr int kThreadsOfMultiprocessor = 2048;
 constexpr std::size_t kReservedShared = 1024;
 constexpr int kRegisters = 65536;
 
-const Chip& chip(const Gpu& gpu) {
-  const auto* const found = std::find_if(kChips.begin(), kChips.end(), [&](const Chip& candidate) {
-    return candidate.profile == gpu.profile.name;
-  });
-  return found == kChips.end() ? kChips.back() : *found;
-}
+/** A clock in CUDA's unit. */
+int in_khz(double hertz) { return static_cast<int>(hertz / 1e3); }
 
 }  // namespace
 
-int Gpu::major() const noexcept { return chip(*this).major; }
+int Gpu::major() const noexcept { return static_cast<int>(profile.chip.compute_major); }
 
 cudaDeviceProp Gpu::properties() const {
-  const Chip& facts = chip(*this);
+  const ChipFacts& chip = profile.chip;
   cudaDeviceProp all{};
   std::strncpy(all.name, profile.title.c_str(), sizeof all.name - 1);
   std::memcpy(all.uuid.bytes, "millrace virtual", sizeof all.uuid.bytes);
@@ -62,11 +36,11 @@ cudaDeviceProp Gpu::properties() const {
   all.maxGridSize[0] = 0x7fffffff;
   all.maxGridSize[1] = all.maxGridSize[2] = 65535;
   all.totalConstMem = 64 << 10;
-  all.major = facts.major;
-  all.minor = facts.minor;
+  all.major = static_cast<int>(chip.compute_major);
+  all.minor = static_cast<int>(chip.compute_minor);
   all.textureAlignment = 512;
   all.texturePitchAlignment = 32;
-  all.multiProcessorCount = facts.multiprocessors;
+  all.multiProcessorCount = static_cast<int>(chip.multiprocessors);
   all.canMapHostMemory = 1;
   all.surfaceAlignment = 512;
   all.concurrentKernels = 1;
@@ -74,12 +48,12 @@ cudaDeviceProp Gpu::properties() const {
   all.pciBusID = static_cast<int>(ordinal) + 1;
   all.asyncEngineCount = static_cast<int>(profile.copy_engines);
   all.unifiedAddressing = 1;
-  all.memoryBusWidth = facts.bus_bits;
-  all.l2CacheSize = facts.l2_bytes;
+  all.memoryBusWidth = static_cast<int>(chip.memory_bus);
+  all.l2CacheSize = static_cast<int>(chip.l2_bytes);
   all.maxThreadsPerMultiProcessor = kThreadsOfMultiprocessor;
   all.streamPrioritiesSupported = 1;
   all.globalL1CacheSupported = all.localL1CacheSupported = 1;
-  all.sharedMemPerMultiprocessor = facts.shared_per_multiprocessor;
+  all.sharedMemPerMultiprocessor = chip.shared_memory;
   all.regsPerMultiprocessor = kRegisters;
   all.managedMemory = 1;
   all.multiGpuBoardGroupID = static_cast<int>(ordinal);
@@ -87,19 +61,18 @@ cudaDeviceProp Gpu::properties() const {
   all.computePreemptionSupported = 1;
   all.canUseHostPointerForRegisteredMem = 1;
   all.cooperativeLaunch = 1;
-  all.sharedMemPerBlockOptin = facts.shared_per_multiprocessor - kReservedShared;
+  all.sharedMemPerBlockOptin = chip.shared_memory - kReservedShared;
   all.maxBlocksPerMultiProcessor = 32;
   all.reservedSharedMemPerBlock = kReservedShared;
   all.hostRegisterSupported = 1;
   all.memoryPoolsSupported = 1;
   all.memoryPoolSupportedHandleTypes = cudaMemHandleTypePosixFileDescriptor;
-  all.clusterLaunch = facts.major >= 9 ? 1 : 0;
+  all.clusterLaunch = all.major >= 9 ? 1 : 0;
   set_array_limits(all);
   return all;
 }
 
 cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
-  const Chip& facts = chip(*this);
   const cudaDeviceProp all = properties();
   switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock:
@@ -141,13 +114,13 @@ cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
       value = kRegisters;
       break;
     case cudaDevAttrClockRate:
-      value = facts.clock_khz;
+      value = in_khz(profile.chip.clock);
       break;
     case cudaDevAttrMemoryClockRate:
-      value = facts.memory_clock_khz;
+      value = in_khz(profile.chip.memory_clock);
       break;
     case cudaDevAttrGlobalMemoryBusWidth:
-      value = facts.bus_bits;
+      value = all.memoryBusWidth;
       break;
     case cudaDevAttrTextureAlignment:
     case cudaDevAttrSurfaceAlignment:
@@ -157,10 +130,10 @@ cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
       value = 32;
       break;
     case cudaDevAttrMultiProcessorCount:
-      value = facts.multiprocessors;
+      value = all.multiProcessorCount;
       break;
     case cudaDevAttrL2CacheSize:
-      value = facts.l2_bytes;
+      value = all.l2CacheSize;
       break;
     case cudaDevAttrMaxThreadsPerMultiProcessor:
       value = kThreadsOfMultiprocessor;
@@ -175,10 +148,10 @@ cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
       value = all.pciBusID;
       break;
     case cudaDevAttrComputeCapabilityMajor:
-      value = facts.major;
+      value = all.major;
       break;
     case cudaDevAttrComputeCapabilityMinor:
-      value = facts.minor;
+      value = all.minor;
       break;
     case cudaDevAttrMultiGpuBoardGroupID:
       value = static_cast<int>(ordinal);

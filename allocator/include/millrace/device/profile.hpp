@@ -21,16 +21,33 @@ struct DriverPoolPolicy {
 };
 
 /**
+ * @brief What a program can query of a GPU's chip. The virtual CUDA runtime reports it; no modeled
+ *        time depends on it.
+ */
+struct ChipFacts {
+  unsigned compute_major = 0;     ///< compute capability, before the dot
+  unsigned compute_minor = 0;     ///< after the dot
+  unsigned multiprocessors = 0;   ///< SMs that the product has enabled
+  std::size_t l2_bytes = 0;       ///< size of the L2 cache
+  std::size_t shared_memory = 0;  ///< bytes of shared memory of one multiprocessor
+  unsigned memory_bus = 0;        ///< width in bits
+  double clock = 0;               ///< highest clock of a multiprocessor, in Hz
+  double memory_clock = 0;        ///< in Hz; memory transfers twice per clock
+};
+
+/**
  * @brief The figures of a machine that a virtual device models, each with its source.
  *
- * Bandwidths are in bytes/s, rates in operations/s. docs/virtual-device.md has the formulas. In
- * JSON each figure is `{"value": 55, "unit": "GB/s", "source": "..."}`. Reading is strict: an
- * unknown or missing key, a wrong type or unit, and a negative or non-finite value are errors that
- * name the path of the key.
+ * Bandwidths are in bytes/s, rates in operations/s, clocks in Hz. docs/virtual-device.md has the
+ * formulas. In JSON each figure is `{"value": 55, "unit": "GB/s", "source": "..."}`. Reading is
+ * strict: an unknown or missing key, a wrong type or unit, and a negative or non-finite value are
+ * errors that name the path of the key.
  */
 struct DeviceProfile {
   std::string name;   ///< "h200"
   std::string title;  ///< "NVIDIA H200 SXM, 141 GB HBM3e"
+
+  ChipFacts chip;
 
   // Memory
   std::size_t memory_bytes = 0;

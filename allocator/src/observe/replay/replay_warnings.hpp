@@ -25,9 +25,7 @@ struct ReplayManner {
 class RefusedRequests {
  public:
   explicit RefusedRequests(const trace::AllocationLog& log)
-      : of_torch_(log.snapshot.has_value()),
-        has_lines_(log.format == trace::TraceFormat::rmm_log ||
-                   log.format == trace::TraceFormat::lifetimes) {}
+      : of_torch_(log.snapshot.has_value()), has_lines_(trace::has_lines(log.format)) {}
 
   void add(const trace::LogEvent& event);
   /** @brief Adds a line if a request was refused. */

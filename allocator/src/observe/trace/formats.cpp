@@ -6,6 +6,16 @@
 #include "millrace/observe/trace/read_trace.hpp"
 
 namespace millrace::trace {
+namespace {
+
+/** What a column of the format says; false for no format. */
+bool row_says(TraceFormat format, bool FormatRow::*column) noexcept {
+  const auto rows = format_rows();
+  const auto row = std::ranges::find(rows, format, &FormatRow::format);
+  return row != rows.end() && (*row).*column;
+}
+
+}  // namespace
 
 std::span<const FormatRow> format_rows() noexcept {
   static constexpr std::array kRows{
@@ -15,11 +25,15 @@ std::span<const FormatRow> format_rows() noexcept {
       FormatRow{.format = TraceFormat::rmm_log,
                 .name = "RMM log",
                 .description = "an RMM log (CSV: Thread,Time,Action,Pointer,Size,Stream)",
+                .has_lines = true,
                 .is_csv = is_rmm_log,
                 .read_csv = read_rmm_log},
       FormatRow{.format = TraceFormat::lifetimes,
                 .name = "lifetimes",
                 .description = "lifetimes (CSV: id,lower,upper,size)",
+                .has_lines = true,
+                .has_addresses = false,
+                .has_clock = false,
                 .is_csv = is_lifetimes,
                 .read_csv = read_lifetimes},
       FormatRow{.format = TraceFormat::millrace,
@@ -37,11 +51,15 @@ const char* to_string(TraceFormat format) noexcept {
   return "?";
 }
 
-bool knows_order(TraceFormat format) noexcept {
-  const auto rows = format_rows();
-  const auto row = std::ranges::find(rows, format, &FormatRow::format);
-  return row != rows.end() && row->knows_order;
+bool knows_order(TraceFormat format) noexcept { return row_says(format, &FormatRow::knows_order); }
+
+bool has_lines(TraceFormat format) noexcept { return row_says(format, &FormatRow::has_lines); }
+
+bool has_addresses(TraceFormat format) noexcept {
+  return row_says(format, &FormatRow::has_addresses);
 }
+
+bool has_clock(TraceFormat format) noexcept { return row_says(format, &FormatRow::has_clock); }
 
 std::string trace_formats() {
   std::string list;

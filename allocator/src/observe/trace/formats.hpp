@@ -37,6 +37,9 @@ struct FormatRow {
   const char* name;                      ///< "RMM log", as reports show it
   std::string_view description;          ///< "an RMM log (CSV: ...)", as messages and help list it
   bool knows_order = false;              ///< has records, waits, and the streams that use a block
+  bool has_lines = false;                ///< LogEvent::position is a line of the file
+  bool has_addresses = true;             ///< the log has the address of each block
+  bool has_clock = true;                 ///< LogEvent::time_us is in microseconds
   bool (*is_csv)(const Csv&) = nullptr;  ///< nullptr: the format is not CSV
   AllocationLog (*read_csv)(Csv&, const std::string& source, std::uint64_t most_memory) = nullptr;
 };

@@ -23,6 +23,12 @@ enum class TraceFormat : std::uint8_t {
 [[nodiscard]] const char* to_string(TraceFormat format) noexcept;
 /** @brief Whether a trace of this format has the order of streams: records, waits, uses. */
 [[nodiscard]] bool knows_order(TraceFormat format) noexcept;
+/** @brief Whether LogEvent::position is a line of the file; otherwise it is an event's number. */
+[[nodiscard]] bool has_lines(TraceFormat format) noexcept;
+/** @brief Whether a trace of this format says where each block was. */
+[[nodiscard]] bool has_addresses(TraceFormat format) noexcept;
+/** @brief Whether LogEvent::time_us is in microseconds; otherwise it has the file's own unit. */
+[[nodiscard]] bool has_clock(TraceFormat format) noexcept;
 
 /** @brief The kinds of events in a log. */
 enum class EventKind : std::uint8_t {
@@ -83,7 +89,7 @@ struct LogEvent {
   std::uint32_t block = kNoBlock;  ///< index into AllocationLog::blocks; only first three kinds
   std::uint64_t address = 0;       ///< of a segment: see `has_place`
   std::uint64_t bytes = 0;         ///< requested bytes, or size of the segment
-  std::int64_t time_us = 0;        ///< for lifetimes, in the unit of the file
+  std::int64_t time_us = 0;        ///< in the file's own unit unless `has_clock`
   /// Line of a CSV file; index in the device's trace of a snapshot; index in `events` for a trace
   /// of Millrace's, whose file has no lines.
   std::uint64_t position = 0;
@@ -159,7 +165,7 @@ struct AllocationLog {
   /// device is 0. Requested sizes are not recorded: those of blocks take their place.
   std::vector<AllocationLog> host;
 
-  [[nodiscard]] bool has_addresses() const noexcept { return format != TraceFormat::lifetimes; }
+  [[nodiscard]] bool has_addresses() const noexcept { return trace::has_addresses(format); }
 };
 
 /**
