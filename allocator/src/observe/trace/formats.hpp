@@ -43,6 +43,8 @@ struct FormatRow {
 };
 
 [[nodiscard]] std::span<const FormatRow> format_rows() noexcept;
+/** @brief The description of a format's row. */
+[[nodiscard]] std::string_view description_of(TraceFormat format) noexcept;
 
 /** @brief Refuses what is none of the formats, from the first bytes of a file as it lies there. */
 void check_beginning(std::string_view bytes, const std::string& source);
