@@ -67,15 +67,15 @@ TEST_CASE("a profile with a wrong figure is refused with the path of its key") {
   Json json = h200();
   SECTION("an unknown key") {
     json["copy"]["speed"] = 1;
-    CHECK_THROWS_WITH(parse(json), "mine.json: copy.speed is not a key of a device profile");
+    CHECK_THROWS_WITH(parse(json), "mine.json: 'copy.speed' is not a key of a device profile");
   }
   SECTION("an unknown group") {
     json["cache"] = Json::object();
-    CHECK_THROWS_WITH(parse(json), "mine.json: cache is not a key of a device profile");
+    CHECK_THROWS_WITH(parse(json), "mine.json: 'cache' is not a key of a device profile");
   }
   SECTION("a missing figure") {
     json["host"].erase("launch");
-    CHECK_THROWS_WITH(parse(json), "mine.json: host.launch is missing");
+    CHECK_THROWS_WITH(parse(json), "mine.json: 'host.launch' is missing");
   }
   SECTION("a chip without a compute capability") {
     json["chip"].erase("compute_major");
@@ -84,41 +84,41 @@ TEST_CASE("a profile with a wrong figure is refused with the path of its key") {
   SECTION("a negative figure") {
     json["kernel"]["minimum"]["value"] = -3;
     CHECK_THROWS_WITH(parse(json),
-                      "mine.json: kernel.minimum.value is -3, but must be a number from 0");
+                      "mine.json: 'kernel.minimum.value' is -3, but must be a number from 0");
   }
   SECTION("a bandwidth of nothing") {
     json["copy"]["host_to_device"]["value"] = 0;
     CHECK_THROWS_WITH(parse(json),
-                      "mine.json: copy.host_to_device.value is 0, but must be a number above 0");
+                      "mine.json: 'copy.host_to_device.value' is 0, but must be a number above 0");
   }
   SECTION("a figure of the wrong type") {
     json["copy"]["latency"]["value"] = "fast";
     CHECK_THROWS_WITH(parse(json),
-                      "mine.json: copy.latency.value is \"fast\", but must be a number from 0");
+                      "mine.json: 'copy.latency.value' is \"fast\", but must be a number from 0");
   }
   SECTION("a figure that is not an object") {
     json["copy"]["latency"] = 3;
-    CHECK_THROWS_WITH(parse(json), "mine.json: copy.latency is 3, but must be an object { ... }");
+    CHECK_THROWS_WITH(parse(json), "mine.json: 'copy.latency' is 3, but must be an object { ... }");
   }
   SECTION("a unit of another dimension") {
     json["copy"]["latency"]["unit"] = "GB/s";
     CHECK_THROWS_WITH(parse(json),
-                      "mine.json: copy.latency.unit is \"GB/s\", but must be one of ns, us, ms");
+                      "mine.json: 'copy.latency.unit' is \"GB/s\", but must be one of ns, us, ms");
   }
   SECTION("a fraction of a byte") {
     json["memory"]["bytes"]["value"] = 10.5;
     CHECK_THROWS_WITH(parse(json),
-                      ContainsSubstring("mine.json: memory.bytes.value is 10.5, but must be "));
+                      ContainsSubstring("mine.json: 'memory.bytes.value' is 10.5, but must be "));
   }
   SECTION("a figure without a source") {
     json["copy"]["latency"].erase("source");
-    CHECK_THROWS_WITH(parse(json), ContainsSubstring("copy.latency.source is missing"));
+    CHECK_THROWS_WITH(parse(json), ContainsSubstring("'copy.latency.source' is missing"));
   }
   SECTION("another schema") {
     json["schema"] = "millrace.profile/9";
     CHECK_THROWS_WITH(
-        parse(json),
-        ContainsSubstring("schema is \"millrace.profile/9\", but must be \"millrace.profile/1\""));
+        parse(json), ContainsSubstring(
+                         "'schema' is \"millrace.profile/9\", but must be \"millrace.profile/1\""));
   }
 }
 

@@ -76,20 +76,20 @@ TEST_CASE("an unknown workload is refused with the names there are") {
 
 TEST_CASE("a key that is not a workload's is refused by its name") {
   CHECK_THAT(refusal_with("batch_sise", 5),
-             ContainsSubstring("mine.json: batch_sise is not a key"));
+             ContainsSubstring("mine.json: 'batch_sise' is not a key"));
 }
 
 TEST_CASE("a missing key is named") {
   Json json = valid();
   json.erase("batch_size");
-  CHECK(refusal(json) == "mine.json: batch_size is missing");
+  CHECK(refusal(json) == "mine.json: 'batch_size' is missing");
 }
 
 TEST_CASE("negative sizes and counts are refused with the key, what is there and what may be") {
   CHECK_THAT(refusal_with("batch_size", -5),
-             ContainsSubstring("mine.json: batch_size is -5, but must be a whole number from 1"));
-  CHECK_THAT(refusal_with("activations", -1), ContainsSubstring("activations is -1"));
-  CHECK_THAT(refusal_with("activations", "-1GiB"), ContainsSubstring("activations is \"-1GiB\""));
+             ContainsSubstring("mine.json: 'batch_size' is -5, but must be a whole number from 1"));
+  CHECK_THAT(refusal_with("activations", -1), ContainsSubstring("'activations' is -1"));
+  CHECK_THAT(refusal_with("activations", "-1GiB"), ContainsSubstring("'activations' is \"-1GiB\""));
   CHECK_THAT(refusal_with("feature_pooling_std", -0.5), ContainsSubstring("feature_pooling_std"));
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("an error inside a list says which entry") {
   const Json tables = {{{"num_embeddings", 10}, {"embedding_dim", 4}},
                        {{"num_embeddings", -10}, {"embedding_dim", 4}}};
   CHECK_THAT(refusal_with("additional_tables", tables),
-             ContainsSubstring("additional_tables[1].num_embeddings is -10"));
+             ContainsSubstring("'additional_tables[1].num_embeddings' is -10"));
 }
 
 TEST_CASE("a batch without features, and one beyond all memory, are refused") {
@@ -146,8 +146,8 @@ TEST_CASE("text that is not JSON is refused with line and column") {
 
 TEST_CASE("a key that is nearly one of a workload's is refused with the one that was meant") {
   CHECK(refusal_with("batch_sise", 5) ==
-        "mine.json: batch_sise is not a key of a workload (did you mean batch_size?)");
-  CHECK(refusal_with("xyz", 5) == "mine.json: xyz is not a key of a workload");
+        "mine.json: 'batch_sise' is not a key of a workload (did you mean batch_size?)");
+  CHECK(refusal_with("xyz", 5) == "mine.json: 'xyz' is not a key of a workload");
   CHECK(refusal_with(std::string(100'000, 'k').c_str(), 5).size() < 100);
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("dense features of one or two bytes take less of a batch, in whole flo
   Json with_model = valid();
   with_model["float_feature_bytes"] = 2;
   with_model["model"] = Json::object();
-  CHECK_THAT(refusal(with_model), ContainsSubstring("float_feature_bytes is 2, but must be 4"));
+  CHECK_THAT(refusal(with_model), ContainsSubstring("'float_feature_bytes' is 2, but must be 4"));
 }
 
 TEST_CASE("a workload that is written is read as the same") {

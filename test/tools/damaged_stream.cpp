@@ -77,7 +77,7 @@ TEST_CASE("a checkpoint whose words about its stream are damaged is refused in w
     check_stream_refused(run_program(train({"--steps", "4", "--load", bad, "--stream", sink})));
     const ProgramRun verified = run_program({"stream", "verify", sink, bad});
     check_stream_refused(verified);
-    CHECK_THAT(verified.err, ContainsSubstring("where: " + bad));
+    CHECK_THAT(verified.err, ContainsSubstring("where: CHECKPOINT"));
   }
   static_cast<void>(
       folder.write("bad.ckpt", with_stream(bytes, right)));  // how it is damaged is what matters

@@ -159,8 +159,7 @@ TEST_CASE("the replays of a trace in which a request failed run on the size of i
   }
   CHECK(serves.at("millrace"));  // stream order lets main have what copy freed
   const std::string out = run_program({"explain", file}).out;
-  CHECK_THAT(out,
-             ContainsSubstring("the replays run on a device of 1024.00 MiB, the whole device"));
+  CHECK_THAT(out, ContainsSubstring("the replays run on a device of 1.00 GiB, the whole device"));
   // Its own allocator failed, whatever it was: what a row serves is the advice.
   CHECK_THAT(out, !ContainsSubstring("no change that was replayed"));
   REQUIRE(!device.at("advice").empty());

@@ -14,14 +14,13 @@ namespace {
 
 /// What values look like that name no file. One that is not here has to be declared as a file that
 /// is read or written, or be added.
-constexpr std::array<std::string_view, 21> kNoFiles{
-    "",        "N",        "N,N",   "S",      "F",   "X",       "X,Y",
-    "A,B|all", "NAME",     "NAMES", "KIND",   "SET", "SIZE",    "WHAT",
-    "WAY",     "STRATEGY", "WHERE", "POLICY", "MS",  "SECONDS", "SCHEDULE"};
+constexpr std::array<std::string_view, 20> kNoFiles{
+    "",    "N",    "N,N",  "S",   "F",        "X",     "X,Y",    "A,B|all", "NAME",    "KIND",
+    "SET", "SIZE", "WHAT", "WAY", "STRATEGY", "WHERE", "POLICY", "MS",      "SECONDS", "SCHEDULE"};
 
 bool names_no_file(const CLI::Option& option) {
   const std::string shape = option.get_type_name();
-  if (shape == "COMMAND") return true;  // another program's words
+  if (option.get_name() == "COMMAND") return true;  // another program's words
   return !option.get_positional() && (std::ranges::find(kNoFiles, shape) != kNoFiles.end() ||
                                       shape == "RATIO" || shape == "TABLE");
 }

@@ -45,14 +45,15 @@ TEST_CASE("an option without its value, and a word that nobody asked for, are re
 TEST_CASE("a name that there is not is named, with where it was and with those that there are") {
   CHECK_THAT(footprint_refusal({"--allocator", "troch"}),
              ContainsSubstring("'troch'") && ContainsSubstring("where: --allocator") &&
-                 ContainsSubstring("torch, millrace, driver") &&
+                 ContainsSubstring("torch, millrace, driver, all") &&
                  ContainsSubstring("did you mean torch?"));
   CHECK_THAT(footprint_refusal({"--copy", "ring,side_stream"}),
              ContainsSubstring("'side_stream'") && ContainsSubstring("driver-async") &&
                  ContainsSubstring("did you mean side-stream?"));
   CHECK_THAT(footprint_refusal({"--copy", ""}), ContainsSubstring("side-stream"));
-  CHECK_THAT(footprint_refusal({"--waits", "fine"}), ContainsSubstring("coarse, precise"));
-  CHECK_THAT(footprint_refusal({"--format", "xml"}), ContainsSubstring("table, json"));
+  CHECK_THAT(footprint_refusal({"--waits", "fine"}),
+             ContainsSubstring("coarse, precise") && !ContainsSubstring("all"));
+  CHECK_THAT(footprint_refusal({"--format", "xml"}), ContainsSubstring("text, json"));
   CHECK_THAT(footprint_refusal({"--workload", "sparse_data_dist"}),
              ContainsSubstring("did you mean sparse_data_dist_base?"));
 }
@@ -104,7 +105,10 @@ TEST_CASE("sizes and numbers that cannot be are refused with their range") {
     const std::string said = footprint_refusal(arguments);
     CHECK_THAT(said, ContainsSubstring("'" + arguments[1] + "'") ||
                          ContainsSubstring("a size of " + arguments[1]));
-    CHECK_THAT(said, ContainsSubstring("where: " + arguments[0]) && ContainsSubstring("right: "));
+    CHECK_THAT(said, ContainsSubstring("where: " + arguments[0]));
+    // What would be right is said once.
+    const bool number = said.find("number from ") != std::string::npos;
+    CHECK((said.find("right: ") == std::string::npos) == number);
   }
 }
 
@@ -114,8 +118,9 @@ TEST_CASE("a workload that cannot be used is refused with the file and the key")
     return footprint_refusal({"--workload", folder.write("mine.json", text).string()});
   };
   CHECK_THAT(said(named_workload(R"(, "num_batches": -3)")),
-             ContainsSubstring("mine.json") && ContainsSubstring("num_batches is -3"));
-  CHECK_THAT(said(named_workload(R"(, "batches": 3)")), ContainsSubstring("batches is not a key"));
+             ContainsSubstring("mine.json") && ContainsSubstring("'num_batches' is -3"));
+  CHECK_THAT(said(named_workload(R"(, "batches": 3)")),
+             ContainsSubstring("'batches' is not a key"));
   CHECK_THAT(said(named_workload(R"(, "num_batches": 3)")), ContainsSubstring("--steps"));
   CHECK_THAT(said("{"), ContainsSubstring("mine.json:1:2: this is not JSON"));
   CHECK_THAT(said(""), ContainsSubstring("this is not JSON"));
@@ -140,6 +145,10 @@ TEST_CASE("a command that there is not is named, with the one that was meant") {
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err,
              ContainsSubstring("'fotprint'") && ContainsSubstring("did you mean footprint"));
+  CHECK_THAT(run_program({"stream"}).err,
+             ContainsSubstring("millrace stream: a command is required\n  right: ") &&
+                 ContainsSubstring("apply, verify, status, bench"));
+  CHECK_THAT(run_program({"run"}).err, ContainsSubstring("millrace run: COMMAND is required\n"));
   CHECK(run_program({}).exit_code == 2);
   CHECK(run_program({"--nothing"}).exit_code == 2);
 }

@@ -107,9 +107,12 @@ TEST_CASE("options: the help of each command names every profile and workload th
 TEST_CASE("options: what a bench cannot measure is refused before a word, by the option's name") {
   const Words bench{"stream", "bench", "--steps", "2", "--capture", "ring"};
   CHECK_THAT(refusal(joined(bench, {"--slot-bytes", "1"})),
-             ContainsSubstring("where: --slot-bytes") && ContainsSubstring("bytes are needed"));
+             ContainsSubstring("where: --slot-bytes") && ContainsSubstring("right: at least ") &&
+                 ContainsSubstring(" bytes\n"));
   CHECK_THAT(refusal(joined(bench, {"--table-rows", "10", "--rows", "100000"})),
-             ContainsSubstring("--table-rows"));
+             ContainsSubstring("--table-rows") && ContainsSubstring("right: at least 100000 rows"));
+  CHECK_THAT(refusal(joined(bench, {"--rows", "7"})),
+             ContainsSubstring("right: a number of rows that 4 divides"));
 }
 
 TEST_CASE("options: a table to skip that there is not is named with those that there are") {

@@ -260,8 +260,9 @@ TEST_CASE("the first screens of pipelines, stream bench and replay end with advi
   CHECK_THAT(out(1), ContainsSubstring("to hold") && ContainsSubstring("of live") &&
                          ContainsSubstring("Another allocator: millrace, side-stream ") &&
                          ContainsSubstring("loop"));
-  CHECK_THAT(out(2), ContainsSubstring("At 2000 rows a step, the loop without a capture takes") &&
-                         ContainsSubstring("Least added time and memory: ring, "));
+  CHECK_THAT(out(2),
+             ContainsSubstring("At 2,000 rows per step, the loop without a capture takes") &&
+                 ContainsSubstring("Least added time and memory: ring, "));
   CHECK_THAT(out(3), ContainsSubstring("torch reserves") &&
                          ContainsSubstring("Another allocator: millrace "));
 }

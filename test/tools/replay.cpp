@@ -91,8 +91,9 @@ TEST_CASE("replay refuses logs that contradict themselves, with the line") {
                           "1,00:00:00:000002,free,0x7f00,4096,0x10\n"
                           "1,00:00:00:000003,free,0x7f00,4096,0x10\n"),
              ContainsSubstring("line 4") && ContainsSubstring("a second time"));
-  CHECK_THAT(refused_text("negative.csv", "id,lower,upper,size\n0,0,4,-5\n"),
-             ContainsSubstring("line 2") && ContainsSubstring("'-5'"));
+  CHECK_THAT(
+      refused_text("negative.csv", "id,lower,upper,size\n0,0,4,-5\n"),
+      ContainsSubstring("line 2") && ContainsSubstring("'-5'") && !ContainsSubstring("an RMM log"));
   CHECK_THAT(refused_text("backwards.csv", "id,lower,upper,size\n0,5,4,5\n"),
              ContainsSubstring("line 2"));
 }
@@ -120,6 +121,25 @@ TEST_CASE("replay refuses gzip files that are cut short or inflate without end")
              ContainsSubstring("cut short"));
   CHECK_THAT(refused_text("bomb.gz", gzipped(std::string(100 * MiB, ' '))),
              ContainsSubstring("inflates to more than"));
+}
+
+TEST_CASE("replay says of a file with one wrong field what its format is, and no other format") {
+  const std::string said = refused_text("rmm.csv",
+                                        "Thread,Time,Action,Pointer,Size,Stream\n"
+                                        "1,00:00:00:000001,allocate,0x7f00,much,0x10\n");
+  CHECK_THAT(said, !ContainsSubstring("lifetimes (CSV") && !ContainsSubstring("PyTorch"));
+  CHECK_THAT(refused_text("none.json", "{}"),
+             ContainsSubstring("right: a PyTorch memory snapshot (pickle or JSON)\n"));
+}
+
+TEST_CASE("replay counts one allocation as one") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.write("one.csv", "id,lower,upper,size\n0,0,4,512\n").string();
+  CHECK_THAT(run_program({"replay", file}).out, ContainsSubstring("  1 allocation, 1 free\n"));
+  CHECK_THAT(run_program({"explain", file}).out, ContainsSubstring("1 allocation, 1 free"));
+  CHECK_THAT(run_program({"replay", "--device-bytes", "4KiB", file}).err +
+                 run_program({"replay", "--device-bytes", "4KiB", file}).out,
+             !ContainsSubstring("0.00 MiB"));
 }
 
 TEST_CASE("replay names an option's value that there is not") {

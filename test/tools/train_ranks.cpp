@@ -278,6 +278,11 @@ TEST_CASE("train: NCCL by torchrun's environment, or a message that says what is
     return;
   }
   CHECK(run.exit_code == 2);
-  CHECK_THAT(run.err, ContainsSubstring(nccl_support().loaded ? "cuda:0 does not exist"
-                                                              : "NCCL cannot be loaded"));
+  if (nccl_support().loaded) {
+    CHECK_THAT(run.err, ContainsSubstring("cuda:0 does not exist"));
+    return;
+  }
+  CHECK_THAT(run.err, ContainsSubstring("NCCL cannot be loaded (") &&
+                          ContainsSubstring("\n  right: install libnccl2"));
+  CHECK(run.err.find("NCCL cannot be loaded") == run.err.rfind("NCCL cannot be loaded"));
 }

@@ -242,6 +242,13 @@ TEST_CASE("train: a file as gzip, and one left off in the middle of an epoch, gi
   CHECK(rest["test"]["auc"] == whole["test"]["auc"]);
 }
 
+TEST_CASE("train: --eval without a checkpoint is refused: random weights say nothing") {
+  const ProgramRun run = run_program({"train", "--data", "synthetic", "--eval"});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, Catch::Matchers::ContainsSubstring("where: --eval") &&
+                          Catch::Matchers::ContainsSubstring("right: --load FILE as well"));
+}
+
 TEST_CASE("train: --eval tests a checkpoint and changes nothing") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();

@@ -64,6 +64,62 @@ TEST_CASE("vocabulary: former names of options still work, and help does not sho
   CHECK_THAT(run_program({"train", "--help"}).out, ContainsSubstring("--data-format"));
 }
 
+TEST_CASE("vocabulary: a name that is near a former one gets the present one as a suggestion") {
+  const auto said = [](const std::string& option) {
+    return run_program({"footprint", option, "x"}).err;
+  };
+  CHECK_THAT(said("--strategies"), ContainsSubstring("did you mean --copy?"));
+  CHECK_THAT(said("--iteration"), ContainsSubstring("did you mean --steps?"));
+  CHECK_THAT(said("--copys"), ContainsSubstring("did you mean --copy?"));
+}
+
+TEST_CASE("vocabulary: stream bench counts how far the host is ahead in steps, and says so") {
+  const auto bench = [](const std::string& option, const std::string& value) {
+    return run_program({"stream", "bench", "--rows", "40", "--table-rows", "400", "--steps", "4",
+                        "--capture", "ring", "--json", "-", option, value})
+        .out;
+  };
+  CHECK(Json::parse(bench("--steps-ahead", "2")).at("run_ahead") == 2);
+  CHECK(bench("--run-ahead", "2") == bench("--steps-ahead", "2"));
+  CHECK(run_program({"stream", "bench", "--help"}).out.find("--run-ahead") == std::string::npos);
+}
+
+TEST_CASE("vocabulary: results are text or json in every command; table is accepted for text") {
+  std::size_t commands = 0;
+  for (const CommandFiles& command : all_commands()) {
+    const std::string help = run_program(joined(command.words, {"--help"})).out;
+    if (help.find("--format") == std::string::npos) continue;
+    CHECK_THAT(help, ContainsSubstring("Write the results as text (default) or json"));
+    ++commands;
+  }
+  CHECK(commands == 10);
+  for (const char* const format : {"text", "table"}) {
+    INFO(format);
+    const std::vector<std::string> few{"--copy", "ring", "--steps", "6"};
+    CHECK(run_program(footprint(joined(few, {"--format", format}))).out ==
+          run_program(footprint(few)).out);
+    const ProgramRun doctor = run_program({"doctor", "--format", format});
+    CHECK(doctor.exit_code == 0);
+    CHECK(doctor.out == run_program({"doctor"}).out);
+  }
+}
+
+TEST_CASE("vocabulary: help of train goes from data to results, under headings") {
+  const std::string help = run_program({"train", "--help"}).out;
+  INFO(help);
+  std::size_t at = 0;
+  for (const char* const next :
+       {"\nFiles that are read:\n", "  --data ", "  --model ", "\nData:\n", "  --data-format ",
+        "\nTraining:\n", "  --epochs ", "  --steps ", "  --eval ", "  --device ", "  --ranks ",
+        "\nPipeline:\n", "  --pipeline ", "  --copy ", "\nStreaming:\n", "  --stream-skip ",
+        "\nOptions:\n", "\nFiles that are written:\n", "  --save "}) {
+    INFO(next);
+    const std::size_t found = help.find(next, at);
+    REQUIRE(found != std::string::npos);
+    at = found;
+  }
+}
+
 TEST_CASE("vocabulary: --json writes results beside the text, or in its place") {
   const ScratchFolder scratch;
   const std::string json = (scratch / "results.json").string();
@@ -111,6 +167,17 @@ TEST_CASE("vocabulary: train writes its results to the places that other command
   CHECK(digest(read_file(file)) == weights);
   CHECK(digest(with({"--json", "-", "-o", file})) == weights);
   CHECK_THAT(read_file(file), ContainsSubstring(weights));
+}
+
+TEST_CASE("vocabulary: an option with a list is shown as one, and all may be among the names") {
+  const std::string bench = run_program({"stream", "bench", "--help"}).out;
+  CHECK_THAT(bench, ContainsSubstring("--capture A,B|all"));
+  const std::string pipelines = run_program({"pipelines", "--help"}).out;
+  CHECK_THAT(pipelines, ContainsSubstring("at these places") && ContainsSubstring("these streams"));
+  CHECK_THAT(run_program({"train", "--help"}).out, ContainsSubstring("lookups here"));
+  const std::vector<std::string> ring{"--steps", "6", "--copy"};
+  CHECK(run_program(footprint(joined(ring, {"ring,all"}))).out ==
+        run_program(footprint(joined(ring, {"all"}))).out);
 }
 
 TEST_CASE("vocabulary: the help of train names every value that an option accepts") {

@@ -30,6 +30,10 @@ std::string shortened(const std::string& text) {
   }
 }
 
+std::string quoted(const JsonPlace& place) {
+  return place.path.empty() ? "the document" : fmt::format("'{}'", place.path);
+}
+
 }  // namespace
 
 JsonPlace JsonPlace::at(std::string_view key) const {
@@ -45,9 +49,8 @@ std::string shown(const Json& value) {
 }
 
 void refuse(const JsonPlace& place, std::string_view found, std::string_view expected) {
-  throw std::invalid_argument{fmt::format("{}: {} is {}, but must be {}", place.origin,
-                                          place.path.empty() ? "the document" : place.path, found,
-                                          expected)};
+  throw std::invalid_argument{
+      fmt::format("{}: {} is {}, but must be {}", place.origin, quoted(place), found, expected)};
 }
 
 JsonObject::JsonObject(const Json& object, JsonPlace place)
@@ -61,7 +64,7 @@ const Json* JsonObject::find(std::string_view key, bool required) {
   if (found != object_.end()) return &*found;
   if (required) {
     throw std::invalid_argument{
-        fmt::format("{}: {} is missing", place_.origin, place_.at(key).path)};
+        fmt::format("{}: {} is missing", place_.origin, quoted(place_.at(key)))};
   }
   return nullptr;
 }
@@ -117,7 +120,7 @@ void JsonObject::finish(std::string_view of) const {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     const std::string meant = nearest(key, known_);
     throw std::invalid_argument{
-        fmt::format("{}: {} is not a key of {}{}", place_.origin, place_.at(shortened(key)).path,
+        fmt::format("{}: {} is not a key of {}{}", place_.origin, quoted(place_.at(shortened(key))),
                     of, meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant))};
   }
 }

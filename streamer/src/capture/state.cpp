@@ -69,7 +69,8 @@ SlotPool::Layout RowCapture::State::slot_layout() const {
   if (options_.slots == 0) throw std::invalid_argument{"a capture needs at least one slot"};
   if (options_.slot_bytes < rows_.least_bytes()) {
     throw std::invalid_argument{
-        fmt::format("a slot of {} bytes has no room for a row of each table: {} bytes are needed",
+        fmt::format("a slot of {} bytes has no room for a row of each table (expected at least {} "
+                    "bytes)",
                     options_.slot_bytes, rows_.least_bytes())};
   }
   return {.mode = options_.mode,

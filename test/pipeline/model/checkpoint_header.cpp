@@ -58,17 +58,17 @@ TEST_CASE("a header in which anything is missing or of another kind is refused w
        {"model", "data", "seed", "steps", "batch_size", "position", "tensors", "counters"}) {
     Json json = valid();
     json.erase(key);
-    CHECK(refusal(json.dump()) == "the header: " + std::string{key} + " is missing");
+    CHECK(refusal(json.dump()) == "the header: '" + std::string{key} + "' is missing");
     CHECK_THAT(refusal_with(("/" + std::string{key}).c_str(), nullptr),
-               ContainsSubstring("the header: " + std::string{key} + " is null, but must be"));
+               ContainsSubstring("the header: '" + std::string{key} + "' is null, but must be"));
   }
   const std::string whole = ", but must be a whole number from 0 to 18446744073709551615";
-  CHECK(refusal_with("/seed", -1) == "the header: seed is -1" + whole);
-  CHECK(refusal_with("/position/batch", "5") == "the header: position.batch is \"5\"" + whole);
-  CHECK(refusal_with("/tensors/0/size", 1.5) == "the header: tensors[0].size is 1.5" + whole);
+  CHECK(refusal_with("/seed", -1) == "the header: 'seed' is -1" + whole);
+  CHECK(refusal_with("/position/batch", "5") == "the header: 'position.batch' is \"5\"" + whole);
+  CHECK(refusal_with("/tensors/0/size", 1.5) == "the header: 'tensors[0].size' is 1.5" + whole);
   CHECK(refusal_with("/tensors/0", 5) ==
-        "the header: tensors[0] is 5, but must be an object { ... }");
-  CHECK(refusal_with("/stream", 5) == "the header: stream is 5, but must be a text");
+        "the header: 'tensors[0]' is 5, but must be an object { ... }");
+  CHECK(refusal_with("/stream", 5) == "the header: 'stream' is 5, but must be a text");
   CHECK(refusal("[]") == "the header: the document is [], but must be an object { ... }");
 }
 

@@ -60,27 +60,27 @@ TEST_CASE("what a model cannot be is refused with the place, what is there and w
   CHECK_THAT(description_refusal("{"),
              ContainsSubstring("model.json:1") && ContainsSubstring("not JSON"));
   CHECK_THAT(description_refusal("[]"), ContainsSubstring("an object"));
-  CHECK_THAT(description_refusal("{}"), ContainsSubstring("schema is missing"));
+  CHECK_THAT(description_refusal("{}"), ContainsSubstring("'schema' is missing"));
   CHECK_THAT(description_refusal(R"({"schema": "millrace.model/2"})"),
              ContainsSubstring("millrace.model/1"));
   CHECK_THAT(description_refusal(document(R"("widht": 4)")),
-             ContainsSubstring("widht is not a key of a model"));
-  CHECK_THAT(description_refusal(document(R"("width": 0)")), ContainsSubstring("width is 0"));
+             ContainsSubstring("'widht' is not a key of a model"));
+  CHECK_THAT(description_refusal(document(R"("width": 0)")), ContainsSubstring("'width' is 0"));
   CHECK_THAT(description_refusal(document(R"("width": 4, "width": 8)")),
              ContainsSubstring("twice"));
   CHECK_THAT(description_refusal(document(R"("pooling": "max")")),
              ContainsSubstring("\"max\"") && ContainsSubstring("\"sum\" or \"mean\""));
   CHECK_THAT(description_refusal(document(R"("over_arch": [4, -1])")),
-             ContainsSubstring("over_arch[1] is -1"));
+             ContainsSubstring("'over_arch[1]' is -1"));
   CHECK_THAT(description_refusal(document(R"("over_arch": 4)")), ContainsSubstring("a list"));
   CHECK_THAT(description_refusal(document(R"("tables": {"item": {"row": 4}})")),
-             ContainsSubstring("tables.item.row is not a key of a table"));
+             ContainsSubstring("'tables.item.row' is not a key of a table"));
   CHECK_THAT(description_refusal(document(R"("table_optimizer": {"kind": "adagard"})")),
              ContainsSubstring("table_optimizer.kind") && ContainsSubstring("\"adagrad\""));
   CHECK_THAT(description_refusal(document(R"("dense_optimizer": {"kind": "rowwise-adagrad"})")),
              ContainsSubstring("no rows"));
   CHECK_THAT(description_refusal(document(R"("dense_optimizer": {"learning_rate": 1})")),
-             ContainsSubstring("dense_optimizer.kind is missing"));
+             ContainsSubstring("'dense_optimizer.kind' is missing"));
 }
 
 TEST_CASE("tables and their features come from the data, in their order") {

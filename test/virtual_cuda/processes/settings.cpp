@@ -15,19 +15,19 @@ using millrace::test::run;
 TEST_CASE("a setting that is not known is refused with what would be right") {
   const auto [value, message] = GENERATE(table<std::string, std::string>({
       {"soon",
-       "'soon' is not known; a schedule is instant, lag:N, adversarial:SEED, a100, h100 or "
+       "unknown schedule 'soon'; a schedule is instant, lag:N, adversarial:SEED, a100, h100 or "
        "h200"},
-      {"lag:", "'lag:' is not known; lag:N needs a number of operations"},
-      {"lag:x", "'lag:x' is not known; lag:N needs a number of operations"},
-      {"adversarial:-1", "'adversarial:-1' is not known; adversarial:SEED needs a number"},
-      {"instant,gpus=0", "'gpus=0' is not known; gpus=N takes 1 to 16"},
-      {"instant,gpus=17", "'gpus=17' is not known; gpus=N takes 1 to 16"},
-      {"instant,profile=v100", "'profile=v100' is not known; a schedule is"},
-      {"instant,memory=1", "'memory=1' is not known; memory=SIZE takes 64MiB to 1TiB"},
-      {"instant,memory=big", "'memory=big' is not known; memory=SIZE takes 64MiB to 1TiB"},
+      {"lag:", "'' in lag: is not a number; lag:N needs a number of operations"},
+      {"lag:x", "'x' in lag:x is not a number; lag:N needs a number of operations"},
+      {"adversarial:-1", "'-1' in adversarial:-1 is not a number; adversarial:SEED needs a number"},
+      {"instant,gpus=0", "gpus=0 is out of range; gpus=N takes 1 to 16"},
+      {"instant,gpus=17", "gpus=17 is out of range; gpus=N takes 1 to 16"},
+      {"instant,profile=v100", "unknown profile 'v100'; a profile is a100, h100 or h200"},
+      {"instant,memory=1", "memory=1 is out of range; memory=SIZE takes 64MiB to 1TiB"},
+      {"instant,memory=big", "'big' in memory=big is not a size; memory=SIZE takes 64MiB to 1TiB"},
       {"instant,speed=1",
-       "'speed=1' is not known; an option is profile=NAME, gpus=N or memory=SIZE"},
-      {"instant,", "'' is not known; an option is profile=NAME, gpus=N or memory=SIZE"},
+       "unknown option 'speed=1'; an option is profile=NAME, gpus=N or memory=SIZE"},
+      {"instant,", "unknown option ''; an option is profile=NAME, gpus=N or memory=SIZE"},
   }));
   const Ran ran = run("print_error_of_first_call", "MILLRACE_VIRTUAL=" + value);
   CHECK(ran.output == "cudaErrorInitializationError\n");

@@ -34,6 +34,7 @@ std::string of_this_process(std::string name) {
 Settings Settings::read() {
   Settings settings;
   settings.report = variable("MILLRACE_RUN_REPORT");
+  settings.json = variable("MILLRACE_RUN_JSON");
   settings.leaves_malloc = is_set("MILLRACE_RUN_LEAVE", "cudaMalloc");
   settings.waits = is_set("MILLRACE_RUN_POLICY", "millrace");
   settings.record = variable("MILLRACE_RUN_RECORD");

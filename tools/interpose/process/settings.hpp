@@ -9,6 +9,8 @@ struct Settings {
   /// MILLRACE_RUN_REPORT: a file, or "-" for standard error; JSON if it ends with .json. "%p" in it
   /// is the process's number. Empty: no report.
   std::string report;
+  /// MILLRACE_RUN_JSON: a further file for the report, as JSON whatever its name is; "%p" as above.
+  std::string json;
   /// MILLRACE_RUN_LEAVE=cudaMalloc: cudaMalloc and cudaFree stay the runtime's own.
   bool leaves_malloc = false;
   /// MILLRACE_RUN_POLICY=millrace: a stream may be made to wait before memory grows.

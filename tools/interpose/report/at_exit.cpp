@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "report/report.hpp"
 
@@ -37,28 +38,33 @@ void write_snapshot_of(const Process& process) {
   }
 }
 
+/** Adds a place of the report. @param place  a file, "-" for standard error, or empty for none */
+void add_place(std::vector<ReportFile>& files, const std::string& place, bool as_json) {
+  if (place.empty()) return;
+  const std::string name = of_this_process(place);
+  std::FILE* const file = name == "-" ? stderr : std::fopen(name.c_str(), "w");
+  if (file == nullptr) return tell_once(("the report cannot be written to " + name).c_str());
+  files.push_back({file, as_json});
+}
+
 void report(Process& process, const char* ended_by) {
   if (!process.is_child()) {
     process.finish_recording();
     write_snapshot_of(process);
   }
-  const std::string name = of_this_process(process.settings.report);
-  if (name.empty() || process.is_child()) return;
+  const Settings& settings = process.settings;
+  if ((settings.report.empty() && settings.json.empty()) || process.is_child()) return;
   if (!made_any_call(process)) {
     if (driver_is_loaded() && !runtime_is_loaded()) tell_what_was_not_caught();
     return;
   }
-  std::FILE* const file = name == "-" ? stderr : std::fopen(name.c_str(), "w");
-  if (file == nullptr) {
-    tell_once(("the report cannot be written to " + name).c_str());
-    return;
+  std::vector<ReportFile> files;
+  add_place(files, settings.report, settings.report.ends_with(".json"));
+  add_place(files, settings.json, true);
+  write_report(process, ended_by, files);
+  for (const ReportFile& of : files) {
+    if (of.file != stderr) std::fclose(of.file);
   }
-  if (name.ends_with(".json")) {
-    write_json(file, process, ended_by);
-  } else {
-    write_text(file, process, ended_by);
-  }
-  if (file != stderr) std::fclose(file);
 }
 
 std::atomic<bool> has_begun{false};

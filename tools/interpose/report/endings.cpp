@@ -109,7 +109,8 @@ bool start_reporter() {
 }
 
 void watch_for_ends() {
-  if (Process::get().settings.report.empty() && Process::get().settings.snapshot.empty()) return;
+  const Settings& settings = Process::get().settings;
+  if (settings.report.empty() && settings.json.empty() && settings.snapshot.empty()) return;
   sem_init(&wanted, 0, 0);
   sem_init(&written, 0, 0);
   if (!start_reporter()) return;

@@ -138,8 +138,60 @@ struct EndOfRun {
   std::optional<trace::AllocationLog> log;
 };
 
+/** What the recording shows of a GPU. */
+struct ModeledGpu {
+  std::optional<ModeledRun> run;  ///< these two if the program keeps its own allocator
+  std::optional<WhatIf> what_if;
+  std::optional<DriverModel> own_calls;  ///< these two otherwise
+  std::optional<std::vector<WhatIfStranded>> stranded;
+};
+
+struct GpuReport {
+  GpuFigures figures;
+  bool is_last = false;  ///< of this GPU; only then something is modeled
+  ModeledGpu modeled;
+};
+
+ModeledGpu model(const GpuFigures& gpu, const EndOfRun& recorded, bool what_if) {
+  ModeledGpu modeled;
+  if (!what_if) {
+    modeled.own_calls = recorded.own_calls(gpu);
+    modeled.stranded = recorded.stranded(gpu);
+    return modeled;
+  }
+  modeled.run = recorded.run(gpu);
+  modeled.what_if = recorded.what_if(gpu);
+  if (modeled.what_if) modeled.what_if->run = modeled.run;
+  return modeled;
+}
+
+/** What is in the report, in every form of it. */
+struct Report {
+  Report(const Process& of, const char* ended) : process(of), ended_by(ended), recorded(of) {
+    const std::vector<GpuFigures> all = all_figures(of);
+    for (const GpuFigures& gpu : all) {
+      GpuReport& added = gpus.emplace_back();
+      added.figures = gpu;
+      added.is_last = is_last(all, gpu);
+      if (added.is_last) added.modeled = model(gpu, recorded, of.settings.what_if);
+    }
+  }
+
+  [[nodiscard]] bool has_trace() const {
+    return recorded.recorder != nullptr && !recorded.recorder->file().empty();
+  }
+  [[nodiscard]] std::size_t calls_left_out() const { return recorded.recorder->left_out(); }
+
+  const Process& process;
+  const char* const ended_by;
+  const EndOfRun recorded;
+  std::vector<GpuReport> gpus;
+};
+
 /** The figures of one GPU, as docs/accounting.md names them. */
-Json document_of(const GpuFigures& gpu, const EndOfRun& recorded, bool what_if, bool is_last) {
+Json document_of(const GpuReport& of, const Report& report) {
+  const GpuFigures& gpu = of.figures;
+  const ModeledGpu& modeled = of.modeled;
   MemoryStatistics all = gpu.statistics;
   std::erase_if(all.streams, [](const ShareStatistics& share) { return !is_worth_a_line(share); });
   Json document = nlohmann::json(all);
@@ -148,43 +200,37 @@ Json document_of(const GpuFigures& gpu, const EndOfRun& recorded, bool what_if, 
   document["stranded_bytes"] = gpu.stranded;
   document["out_of_memory"] = {{"requests", gpu.out_of_memory.requests},
                                {"largest_bytes", gpu.out_of_memory.largest}};
-  if (what_if) {
+  if (report.process.settings.what_if) {
     document["own_peak_bytes"] = gpu.own_peak;
     document["run"] = nullptr;
     document["what_if"] = nullptr;
-    if (!is_last) return document;
-    const auto run = recorded.run(gpu);
-    if (run) document["run"] = {{"least_bytes", run->least}, {"most_bytes", run->most}};
-    if (auto found = recorded.what_if(gpu)) {
-      found->run = run;
-      document["what_if"] = nlohmann::json(*found);
-    }
+    if (const auto& run = modeled.run)
+      document["run"] = {{"least_bytes", run->least}, {"most_bytes", run->most}};
+    if (modeled.what_if) document["what_if"] = nlohmann::json(*modeled.what_if);
     return document;
   }
   document["stranded"] = nullptr;
   document["own_calls"] = nullptr;
-  if (!is_last) return document;
-  if (const auto stranded = recorded.stranded(gpu)) {
+  if (modeled.stranded) {
     document["stranded"] = Json::array();
-    for (const WhatIfStranded& each : *stranded) {
+    for (const WhatIfStranded& each : *modeled.stranded) {
       document["stranded"].push_back(
           {{"stream", each.stream}, {"waits_for", each.waits_for}, {"bytes", each.bytes}});
     }
   }
-  if (const auto own = recorded.own_calls(gpu)) {
+  if (const auto& own = modeled.own_calls) {
     document["own_calls"] = {{"least_bytes", own->least},
                              {"most_bytes", own->most},
-                             {"calls_left_out", recorded.recorder->left_out()}};
+                             {"calls_left_out", report.calls_left_out()}};
   }
   return document;
 }
 
-Json document_of(Process& process, const char* ended_by) {
+Json document_of(const Report& report) {
+  const Process& process = report.process;
+  const char* const ended_by = report.ended_by;
   Json gpus = Json::array(), calls = Json::array();
-  const EndOfRun recorded{process};
-  const std::vector<GpuFigures> figures = all_figures(process);
-  for (const GpuFigures& gpu : figures)
-    gpus.push_back(document_of(gpu, recorded, process.settings.what_if, is_last(figures, gpu)));
+  for (const GpuReport& gpu : report.gpus) gpus.push_back(document_of(gpu, report));
   for (const CallLine& line : calls_of(process)) {
     calls.push_back({{"name", to_string(line.function)},
                      {"made", line.made},
@@ -194,9 +240,7 @@ Json document_of(Process& process, const char* ended_by) {
   return {
       {"schema", "millrace.run/1"},
       {"allocator", process.settings.what_if ? "own" : "millrace"},
-      {"trace", recorded.recorder != nullptr && !recorded.recorder->file().empty()
-                    ? Json(recorded.recorder->file())
-                    : Json(nullptr)},
+      {"trace", report.has_trace() ? Json(report.recorded.recorder->file()) : Json(nullptr)},
       {"gpus", gpus},
       {"ended_by", ended_by == nullptr ? Json(nullptr) : Json(ended_by)},
       {"allocating_threads", process.allocating_threads()},
@@ -239,19 +283,17 @@ void write_certainty(std::FILE* file, const Process& process,
   }
 }
 
-void write_own_calls(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded,
-                     bool what_if) {
-  if (what_if) {
-    fmt::print(file, "    its own allocators reserved {}\n", size(gpu.own_peak));
-  } else if (const auto own = recorded.own_calls(gpu)) {
+void write_own_calls(std::FILE* file, const GpuReport& gpu, const Report& report) {
+  if (report.process.settings.what_if) {
+    fmt::print(file, "    its own allocators reserved {}\n", size(gpu.figures.own_peak));
+  } else if (const auto& own = gpu.modeled.own_calls) {
     fmt::print(file, "    its own calls would have reserved {} (modeled{})\n",
                size(own->least, own->most),
-               recorded.recorder->left_out() == 0 ? "" : ", of the first calls");
+               report.calls_left_out() == 0 ? "" : ", of the first calls");
   }
 }
 
-void write_stranded(std::FILE* file, const GpuFigures& gpu, const EndOfRun& recorded) {
-  const auto stranded = recorded.stranded(gpu);
+void write_stranded(std::FILE* file, const std::optional<std::vector<WhatIfStranded>>& stranded) {
   if (!stranded || stranded->empty()) return;
   fmt::print(file, "    free at the peak, and usable by no other stream (modeled):\n");
   for (const WhatIfStranded& each : *stranded) {
@@ -260,17 +302,15 @@ void write_stranded(std::FILE* file, const GpuFigures& gpu, const EndOfRun& reco
   }
 }
 
-void write_gpu(std::FILE* file, const GpuFigures& gpu, const Process& process,
-               const EndOfRun& recorded, bool is_last) {
-  const bool what_if = process.settings.what_if;
+void write_gpu(std::FILE* file, const GpuReport& of, const Report& report) {
+  const GpuFigures& gpu = of.figures;
+  const bool what_if = report.process.settings.what_if;
   const MemoryStatistics& all = gpu.statistics;
   const MemoryGauges& bytes = all.bytes;
   const MemoryCounters& counts = all.counts;
-  const std::optional<ModeledRun> run =
-      what_if && is_last ? recorded.run(gpu) : std::optional<ModeledRun>{};
-  write_peak(file, gpu, run);
-  if (what_if && is_last) write_certainty(file, process, run);
-  if (what_if || is_last) write_own_calls(file, gpu, recorded, what_if);
+  write_peak(file, gpu, of.modeled.run);
+  if (what_if && of.is_last) write_certainty(file, report.process, of.modeled.run);
+  write_own_calls(file, of, report);
   fmt::print(file, "    at the {}: reserved {}, live {}, free {}, of which {} wait for work\n",
              gpu.was_reset ? "reset" : "end", size(bytes.reserved.current),
              size(bytes.requested.current), size(bytes.cached.current), size(gpu.stranded));
@@ -288,14 +328,31 @@ void write_gpu(std::FILE* file, const GpuFigures& gpu, const Process& process,
     fmt::print(file, "    {}: peak live {}, free at the {} {}\n", share.name,
                size(share.allocated.peak), gpu.was_reset ? "reset" : "end", size(share.cached));
   }
-  if (!is_last) return;
-  if (!what_if) return write_stranded(file, gpu, recorded);
-  if (auto found = recorded.what_if(gpu)) {
-    found->run = run;
-    fmt::print(file, "{}", to_string(*found));
+  if (!of.is_last) return;
+  if (!what_if) return write_stranded(file, of.modeled.stranded);
+  if (of.modeled.what_if) {
+    fmt::print(file, "{}", to_string(*of.modeled.what_if));
   } else {
     fmt::print(file,
                "    by stream and site: --record FILE, then millrace replay --what-if FILE\n");
+  }
+}
+
+void write_text(std::FILE* file, const Report& report) {
+  const Process& process = report.process;
+  fmt::print(file, "millrace run: the program on {}\n",
+             process.settings.what_if ? "its own allocator; with Millrace's it would have been:"
+                                      : "Millrace's allocator");
+  if (report.ended_by != nullptr) fmt::print(file, "  the program ended by {}\n", report.ended_by);
+  for (const GpuReport& gpu : report.gpus) write_gpu(file, gpu, report);
+  if (const char* const hint = about_pytorch(process)) fmt::print(file, "  {}\n", hint);
+  if (report.has_trace())
+    fmt::print(file, "  its trace is in {}\n", report.recorded.recorder->file());
+  for (const CallLine& line : calls_of(process)) {
+    fmt::print(file, "    {:12} {}", line.made, to_string(line.function));
+    if (line.passed != 0) fmt::print(file, ", {} of them served by the runtime", line.passed);
+    if (line.refused != 0) fmt::print(file, ", {} of them failed", line.refused);
+    fmt::print(file, "\n");
   }
 }
 
@@ -329,28 +386,15 @@ void write_snapshot(const std::string& file, const Process& process) {
   if (std::rename(unfinished.c_str(), place.c_str()) != 0) fail(errno);
 }
 
-void write_json(std::FILE* file, Process& process, const char* ended_by) {
-  fmt::print(file, "{}\n", document_of(process, ended_by).dump(2));
-}
-
-void write_text(std::FILE* file, Process& process, const char* ended_by) {
-  const bool what_if = process.settings.what_if;
-  fmt::print(
-      file, "millrace run: the program on {}\n",
-      what_if ? "its own allocator; with Millrace's it would have been:" : "Millrace's allocator");
-  if (ended_by != nullptr) fmt::print(file, "  the program ended by {}\n", ended_by);
-  const EndOfRun recorded{process};
-  const std::vector<GpuFigures> figures = all_figures(process);
-  for (const GpuFigures& gpu : figures)
-    write_gpu(file, gpu, process, recorded, is_last(figures, gpu));
-  if (const char* const hint = about_pytorch(process)) fmt::print(file, "  {}\n", hint);
-  if (recorded.recorder != nullptr && !recorded.recorder->file().empty())
-    fmt::print(file, "  its trace is in {}\n", recorded.recorder->file());
-  for (const CallLine& line : calls_of(process)) {
-    fmt::print(file, "    {:12} {}", line.made, to_string(line.function));
-    if (line.passed != 0) fmt::print(file, ", {} of them served by the runtime", line.passed);
-    if (line.refused != 0) fmt::print(file, ", {} of them failed", line.refused);
-    fmt::print(file, "\n");
+void write_report(Process& process, const char* ended_by, const std::vector<ReportFile>& files) {
+  if (files.empty()) return;
+  const Report report{process, ended_by};
+  for (const ReportFile& of : files) {
+    if (of.as_json) {
+      fmt::print(of.file, "{}\n", document_of(report).dump(2));
+    } else {
+      write_text(of.file, report);
+    }
   }
 }
 

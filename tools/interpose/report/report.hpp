@@ -2,16 +2,21 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "process/process.hpp"
 
 namespace millrace::interpose {
 
-/** @brief Writes what the program did and what Millrace held, as text.
+/** @brief A place for the report. */
+struct ReportFile {
+  std::FILE* file;
+  bool as_json;  ///< schema millrace.run/1; false: as text
+};
+
+/** @brief Writes what the program did and what Millrace held. What is modeled is modeled once.
  *  @param ended_by  what ended the process, if it did not end as programs do; or nullptr */
-void write_text(std::FILE* file, Process& process, const char* ended_by);
-/** @brief The same as JSON, schema millrace.run/1. */
-void write_json(std::FILE* file, Process& process, const char* ended_by);
+void write_report(Process& process, const char* ended_by, const std::vector<ReportFile>& files);
 /** @brief Writes the memory of all GPUs to a file, which appears whole or not at all; to FILE.PID
  * if another process of the job has written the file. @throws std::system_error */
 void write_snapshot(const std::string& file, const Process& process);

@@ -53,15 +53,22 @@ class Command {
     if (!positional && std::is_same_v<Value, std::vector<std::string>>)
       option->allow_extra_args(false);
     if (!positional && !std::is_same_v<Value, std::vector<std::string>>) option->take_last();
+    put_under_heading(*option);
     return *option;
   }
   void flag(const std::string& name, bool& value, const std::string& help) {
-    app_.add_flag(name, value, help);
+    put_under_heading(*app_.add_flag(name, value, help));
   }
-  /** @brief A former name of an option with this value: accepted, and not shown in help. */
+  /** @brief The heading in the help of options that are added from now on; "" is the usual one.
+   *         Options that name files have headings of their own. */
+  void heading(const std::string& text) { heading_ = text; }
+  /**
+   * @brief A former name of an option with this value: accepted, and not shown in help.
+   * @param present  the option's name; messages suggest it for names that are near the former one
+   */
   template <typename Value>
-  void former(const std::string& name, Value& value) {
-    add(name, value, "", "").group("");
+  void former(const std::string& name, const std::string& present, Value& value) {
+    add(name, value, "", present).group("");
   }
   /** @brief Commands that the help ends with, each with a sentence on what it does. */
   void examples(const std::vector<std::pair<std::string, std::string>>& commands);
@@ -95,8 +102,12 @@ class Command {
   struct Files;
 
   void declare(CLI::Option& option, FilesOf files, bool written, Result result);
+  void put_under_heading(CLI::Option& option) const {
+    if (!heading_.empty()) option.group(heading_);
+  }
 
   CLI::App& app_;
+  std::string heading_;
   std::shared_ptr<Files> files_;
 };
 

@@ -1,7 +1,10 @@
 #include "cli/help.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
+#include "cli/command.hpp"
 #include "cli/fitted.hpp"
 #include "cli/page.hpp"
 #include "cli/text.hpp"
@@ -12,9 +15,36 @@ namespace {
 constexpr std::size_t kNames = 34, kNamesOfNarrow = 18;
 constexpr std::size_t kNarrow = 80;
 
+/** Where a group of options stands in the help. */
+int place_of(const std::string& group) {
+  if (group == kFilesRead) return 0;
+  if (group == kFilesWritten) return 3;
+  return group == "Options" ? 2 : 1;
+}
+
 }  // namespace
 
 HelpFormatter::HelpFormatter() { column_width(page_width() < kNarrow ? kNamesOfNarrow : kNames); }
+
+std::string HelpFormatter::groups_of(const CLI::App* app) const {
+  std::vector<std::string> groups = app->get_groups();
+  std::ranges::stable_sort(groups, {}, place_of);
+  std::string text;
+  for (const std::string& group : groups) {
+    const auto options = app->get_options([&](const CLI::Option* option) {
+      return option->get_group() == group && option->nonpositional();
+    });
+    if (!group.empty() && !options.empty()) text += make_group(group, false, options);
+  }
+  return text;
+}
+
+std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
+                                     CLI::AppFormatMode mode) const {
+  if (mode == CLI::AppFormatMode::Sub) return make_expanded(app);
+  return make_description(app) + make_usage(app, std::move(name)) + make_positionals(app) +
+         groups_of(app) + make_subcommands(app, mode) + '\n' + make_footer(app);
+}
 
 std::string HelpFormatter::in_column(const std::string& text) const {
   return wrap(text, page_width() - std::min(page_width(), get_column_width()), 0);

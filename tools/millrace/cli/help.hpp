@@ -5,17 +5,25 @@
 
 namespace millrace::cli {
 
-/** @brief Writes help as wide as the page: lines break between words. */
+/**
+ * @brief Writes help as wide as the page: lines break between words.
+ *
+ * Files that are read stand first, then the command's own headings, then all other options, then
+ * files that are written.
+ */
 class HelpFormatter final : public CLI::Formatter {
  public:
   HelpFormatter();
 
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override;
   std::string make_description(const CLI::App* app) const override;
   std::string make_footer(const CLI::App* app) const override;
   std::string make_subcommand(const CLI::App* command) const override;
   std::string make_option_desc(const CLI::Option* option) const override;
 
  private:
+  [[nodiscard]] std::string groups_of(const CLI::App* app) const;
   [[nodiscard]] std::string in_column(const std::string& text) const;
 };
 

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <memory>
 #include <new>
 #include <sstream>
@@ -93,11 +94,21 @@ std::string full_name(const CLI::App& program) {
                           : program.get_name() + ' ' + full_name(*commands.front());
 }
 
-std::vector<std::string> option_names(const CLI::App& command) {
-  std::vector<std::string> names;
+/** The names of the options, each with the name to suggest: of a former name the present one. */
+std::map<std::string, std::string> option_names(const CLI::App& command) {
+  std::map<std::string, std::string> names;
   for (const CLI::Option* const option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    const bool former = option->get_group().empty();
+    for (const std::string& name : option->get_lnames())
+      names["--" + name] = former ? option->get_description() : "--" + name;
   }
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* const known : command.get_subcommands(nullptr))
+    names.push_back(known->get_name());
   return names;
 }
 
@@ -115,12 +126,16 @@ UsageError unexpected(const CLI::App& program) {
     return UsageError{fmt::format("'{}' is not expected here", extra), "",
                       fmt::format("{} --help lists what is", full_name(program))};
   }
-  std::vector<std::string> commands;
-  for (const CLI::App* const known : command.get_subcommands(nullptr)) {
-    commands.push_back(known->get_name());
-  }
+  const std::vector<std::string> commands = command_names(command);
   return UsageError{fmt::format("unknown command '{}'", extra), "",
                     did_you_mean(extra, commands, fmt::format("{}", fmt::join(commands, ", ")))};
+}
+
+UsageError unfinished(const CLI::App& program, const CLI::ParseError& error) {
+  const std::vector<std::string> commands = command_names(chosen(program));
+  if (!commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    return UsageError{"a command is required", "", fmt::format("{}", fmt::join(commands, ", "))};
+  return UsageError{error.what(), "", fmt::format("{} --help", full_name(program))};
 }
 
 void set_up(CLI::App& program) {
@@ -166,8 +181,7 @@ int parse_and_run(CLI::App& program, int argc, const char* const* argv) {
     } else if (!program.remaining(true).empty()) {  // more to the point than what else is wrong
       tell(full_name(program), unexpected(program));
     } else {
-      tell(full_name(program),
-           UsageError{error.what(), "", fmt::format("{} --help", full_name(program))});
+      tell(full_name(program), unfinished(program, error));
     }
   }
   return number_of(ExitCode::failed);

@@ -12,7 +12,10 @@ trace::AllocationLog read_log(const std::string& file) {
   } catch (const trace::ParseError& error) {
     const std::string what = error.what(), formats = trace::trace_formats();
     const bool listed = what.find(formats) != std::string::npos;
-    throw UsageError{what, "", listed ? "a file in one of these formats" : formats};
+    throw UsageError{what, "",
+                     !error.format().empty() ? error.format()
+                     : listed                ? "a file in one of these formats"
+                                             : formats};
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/wording.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/observe/replay.hpp"
 
 namespace millrace::cli {
@@ -27,13 +27,13 @@ ReplayMemory replay_memory(const trace::AllocationLog& log, std::uint32_t device
 ReplayMemory unlimited(const ReplayMemory& memory, const std::string& row,
                        const std::string& failure) {
   return {0, ReplayMemory::From::nothing,
-          fmt::format("{} does not fit into {} MiB, the memory of the device according to the "
-                      "trace ({}); these rows have no limit",
-                      row, memory.bytes >> 20, failure)};
+          fmt::format("{} does not fit into {}, the memory of the device according to the trace "
+                      "({}); these rows have no limit",
+                      row, format_bytes(memory.bytes), failure)};
 }
 
 std::string in_words(const ReplayMemory& memory, bool is_snapshot) {
-  const std::string size = fmt::format("a device of {} MiB", mib(memory.bytes));
+  const std::string size = fmt::format("a device of {}", format_bytes(memory.bytes));
   switch (memory.from) {
     case ReplayMemory::From::option:
       return size + " (--device-bytes)";

@@ -31,7 +31,7 @@ struct ReplayMemory {
 [[nodiscard]] ReplayMemory unlimited(const ReplayMemory& memory, const std::string& row,
                                      const std::string& failure);
 
-/** @brief "a device of 4096.00 MiB, as PyTorch found it when it ran out of memory". */
+/** @brief "a device of 4.00 GiB, as PyTorch found it when it ran out of memory". */
 [[nodiscard]] std::string in_words(const ReplayMemory& memory, bool is_snapshot);
 
 /** @brief "option", "out of memory", "full", "device"; nullptr: no limit. */

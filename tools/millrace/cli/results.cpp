@@ -1,17 +1,22 @@
 #include "cli/results.hpp"
 
-#include <fmt/format.h>
-
 #include "cli/json_text.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/values.hpp"
 
 namespace millrace::cli {
 
-void add_result_options(Command& command, ResultArguments& given, const std::string& text_format) {
-  given.format = text_format;
-  command.add("--format", given.format, "KIND",
-              fmt::format("Write the results as {} (default) or json", text_format));
+namespace {
+
+/** "table" is a former name of "text". */
+bool reads_as_json(const std::string& format) {
+  return format != "table" && read_name("--format", "format", format, {"text", "json"}) == "json";
+}
+
+}  // namespace
+
+void add_result_options(Command& command, ResultArguments& given) {
+  command.add("--format", given.format, "KIND", "Write the results as text (default) or json");
   command.output("--json", given.json, "FILE",
                  "Write the results as JSON to this file as well; with -, they replace the text on "
                  "standard output",
@@ -25,9 +30,7 @@ void add_wide_option(Command& command, bool& wide) {
   command.flag("--wide", wide, "Show all columns of the table, and explain them");
 }
 
-Results::Results(const ResultArguments& given, const std::string& text_format)
-    : json_is_main_(read_name("--format", "format", given.format, {text_format, "json"}) ==
-                    "json") {
+Results::Results(const ResultArguments& given) : json_is_main_(reads_as_json(given.format)) {
   if (given.json) json_.emplace(given.json, "--json");
   if (given.output || !json_ || !json_->to_stdout()) main_.emplace(given.output);
 }

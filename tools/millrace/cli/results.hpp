@@ -16,13 +16,12 @@ namespace millrace::cli {
 
 /** @brief What the user typed. */
 struct ResultArguments {
-  std::string format;  ///< "json", or the name of the text format
+  std::string format = "text";
   std::optional<std::string> output, json;
 };
 
-/** @brief Adds `--format`, `--json` and `-o`.
- *  @param text_format  the default of `--format`: "table" or "text" */
-void add_result_options(Command& command, ResultArguments& given, const std::string& text_format);
+/** @brief Adds `--format`, `--json` and `-o`. */
+void add_result_options(Command& command, ResultArguments& given);
 
 /** @brief Adds `--wide`, for a table whose first screen has few columns. */
 void add_wide_option(Command& command, bool& wide);
@@ -31,7 +30,7 @@ void add_wide_option(Command& command, bool& wide);
 class Results {
  public:
   /** @brief Before the work begins: opens the places. @throws UsageError */
-  Results(const ResultArguments& given, const std::string& text_format);
+  explicit Results(const ResultArguments& given);
 
   /** @param text      makes the text; the painter colors it if it goes to a terminal
    *  @param document  makes the JSON document
@@ -56,8 +55,7 @@ class Results {
 class RunningResults {
  public:
   /** @brief As `Results`. @throws UsageError */
-  RunningResults(const ResultArguments& given, const std::string& text_format)
-      : results_(given, text_format) {}
+  explicit RunningResults(const ResultArguments& given) : results_(given) {}
 
   /** @brief Colors text that goes to a terminal. */
   [[nodiscard]] Painter painter() const;

@@ -3,21 +3,33 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "cli/choices.hpp"
 #include "cli/error.hpp"
+#include "cli/without_effect.hpp"
 #include "millrace/device/profile.hpp"
 #include "millrace/pipeline/schedule/pipeline_options.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
 #include "millrace/text/parse_enum.hpp"
 
 namespace millrace::cli {
+namespace {
 
-std::string device_help(std::string_view profile, bool gpus) {
-  std::string help = fmt::format("Run on this device: virtual:{} (default)", profile);
-  for (const std::string& other : DeviceProfile::names()) {
-    if (other != profile) help += ", virtual:" + other;
-  }
-  return gpus ? help + ", cuda:N" : help;
+std::vector<std::string> device_names(bool gpus, const std::vector<std::string>& further) {
+  std::vector<std::string> names;
+  for (const std::string& profile : DeviceProfile::names()) names.push_back("virtual:" + profile);
+  if (gpus) names.emplace_back("cuda:N");
+  names.insert(names.end(), further.begin(), further.end());
+  return names;
+}
+
+}  // namespace
+
+std::string device_help(std::string_view profile, bool gpus,
+                        const std::vector<std::string>& further) {
+  return "Run on this device: " +
+         choices_text(device_names(gpus, further), fmt::format("virtual:{}", profile));
 }
 
 std::string pipeline_help(PipelineKind standard) {
@@ -43,13 +55,15 @@ std::string waits_help() {
       to_string(Waits::coarse), to_string(Waits::precise));
 }
 
-std::string lookup_position_help(const std::string& fused) {
-  return fmt::format("Enqueue {}'s lookups here: {}", fused,
+std::string lookup_position_help(const std::string& fused, Values values) {
+  return fmt::format("Enqueue {}'s lookups {}: {}", fused,
+                     values == Values::one ? "here" : "at these places",
                      choices_text(kLookupPositions, LookupOptions{}.position));
 }
 
-std::string lookup_stream_help(const std::string& fused) {
-  return fmt::format("Run {}'s lookups on this stream: {}", fused,
+std::string lookup_stream_help(const std::string& fused, Values values) {
+  return fmt::format("Run {}'s lookups on {}: {}", fused,
+                     values == Values::one ? "this stream" : "these streams",
                      choices_text(kLookupStreams, LookupOptions{}.stream));
 }
 
@@ -65,13 +79,21 @@ std::string pipelines_with(bool PipelineTraits::*trait) {
   return text::alternatives(names);
 }
 
-DeviceDescription read_device(const std::string& name) {
+void refuse_without_trait(bool PipelineTraits::*trait, const std::vector<PipelineKind>& chosen,
+                          std::string_view option, bool given) {
+  const auto has = [trait](PipelineKind kind) { return traits_of(kind).*trait; };
+  const std::string names = pipelines_with(trait);
+  refuse_without_effect(option, given && std::ranges::none_of(chosen, has),
+                        fmt::format("only {} has this option", names), "--pipeline " + names);
+}
+
+DeviceDescription read_device(const std::string& name, const std::vector<std::string>& further) {
   try {
     return find_device(name);
   } catch (const std::exception& error) {
-    throw UsageError{
-        error.what(), "--device",
-        fmt::format("virtual:{}, cuda:N", fmt::join(DeviceProfile::names(), ", virtual:"))};
+    const std::string what = error.what();  // its end may list the names that the library knows
+    throw UsageError{what.substr(0, what.find(" (expected ")), "--device",
+                     fmt::format("{}", fmt::join(device_names(true, further), ", "))};
   }
 }
 

@@ -22,26 +22,40 @@ inline constexpr std::uint64_t kMostSteps = 1'000'000;
  * @brief The help of `--device`: the profiles that ship, and GPUs.
  * @param profile  the default
  * @param gpus     whether the command also runs on GPUs
+ * @param further  what else the command accepts: "cuda:local"
  */
-[[nodiscard]] std::string device_help(std::string_view profile, bool gpus);
+[[nodiscard]] std::string device_help(std::string_view profile, bool gpus,
+                                      const std::vector<std::string>& further = {});
 /** @brief The help of `--allocator` for a command that runs with one allocator. */
 [[nodiscard]] std::string allocator_help(const std::string& standard);
 /** @brief The names of all allocators: "torch, millrace, driver". */
 [[nodiscard]] std::string allocator_names();
 /** @brief The help of `--waits` for a command that runs with one wait mode. */
 [[nodiscard]] std::string waits_help();
+/** @brief Whether an option has one value, or a list of values that are compared. */
+enum class Values { one, list };
 /** @brief The help of `--lookup-position`: `fused` has the pipelines that read it. */
-[[nodiscard]] std::string lookup_position_help(const std::string& fused);
+[[nodiscard]] std::string lookup_position_help(const std::string& fused, Values values);
 /** @brief The help of `--lookup-stream`. */
-[[nodiscard]] std::string lookup_stream_help(const std::string& fused);
+[[nodiscard]] std::string lookup_stream_help(const std::string& fused, Values values);
 /** @brief The help of `--cache-policy`. */
 [[nodiscard]] std::string cache_policy_help();
 /** @brief The help of `--pipeline`: every kind with its summary, `standard` first. */
 [[nodiscard]] std::string pipeline_help(PipelineKind standard);
 /** @brief The names of the pipelines for which a trait holds: "a", "a or b". */
 [[nodiscard]] std::string pipelines_with(bool PipelineTraits::*trait);
-/** @brief Reads `--device`: a virtual device or a GPU. */
-[[nodiscard]] DeviceDescription read_device(const std::string& name);
+/**
+ * @brief Refuses an option that only pipelines with a trait have, if none of the chosen has it.
+ * @throws UsageError if the option was `given`
+ */
+void refuse_without_trait(bool PipelineTraits::*trait, const std::vector<PipelineKind>& chosen,
+                          std::string_view option, bool given);
+/**
+ * @brief Reads `--device`: a virtual device or a GPU.
+ * @param further  what else the command accepts, for the message: "cuda:local"
+ */
+[[nodiscard]] DeviceDescription read_device(const std::string& name,
+                                            const std::vector<std::string>& further = {});
 /** @brief Reads `--allocator`: a list, or "all". */
 [[nodiscard]] std::vector<std::string> read_allocators(const std::string& text);
 /** @brief Reads `--run-ahead`. */

@@ -20,8 +20,8 @@ Number read_in_range(std::string_view option, std::string_view text, Number leas
                      std::string_view kind) {
   const std::optional<Number> number = text::parse_number<Number>(text);
   if (number && *number >= least && *number <= most) return *number;
-  throw UsageError{fmt::format("'{}' cannot be used", text), std::string{option},
-                   fmt::format("{} from {} to {}", kind, least, most)};
+  throw UsageError{fmt::format("'{}' is not {} from {} to {}", text, kind, least, most),
+                   std::string{option}};
 }
 
 }  // namespace
@@ -71,11 +71,13 @@ std::vector<std::string_view> split_list(std::string_view text) {
 
 std::vector<std::string> read_names(std::string_view option, std::string_view kind,
                                     std::string_view text, const std::vector<std::string>& known) {
-  if (text == "all") return known;
+  std::vector<std::string> accepted = known;
+  accepted.emplace_back("all");
   std::set<std::string> given;
   for (const std::string_view name : split_list(text)) {
-    given.insert(read_name(option, kind, name, known));
+    given.insert(read_name(option, kind, name, accepted));
   }
+  if (given.contains("all")) return known;
   std::vector<std::string> names;
   std::copy_if(known.begin(), known.end(), std::back_inserter(names),
                [&](const std::string& name) { return given.contains(name); });

@@ -32,4 +32,14 @@ std::string milliseconds(double nanoseconds) {
 
 std::string percent(double share) { return fmt::format("{:.0f}%", share * 100); }
 
+std::string grouped(std::uint64_t number) {
+  std::string text = fmt::format("{}", number);
+  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
+  return text;
+}
+
+std::string counted(std::uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+}
+
 }  // namespace millrace::cli

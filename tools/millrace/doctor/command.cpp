@@ -19,7 +19,7 @@ struct DoctorArguments : ResultArguments {
 };
 
 void run_doctor(const DoctorArguments& arguments) {
-  const Results results{arguments, "text"};
+  const Results results{arguments};
   if (!arguments.runtime && !arguments.pattern.empty())
     throw UsageError{"it has no effect without --runtime", "--functions", "--runtime as well"};
   if (arguments.runtime) {
@@ -45,7 +45,7 @@ void add_doctor(CLI::App& program) {
       "--functions", given->pattern, "NAME",
       "With --runtime, show only functions whose names contain this text; * and ? stand for any "
       "letters");
-  add_result_options(command, *given, "text");
+  add_result_options(command, *given);
   command.examples({{"millrace doctor", "Shows what works here, and how to get what does not."},
                     {"millrace doctor --runtime --functions 'cuda*Async'",
                      "Shows which of these functions of CUDA programs can call without a GPU."}});

@@ -36,7 +36,7 @@ Replays read_replays(const std::string& text) {
 
 void run_explain_command(const ExplainArguments& arguments) {
   const Replays replays = read_replays(arguments.replays);
-  const Results results{arguments.results, "table"};
+  const Results results{arguments.results};
   std::optional<PageOutput> page;
   if (arguments.html) page.emplace(*arguments.html);
   Progress progress{"explain", arguments.against.empty() ? std::size_t{1} : std::size_t{2}};
@@ -78,7 +78,7 @@ void add_explain(CLI::App& program) {
               "too long), all, none");
   command.flag("--wide", given->wide, "Show every row, in the width of the terminal");
   add_page_option(command, given->html);
-  add_result_options(command, given->results, "table");
+  add_result_options(command, given->results);
   command.examples(
       {{"millrace explain snapshot.pickle", "Explains the peak of a memory snapshot of PyTorch."},
        {"millrace explain --against before.pickle after.pickle",

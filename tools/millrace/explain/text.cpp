@@ -143,8 +143,8 @@ std::string file_line(const ExplainedFile& file, std::size_t width) {
     allocations += event.kind == trace::EventKind::allocate ? 1 : 0;
     frees += event.kind == trace::EventKind::free_requested ? 1 : 0;
   }
-  return sentence(fmt::format("{} ({}): {} allocations, {} frees", file.file,
-                              trace::to_string(file.log.format), allocations, frees),
+  return sentence(fmt::format("{} ({}): {}, {}", file.file, trace::to_string(file.log.format),
+                              counted(allocations, "allocation"), counted(frees, "free")),
                   width);
 }
 

@@ -78,7 +78,7 @@ void write_workload(const FootprintArguments& arguments, const FootprintOptions&
 void run_footprint_command(const FootprintArguments& arguments) {
   const FootprintOptions options = read_options(arguments);
   if (arguments.init) return write_workload(arguments, options);
-  const Results results{arguments.results, "table"};
+  const Results results{arguments.results};
   std::optional<Output> timeline_file;
   std::optional<Timeline> timeline;
   if (arguments.timeline) {
@@ -125,7 +125,7 @@ void add_footprint(CLI::App& program) {
   command.add(
       "--copy", given->copies, "A,B|all",
       fmt::format("Compare these copy strategies: {} (default all)", copy_strategy_names()));
-  command.former("--strategy", given->copies);
+  command.former("--strategy", "--copy", given->copies);
   command.input("--workload", given->workload, "NAME|FILE",
                 fmt::format("Run this workload: {}, or a JSON file (default: sparse_data_dist_base "
                             "and train_pipeline_base)",
@@ -143,7 +143,7 @@ void add_footprint(CLI::App& program) {
   command.add("--steps", given->steps, "N",
               "Run N steps, of which the first 4 are the warm-up (default: workload's "
               "num_batches)");
-  command.former("--iterations", given->steps);
+  command.former("--iterations", "--steps", given->steps);
   command.add("--seed", given->seed, "S",
               "Draw the sizes of batches with this seed first (default 1)");
   command.add("--seeds", given->seeds, "N",
@@ -163,7 +163,7 @@ void add_footprint(CLI::App& program) {
   command.output("--snapshot", given->snapshot, "FILE",
                  "Write that trace as a PyTorch snapshot, for PyTorch's viewer", Result::further);
   add_page_option(command, given->html);
-  add_result_options(command, given->results, "table");
+  add_result_options(command, given->results);
   command.examples({{"millrace footprint --allocator torch,millrace --copy side-stream,precise",
                      "Compares two allocators and two copy strategies on the built-in workloads."},
                     {"millrace footprint --init mine.json",

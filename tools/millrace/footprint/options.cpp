@@ -67,10 +67,10 @@ experiment::Workload adapted(experiment::Workload workload, const FootprintArgum
   }
   if (workload.num_batches < least) {
     throw UsageError{
-        fmt::format("{} {} too few: the first {} are the warm-up", workload.num_batches,
+        fmt::format("num_batches of the workload {}: {} {} too few: the first {} are the warm-up",
+                    workload.name, workload.num_batches,
                     workload.num_batches == 1 ? "step is" : "steps are", least - 1),
-        fmt::format("num_batches of the workload {}", workload.name),
-        fmt::format("--steps {} or more", least)};
+        "--workload", fmt::format("--steps {} or more", least)};
   }
   return workload;
 }

@@ -53,14 +53,15 @@ std::vector<PipelineRow> rows_of(const PipelinesOptions& options, const Pipeline
     return run_rows(options, watch);
   } catch (const std::invalid_argument& error) {  // what only the model itself can tell
     throw UsageError{
-        error.what(), "the model of the workload " + options.workload.name,
+        fmt::format("the model of the workload {}: {}", options.workload.name, error.what()),
+        "--workload",
         "layers, widths and rows that fit each other: docs/workloads.md, docs/train.md"};
   }
 }
 
 void run_pipelines_command(const PipelinesArguments& arguments) {
   const PipelinesOptions options = read_options(arguments);
-  const Results results{arguments.results, "table"};
+  const Results results{arguments.results};
   const auto picture = further_output("--svg", arguments.picture);
   const auto steps = output_of_run("--steps-svg", arguments.steps_picture, options);
   const auto timeline_file = output_of_run("--timeline", arguments.timeline, options);
@@ -102,8 +103,10 @@ void add_compared_options(Command& command, PipelinesArguments& given) {
       "--allocator", given.allocators, "A,B|all",
       fmt::format("Compare these allocators: {} (default: the first two)", allocator_names()));
   const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
-  command.add("--lookup-position", given.lookup_positions, "A,B|all", lookup_position_help(fused));
-  command.add("--lookup-stream", given.lookup_streams, "A,B|all", lookup_stream_help(fused));
+  command.add("--lookup-position", given.lookup_positions, "A,B|all",
+              lookup_position_help(fused, Values::list));
+  command.add("--lookup-stream", given.lookup_streams, "A,B|all",
+              lookup_stream_help(fused, Values::list));
   command.add("--optimizer-work", given.optimizer_work, "X,Y",
               "Multiply the time of the dense optimizer by each of these factors (default 1)");
   command.flag("--forward-only", given.forward_only,
@@ -116,7 +119,7 @@ void add_shared_options(Command& command, PipelinesArguments& given) {
   command.add("--ranks", given.ranks, "N", "Run N ranks (default: workload's world_size)");
   command.add("--steps", given.steps, "N",
               "Run N steps, one batch each (default: workload's num_batches)");
-  command.former("--batches", given.steps);
+  command.former("--batches", "--steps", given.steps);
   command.add("--batch-size", given.batch_size, "N",
               "Put N examples into a batch on each rank (default: workload's batch_size)");
   command.add("--run-ahead", given.run_ahead, "N",
@@ -161,7 +164,7 @@ void add_pipelines(CLI::App& program) {
                  "chrome://tracing",
                  Result::further);
   add_page_option(command, given->html);
-  add_result_options(command, given->results, "table");
+  add_result_options(command, given->results);
   command.examples(
       {{"millrace pipelines --pipeline base,sparse-dist --svg pipelines.svg",
         "Compares two pipelines, and draws runtime against memory."},

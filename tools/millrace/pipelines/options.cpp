@@ -83,13 +83,9 @@ std::vector<PipelineKind> read_pipelines(const PipelinesArguments& arguments) {
 }
 
 void refuse_idle(const PipelinesArguments& given, const std::vector<PipelineKind>& pipelines) {
-  const bool chosen = std::ranges::any_of(
-      pipelines, [](PipelineKind kind) { return traits_of(kind).lookup_options; });
-  const std::string names = pipelines_with(&PipelineTraits::lookup_options);
-  const std::string why = fmt::format("only {} has this choice", names);
-  const std::string right = "--pipeline " + names;
-  refuse_without_effect("--lookup-position", !chosen && given.lookup_positions, why, right);
-  refuse_without_effect("--lookup-stream", !chosen && given.lookup_streams, why, right);
+  constexpr auto trait = &PipelineTraits::lookup_options;
+  refuse_without_trait(trait, pipelines, "--lookup-position", given.lookup_positions.has_value());
+  refuse_without_trait(trait, pipelines, "--lookup-stream", given.lookup_streams.has_value());
   refuse_without_effect("--optimizer-work", given.forward_only && given.optimizer_work,
                         "nothing is updated", "without --forward-only");
 }

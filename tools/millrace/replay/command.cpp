@@ -93,7 +93,7 @@ void run_replay_command(const ReplayArguments& arguments) {
       arguments.device_bytes.empty()
           ? 0
           : read_bytes("--device-bytes", arguments.device_bytes, kMostDeviceBytes);
-  const Results results{arguments.results, "table"};
+  const Results results{arguments.results};
   std::optional<Output> snapshot;
   if (arguments.snapshot) {
     check_one_replay(arguments, names);
@@ -157,7 +157,7 @@ void add_replay(CLI::App& program) {
                  Result::further);
   add_page_option(command, given->html);
   add_wide_option(command, given->wide);
-  add_result_options(command, given->results, "table");
+  add_result_options(command, given->results);
   command.examples({{"millrace replay snapshot.pickle",
                      "Replays a memory snapshot of PyTorch on each allocator."},
                     {"millrace replay --allocator millrace --device-bytes 24GiB rmm.csv",

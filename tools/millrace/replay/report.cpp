@@ -249,7 +249,8 @@ std::string render_device(const ReplayedDevice& device, bool snapshot, bool wide
   const ReplayReport* const first = device.any();
   std::string text;
   if (first != nullptr) {
-    text += fmt::format("  {} allocations, {} frees\n\n", first->allocations, first->frees);
+    text += fmt::format("  {}, {}\n\n", counted(first->allocations, "allocation"),
+                        counted(first->frees, "free"));
   }
   text += table_of(device, snapshot, wide, paint) + '\n';
   text += starts(device, snapshot);

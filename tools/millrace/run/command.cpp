@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/error.hpp"
+#include "cli/values.hpp"
 #include "commands.hpp"
 #include "engine/settings.hpp"
 #include "run/libraries.hpp"
@@ -118,11 +119,8 @@ void use_millrace(const RunOptions& options) {
   // Before an auditor that does not look at bindings: after it, glibc 2.36 tells of no look-up by
   // hand.
   put_first("LD_AUDIT", {interposer.auditor});
-  if (options.json) {
-    set("MILLRACE_RUN_REPORT", place_for_report(*options.json));
-  } else if (std::getenv("MILLRACE_RUN_REPORT") == nullptr) {
-    set("MILLRACE_RUN_REPORT", "-");
-  }
+  if (std::getenv("MILLRACE_RUN_REPORT") == nullptr) set("MILLRACE_RUN_REPORT", "-");
+  set("MILLRACE_RUN_JSON", options.json ? place_for_report(*options.json) : "");
   set("MILLRACE_RUN_WHAT_IF", options.what_if ? "1" : "");
   set("MILLRACE_RUN_RECORD", options.record ? place_for_trace(*options.record) : "");
   set("MILLRACE_RUN_SNAPSHOT", options.snapshot ? place_for_snapshot(*options.snapshot) : "");
@@ -157,7 +155,8 @@ bool keeps_own(const RunOptions& options) {
   }
   if (options.allocator == "own") return true;
   if (!options.allocator.empty())
-    throw UsageError{"'" + options.allocator + "' is not known", "--allocator", "millrace or own"};
+    static_cast<void>(
+        read_name("--allocator", "allocator", options.allocator, {"millrace", "own"}));
   if (options.check) return true;
   if (options.schedule.empty() || has_interposer()) return false;
   std::cerr << "millrace run: this build has no library for other programs; the program keeps its "
@@ -205,8 +204,7 @@ void add_run(CLI::App& program) {
                  "with the stacks of allocations, for its viewer",
                  Result::further);
   command.output("--json", given->json, "FILE.json",
-                 "Write the report as JSON to this file, instead of the text on standard error",
-                 Result::further);
+                 "Write the report as JSON to this file as well", Result::further);
   command.flag(
       "--check", given->check,
       "Report accesses of memory that are not ordered. A program that has some ends with 4 where "
@@ -221,8 +219,7 @@ void add_run(CLI::App& program) {
       "--serve-malloc", given->serves_malloc,
       "Serve cudaMalloc even if the program calls cudaIpcGetMemHandle; that call then fails");
   command
-      .add("program", given->program, "COMMAND",
-           "Run this program, with its arguments; write it after --")
+      .add("COMMAND", given->program, "", "Run this program, with its arguments; write it after --")
       .required();
   command.examples(
       {{"millrace run -- ./app --steps 10",

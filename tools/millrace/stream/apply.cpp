@@ -220,7 +220,7 @@ class Application {
 
 void run(const ApplyArguments& given) {
   Application application{given};
-  const Results results{given.results, "text"};
+  const Results results{given.results};
   const ApplyResult result = application.run();
   results.write([&](const Painter&) { return describe_result(result); },
                 [&] { return to_document(given, result); });
@@ -248,7 +248,7 @@ void add_stream_apply(CLI::App& stream) {
   command.add("--until-idle", given->until_idle, "SECONDS",
               "Stop at the end of the log if no rows were added for this long (default: run until "
               "Ctrl-C)");
-  add_result_options(command, given->results, "text");
+  add_result_options(command, given->results);
   command.examples(
       {{"millrace stream apply --from file:rows --to rocksdb:copy",
         "Keeps a copy in RocksDB up to date with a folder, until Ctrl-C."},

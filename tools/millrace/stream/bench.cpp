@@ -20,6 +20,7 @@
 #include "cli/text.hpp"
 #include "cli/values.hpp"
 #include "cli/without_effect.hpp"
+#include "cli/wording.hpp"
 #include "millrace/device/profile.hpp"
 #include "millrace/experiment/capture_comparison.hpp"
 #include "millrace/memory/byte_size.hpp"
@@ -41,7 +42,7 @@ struct BenchArguments {
   std::string device = "virtual:h200", allocator = "millrace", capture = "all";
   std::string rows = "20000,100000,400000";
   std::string width = "64", tables = "4", table_rows = "4000000", compute = "5", steps = "32",
-              run_ahead = "4";
+              steps_ahead = "4";
   std::optional<std::string> slots, slot_bytes, html;
   bool wide = false;
   ResultArguments results;
@@ -86,7 +87,8 @@ BenchOptions read_options(const BenchArguments& given) {
   workload.tables = read_whole("--tables", given.tables, 1, 4'096);
   workload.table_rows = read_whole("--table-rows", given.table_rows, 1, 10'000'000'000);
   workload.steps = static_cast<unsigned>(read_whole("--steps", given.steps, 1, 100'000));
-  workload.run_ahead = static_cast<unsigned>(read_whole("--run-ahead", given.run_ahead, 1, 256));
+  workload.run_ahead =
+      static_cast<unsigned>(read_whole("--steps-ahead", given.steps_ahead, 1, 256));
   const double compute = read_number("--compute", given.compute, 0, 60'000);
   workload.compute =
       std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double, std::milli>{compute});
@@ -110,13 +112,14 @@ BenchOptions read_options(const BenchArguments& given) {
   return options;
 }
 
-/** A loop of this workload. @throws UsageError that names the options that do not fit */
+/** A loop of this workload. @throws UsageError that names the options that do not fit; what would
+ * be right is in the library's message */
 template <typename Run>
 auto measured(const char* options, Run run) {
   try {
     return run();
   } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), options, "values that fit each other: docs/streamer.md"};
+    throw UsageError{error.what(), options};
   }
 }
 
@@ -138,7 +141,7 @@ RecordedPage page_of(const std::string& file, const BenchOptions& options) {
                     {{"device", workload.device},
                      {"allocator", workload.allocator},
                      {"capture", name},
-                     {"changed rows a step", rows}}});
+                     {"changed rows per step", rows}}});
   }
   return {file, "millrace stream bench", std::move(runs)};
 }
@@ -158,7 +161,7 @@ BenchSize run_size(const BenchOptions& options, std::size_t rows, RecordedPage* 
   if (options.ways.size() == 1) workload.recorded = recorder_of(page, shown++);
   BenchSize size{.rows = rows, .bytes = rows * workload.width * sizeof(float)};
   const auto done = [&](const std::string& what) {
-    progress.advance(fmt::format("{} rows, {}", rows, what));
+    progress.advance(fmt::format("{} rows, {}", grouped(rows), what));
   };
   size.reference = measured("--rows, --tables, --table-rows",
                             [&] { return experiment::measure_reference(workload); });
@@ -201,14 +204,14 @@ Json to_document(const BenchOptions& options, const std::vector<BenchSize>& size
 std::string title(const BenchOptions& options) {
   const experiment::CaptureWorkload& workload = options.workload;
   const bool modelled = find_device(workload.device).modelled;
-  return fmt::format("{}, {}: {} tables, {} floats a row, {} ms of other work a step\n\n",
+  return fmt::format("{}, {}: {} tables, {} floats per row, {} ms of other work per step\n\n",
                      workload.device, modelled ? "modeled" : "measured", workload.tables,
                      workload.width, in_milliseconds(workload.compute));
 }
 
 void run(const BenchArguments& given) {
   const BenchOptions options = read_options(given);
-  const Results results{given.results, "table"};
+  const Results results{given.results};
   std::optional<RecordedPage> page;
   if (given.html) page.emplace(page_of(*given.html, options));
   std::vector<BenchSize> sizes;
@@ -238,9 +241,9 @@ void add_stream_bench(CLI::App& stream) {
                   "compared with a loop without capture"};
   const auto given = std::make_shared<BenchArguments>();
   command.add("--device", given->device, "NAME", device_help("h200", true));
-  command.add("--capture", given->capture, "NAMES",
-              fmt::format("Compare these ways of capture: all (default), {}",
-                          fmt::join(way_names(), ", ")));
+  command.add(
+      "--capture", given->capture, "A,B|all",
+      fmt::format("Compare these ways of capture: {} (default all)", fmt::join(way_names(), ", ")));
   command.add("--rows", given->rows, "N,N",
               "Change this many rows per step, in one run for each number (default "
               "20000,100000,400000)");
@@ -250,15 +253,16 @@ void add_stream_bench(CLI::App& stream) {
   command.add("--compute", given->compute, "MS",
               "Add this much other work to a step, in ms (default 5)");
   command.add("--steps", given->steps, "N", "Measure N steps, after 32 warm-up steps (default 32)");
-  command.add("--run-ahead", given->run_ahead, "N",
+  command.add("--steps-ahead", given->steps_ahead, "N",
               "Let the host be at most N steps ahead (default 4)");
+  command.former("--run-ahead", "--steps-ahead", given->steps_ahead);
   command.add("--slots", given->slots, "N", "Use at most N slots for a ring (default 8)");
   command.add("--slot-bytes", given->slot_bytes, "SIZE",
               "Set the size of each slot (default: the bytes that a step changes)");
   command.add("--allocator", given->allocator, "NAME", allocator_help("millrace"));
   add_wide_option(command, given->wide);
   add_page_option(command, given->html);
-  add_result_options(command, given->results, "table");
+  add_result_options(command, given->results);
   command.examples({{"millrace stream bench --rows 100000 --capture ring,mapped",
                      "Compares two ways of capture at 100,000 changed rows per step."},
                     {"millrace stream bench --device cuda:0 --json bench.json",

@@ -7,6 +7,7 @@
 
 #include "cli/advice_lines.hpp"
 #include "cli/figures.hpp"
+#include "cli/wording.hpp"
 #include "millrace/memory/byte_size.hpp"
 #include "millrace/observe/report.hpp"
 #include "millrace/text/units.hpp"
@@ -161,7 +162,7 @@ std::string render(const BenchSize& size, bool wide, const Painter& paint) {
   };
   add({.rows = size.rows, .way = "none", .run = size.without});
   for (const BenchRow& row : size.ways) add(row);
-  return paint(fmt::format("{} rows a step, {}", size.rows, format_bytes(size.bytes)),
+  return paint(fmt::format("{} rows per step, {}", grouped(size.rows), format_bytes(size.bytes)),
                Look::strong) +
          fmt::format("; copied once on the device {:.1f} us, to the host {:.1f} us ({:.1f} GB/s)\n",
                      in_microseconds(size.reference.on_device),
@@ -188,8 +189,8 @@ std::string bench_advice(const BenchSize& size, const Painter& paint) {
     return advice_line(title, text, takes_as_long(size, row), paint);
   };
   std::string out =
-      fmt::format("At {} rows a step, the loop without a capture takes {:.3f} ms a step.\n",
-                  size.rows, in_milliseconds(size.without.step));
+      fmt::format("At {} rows per step, the loop without a capture takes {:.3f} ms per step.\n",
+                  grouped(size.rows), in_milliseconds(size.without.step));
   if (shortest == smallest) return out + line("Least added time and memory", *shortest);
   return out + line("Least added time", *shortest) + line("Least memory", *smallest);
 }

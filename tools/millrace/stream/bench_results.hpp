@@ -18,7 +18,7 @@ struct BenchRow {
   Nanoseconds stall{0};  ///< of a step, on the device
 };
 
-/** @brief All ways of capture, at one number of changed rows a step. */
+/** @brief All ways of capture, at one number of changed rows per step. */
 struct BenchSize {
   std::size_t rows = 0, bytes = 0;
   experiment::CaptureReference reference;

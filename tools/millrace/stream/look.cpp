@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 
-#include "cli/error.hpp"
 #include "millrace/streamer/sink_kinds.hpp"
 
 namespace millrace::cli {
@@ -13,6 +12,13 @@ std::unique_ptr<Sink> open_to_look_at(const std::string& spec) {
   } catch (const std::invalid_argument& error) {
     throw UsageError{error.what(), "SINK", sink_addresses()};
   }
+}
+
+UsageError refused_sink(const std::string& spec, const std::exception& error,
+                        const std::string& right) {
+  const std::string sink = redacted(spec), what = error.what();
+  const bool named = what.find(sink) != std::string::npos;
+  return UsageError{named ? what : sink + ": " + what, "SINK", right};
 }
 
 std::string what_sink_would_be_right(const SinkError& error) {

@@ -169,10 +169,9 @@ StatusReport look(const StatusArguments& given, Sink& sink, RecordSource* source
   try {
     found.status = status_of(sink, found.now_ms);
   } catch (const SinkError& error) {
-    throw UsageError{error.what(), redacted(given.sink), what_sink_would_be_right(error)};
+    throw refused_sink(given.sink, error, what_sink_would_be_right(error));
   } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), redacted(given.sink),
-                     "a copy that `millrace stream apply` made"};
+    throw refused_sink(given.sink, error, "a copy that `millrace stream apply` made");
   }
   if (source == nullptr) return found;
   if (!found.status.sink.commits.empty() && !found.status.applied) {
@@ -190,7 +189,7 @@ StatusReport look(const StatusArguments& given, Sink& sink, RecordSource* source
 void run(const StatusArguments& given) {
   const std::unique_ptr<Sink> sink = open_to_look_at(given.sink);
   const std::unique_ptr<RecordSource> source = source_of(given);
-  const Results results{given.results, "text"};
+  const Results results{given.results};
   const StatusReport found = look(given, *sink, source.get());
   results.write([&](const Painter& paint) { return fitted(describe_status(given, found, paint)); },
                 [&] { return to_document(given, found); });
@@ -212,7 +211,7 @@ void add_stream_status(CLI::App& stream) {
   command.input("--from", given->from, "SOURCE",
                 "Show how far the copy lags behind this log, which `stream apply` reads",
                 sink_files);
-  add_result_options(command, given->results, "text");
+  add_result_options(command, given->results);
   command.examples({{"millrace stream status rocksdb:copy",
                      "Shows the step of a copy, its age and its missing rows."},
                     {"millrace stream status rocksdb:copy --from file:rows",

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "cli/checkpoint_error.hpp"
 #include "cli/command.hpp"
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
@@ -41,7 +42,7 @@ class CheckpointRows {
                          ? fmt::format("'{}' has {} numbers in the checkpoint, and {} in the copy",
                                        table.name, *size, table.rows * table.width)
                          : fmt::format("the checkpoint has no '{}', and the copy does", table.name),
-                     "", "a checkpoint of the model that was streamed"};
+                     "CHECKPOINT", "a checkpoint of the model that was streamed"};
   }
 
   bool read(const StreamedTable& table, std::int64_t row, std::span<float> weights,
@@ -116,23 +117,21 @@ VerifyReport verify(const VerifyArguments& given, Sink& sink) {
     return verify_copy(sink,
                        {.read = [&](const auto& table, std::int64_t row, auto weights,
                                     auto kept) { return rows.read(table, row, weights, kept); },
-                        .lineage = lineage_in(checkpoint.header().stream, given.checkpoint)});
+                        .lineage = lineage_in(checkpoint.header().stream, "CHECKPOINT")});
   } catch (const CheckpointError& error) {
-    throw UsageError{error.what(), error.where(), error.right()};
+    throw refused_checkpoint(error, "CHECKPOINT");
   } catch (const SinkError& error) {
-    throw UsageError{error.what(), redacted(given.sink), what_sink_would_be_right(error)};
+    throw refused_sink(given.sink, error, what_sink_would_be_right(error));
   } catch (const RecordError& error) {
-    throw UsageError{error.what(), redacted(given.sink),
-                     "a sink whose rows are as they were written"};
+    throw refused_sink(given.sink, error, "a sink whose rows are as they were written");
   } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), redacted(given.sink),
-                     "a sink that `millrace train --stream` wrote to"};
+    throw refused_sink(given.sink, error, "a sink that `millrace train --stream` wrote to");
   }
 }
 
 void run(const VerifyArguments& given) {
   const std::unique_ptr<Sink> sink = open_to_look_at(given.sink);
-  const Results results{given.results, "text"};
+  const Results results{given.results};
   const VerifyReport report = verify(given, *sink);
   results.write([&](const Painter&) { return fitted(describe_report(report)); },
                 [&] { return to_document(given, report); });
@@ -155,7 +154,7 @@ void add_stream_verify(CLI::App& stream) {
       .input("CHECKPOINT", given->checkpoint, "",
              "Compare them with this checkpoint, which train --save wrote")
       .required();
-  add_result_options(command, given->results, "text");
+  add_result_options(command, given->results);
   command.examples({{"millrace stream verify file:rows model.mlr",
                      "Compares the rows of a folder with a checkpoint."},
                     {"millrace stream verify redis://host:6379 model.mlr --json report.json",

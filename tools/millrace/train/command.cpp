@@ -45,7 +45,7 @@ void note_plan(Timeline& timeline, const TrainOptions& options, const TrainPlan&
 
 void run_train_command(const TrainArguments& given) {
   TrainOptions options = read_options(given);
-  RunningResults results{given.results, "text"};
+  RunningResults results{given.results};
   std::optional<Output> timeline_file;
   if (given.timeline) timeline_file.emplace(given.timeline, "--timeline");
   std::optional<TrainTrace> trace, snapshot;
@@ -101,6 +101,7 @@ void run_train_command(const TrainArguments& given) {
 
 /** The stream of changed rows. */
 void add_stream_options(Command& command, StreamArguments& given) {
+  command.heading("Streaming");
   command.output("--stream", given.sinks, "SINK",
                  fmt::format("Send changed rows to a sink ({}); repeatable", sink_addresses()),
                  Result::further, sink_files);
@@ -131,6 +132,7 @@ void add_stream_options(Command& command, StreamArguments& given) {
 
 /** What the model learns from. */
 void add_data_options(Command& command, TrainArguments& given) {
+  command.heading("Data");
   command.input("--data", given.data, "WHAT",
                 "Train on this data: synthetic, adult, adult:FOLDER, or a file in the format of "
                 "Criteo or UCI Adult, plain or gzip",
@@ -145,13 +147,14 @@ void add_data_options(Command& command, TrainArguments& given) {
               "Make N synthetic examples per epoch (default 32768)");
 }
 
-/** The model, and for how long it is trained. */
+/** The model, for how long it is trained, and the checkpoints. */
 void add_model_options(Command& command, TrainArguments& given) {
+  command.heading("Training");
   command.input("--model", given.model, "NAME|FILE",
                 fmt::format("Train this model: {}, or a JSON file (default: the model of the data)",
                             fmt::join(ModelDescription::names(), ", ")),
                 Command::unless(ModelDescription::names()));
-  command.flag("--freeze-tables", given.freeze_tables, "Do not train the embedding tables");
+  command.input("--load", given.load, "FILE", "Continue from a checkpoint");
   command.add("--epochs", given.epochs, "N",
               "Train N epochs in total, including those of a loaded checkpoint (default 3)");
   command.add("--steps", given.steps, "N", "Stop after N steps in total");
@@ -159,10 +162,14 @@ void add_model_options(Command& command, TrainArguments& given) {
               "Put N examples into a batch (default 256; Criteo 2048)");
   command.add("--seed", given.seed, "S",
               "Draw weights, the order of examples and synthetic data with this seed (default 1)");
+  command.flag("--freeze-tables", given.freeze_tables, "Do not train the embedding tables");
+  command.add("--save-every", given.save_every, "N", "Write a checkpoint every N steps too");
+  command.flag("--eval", given.evaluate_only, "Test the checkpoint of --load; do not train");
 }
 
 /** The order of a step, and what applies to some orders only. */
 void add_pipeline_options(Command& command, TrainArguments& given) {
+  command.heading("Pipeline");
   command.add("--pipeline", given.pipeline, "NAME",
               "Use this training pipeline. " + pipeline_help(PipelineKind::base));
   command.add("--cache-load-factor", given.cache_load_factor, "F",
@@ -171,8 +178,10 @@ void add_pipeline_options(Command& command, TrainArguments& given) {
                           pipelines_with(&PipelineTraits::for_cached_tables)));
   command.add("--cache-policy", given.cache_policy, "NAME", cache_policy_help());
   const std::string fused = pipelines_with(&PipelineTraits::lookup_options);
-  command.add("--lookup-position", given.lookup_position, "WHERE", lookup_position_help(fused));
-  command.add("--lookup-stream", given.lookup_stream, "NAME", lookup_stream_help(fused));
+  command.add("--lookup-position", given.lookup_position, "WHERE",
+              lookup_position_help(fused, Values::one));
+  command.add("--lookup-stream", given.lookup_stream, "NAME",
+              lookup_stream_help(fused, Values::one));
   command.flag("--order-lookup-after-dense", given.order_lookup_after_dense,
                fmt::format("Order {}'s lookups after the dense optimizer, for models with position "
                            "weights",
@@ -204,7 +213,7 @@ void add_memory_options(Command& command, TrainArguments& given) {
 
 /** Where a run takes place. */
 void add_rank_options(Command& command, TrainArguments& given) {
-  command.add("--device", given.device, "NAME", device_help("h200", true) + ", cuda:local");
+  command.add("--device", given.device, "NAME", device_help("h200", true, {kLocalDevice}));
   command.add("--ranks", given.ranks, "N", "Train with N ranks, as threads with virtual devices");
   command.add("--group", given.group, "KIND",
               "Run the ranks as threads (default), or as processes that use mpi (under mpirun) or "
@@ -218,18 +227,16 @@ void add_rank_options(Command& command, TrainArguments& given) {
       "Let nccl ranks meet at this new file instead of MASTER_ADDR and MASTER_PORT; all ranks "
       "must see the file",
       Result::further);
-}
-
-/** Checkpoints, and files with results. */
-void add_output_options(Command& command, TrainArguments& given) {
-  command.output("--save", given.save, "FILE", "Write a checkpoint at the end and when interrupted",
-                 Result::resumed);
-  command.add("--save-every", given.save_every, "N", "Write a checkpoint every N steps too");
-  command.input("--load", given.load, "FILE", "Continue from a checkpoint");
-  command.flag("--eval", given.evaluate_only, "Test only, without training");
   command.flag("--check-races", given.check_races,
                "Check every access on virtual devices; end with exit code 4 if any access races");
-  add_result_options(command, given.results, "text");
+}
+
+/** The checkpoint, and files with results. */
+void add_output_options(Command& command, TrainArguments& given) {
+  command.heading("");
+  command.output("--save", given.save, "FILE", "Write a checkpoint at the end and when interrupted",
+                 Result::resumed);
+  add_result_options(command, given.results);
   command.output("--timeline", given.timeline, "FILE",
                  "Write a timeline of the run's beginning, for Perfetto and chrome://tracing",
                  Result::further);
@@ -251,9 +258,9 @@ void add_train(CLI::App& program) {
   const auto given = std::make_shared<TrainArguments>();
   add_data_options(command, *given);
   add_model_options(command, *given);
+  add_rank_options(command, *given);
   add_pipeline_options(command, *given);
   add_memory_options(command, *given);
-  add_rank_options(command, *given);
   add_stream_options(command, given->stream);
   add_output_options(command, *given);
   command.examples({{"millrace train --data adult --epochs 3 --save model.mlr",

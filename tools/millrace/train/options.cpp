@@ -21,19 +21,12 @@ constexpr std::uint64_t kMostBatches = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kMostBatch = 1 << 24;
 constexpr Nanoseconds kLongestWait = std::chrono::seconds{240};  ///< of ranks, for one that streams
 
-/** Refuses an option that only pipelines with this trait have, if another pipeline was chosen. */
-void only_with(bool PipelineTraits::*trait, PipelineKind chosen, std::string_view option,
-               bool given) {
-  if (!given || traits_of(chosen).*trait) return;
-  throw UsageError{fmt::format("{} has no such option", millrace::to_string(chosen)),
-                   std::string{option}, "--pipeline " + pipelines_with(trait)};
-}
-
 LookupOptions read_lookup(const TrainArguments& given, PipelineKind pipeline) {
   constexpr auto trait = &PipelineTraits::lookup_options;
-  only_with(trait, pipeline, "--lookup-position", given.lookup_position.has_value());
-  only_with(trait, pipeline, "--lookup-stream", given.lookup_stream.has_value());
-  only_with(trait, pipeline, "--order-lookup-after-dense", given.order_lookup_after_dense);
+  refuse_without_trait(trait, {pipeline}, "--lookup-position", given.lookup_position.has_value());
+  refuse_without_trait(trait, {pipeline}, "--lookup-stream", given.lookup_stream.has_value());
+  refuse_without_trait(trait, {pipeline}, "--order-lookup-after-dense",
+                       given.order_lookup_after_dense);
   LookupOptions options{.order_after_dense = given.order_lookup_after_dense};
   if (given.lookup_position) {
     options.position = read_choice("--lookup-position", "lookup position", *given.lookup_position,
@@ -53,8 +46,8 @@ LookupOptions read_lookup(const TrainArguments& given, PipelineKind pipeline) {
 
 StaleOptions read_staleness(const TrainArguments& given, PipelineKind pipeline) {
   constexpr auto trait = &PipelineTraits::stale;
-  only_with(trait, pipeline, "--start-batch", given.start_batch.has_value());
-  only_with(trait, pipeline, "--stash-gradients", given.stash_gradients);
+  refuse_without_trait(trait, {pipeline}, "--start-batch", given.start_batch.has_value());
+  refuse_without_trait(trait, {pipeline}, "--stash-gradients", given.stash_gradients);
   StaleOptions options{.stash_gradients = given.stash_gradients};
   if (given.start_batch) {
     options.start_batch = read_whole("--start-batch", *given.start_batch, 0, kMostBatches);
@@ -75,7 +68,7 @@ TrainingOptions read_training(const TrainArguments& given, const RankOptions& ra
   options.allocator = read_name("--allocator", "allocator", given.allocator,
                                 {kAllocatorNames.begin(), kAllocatorNames.end()});
   options.check_races = given.check_races;
-  options.device = read_device(device_name(given, ranks)).name;
+  options.device = read_device(device_name(given, ranks), {kLocalDevice}).name;
   return options;
 }
 
@@ -152,6 +145,9 @@ TrainOptions read_options(const TrainArguments& given) {
   if (options.evaluate_only && options.save) {
     throw UsageError{"--eval does not train, so nothing changes that could be saved", "--save",
                      "one of the two"};
+  }
+  if (options.evaluate_only && !options.load) {
+    throw UsageError{"no checkpoint to test", "--eval", "--load FILE as well"};
   }
   if (options.save_every && !options.save) {
     throw UsageError{"no file to save to", "--save-every", "--save FILE as well"};

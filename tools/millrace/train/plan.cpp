@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/checkpoint_error.hpp"
 #include "cli/error.hpp"
 #include "cli/suggestions.hpp"
 #include "train/data.hpp"
@@ -50,8 +51,9 @@ void check_same_run(const TrainOptions& options, const ModelDescription& model,
                     const CheckpointHeader& saved) {
   const ModelDescription known = ModelDescription::parse(saved.model, "the checkpoint's model");
   if (const std::string other = difference(known, model); !other.empty()) {
-    throw UsageError{fmt::format("the checkpoint is of another model: its {}", other),
-                     options.load->string(), "no --model: the checkpoint has it"};
+    throw UsageError{fmt::format("{}: the checkpoint is of another model: its {}",
+                                 options.load->string(), other),
+                     "--load", "no --model: the checkpoint has it"};
   }
   compare("--seed", options.seed, saved.seed);
   compare("--batch-size", options.batch_size, saved.batch_size);
@@ -77,11 +79,13 @@ ShardingPlan planned(const RankOptions& options, const SparseNNConfig& config, u
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_checkpoint(const TrainOptions& options) {
+  const char* option = "--save";
   try {
     if (options.save) check_checkpoint_place(*options.save);
+    option = "--load";
     return options.load ? std::make_unique<Checkpoint>(*options.load) : nullptr;
   } catch (const CheckpointError& error) {
-    throw UsageError{error.what(), error.where(), error.right()};
+    throw refused_checkpoint(error, option);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "cli/checkpoint_error.hpp"
 #include "cli/error.hpp"
 #include "train/text.hpp"
 
@@ -34,14 +35,15 @@ void check_agreement(ProcessGroup& group, const TrainOptions& options, const Tra
 std::size_t restore(Trainer& trainer, const Checkpoint& checkpoint, const TrainOptions& options,
                     const std::string& data) {
   if (checkpoint.header().data != data) {
-    throw UsageError{"the checkpoint was trained on data with other features",
-                     options.load->string(),
+    throw UsageError{fmt::format("{}: the checkpoint was trained on data with other features",
+                                 options.load->string()),
+                     "--load",
                      fmt::format("the same data; its features are: {}", checkpoint.header().data)};
   }
   try {
     return trainer.restore(checkpoint);
   } catch (const CheckpointError& error) {
-    throw UsageError{error.what(), error.where(), error.right()};
+    throw refused_checkpoint(error, "--load");
   }
 }
 

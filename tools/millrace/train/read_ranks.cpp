@@ -52,7 +52,8 @@ void check_there(GroupKind group) {
     throw UsageError{"this build has no MPI", "--group mpi", mpi_support().how_to_get};
   }
   if (group == GroupKind::nccl && !nccl_support().loaded) {
-    throw UsageError{"NCCL cannot be loaded", "--group nccl", nccl_support().problem};
+    const NcclSupport support = nccl_support();
+    throw UsageError{support.problem, "--group nccl", support.how_to_get};
   }
 }
 
@@ -130,8 +131,8 @@ RankOptions read_ranks(const TrainArguments& given) {
 
 std::string device_name(const TrainArguments& given, const RankOptions& ranks) {
   const bool nccl = ranks.group == GroupKind::nccl;
-  std::string name = given.device.value_or(nccl ? "cuda:local" : "virtual:h200");
-  if (name == "cuda:local") {
+  std::string name = given.device.value_or(nccl ? kLocalDevice : "virtual:h200");
+  if (name == kLocalDevice) {
     const auto local = from_environment("OMPI_COMM_WORLD_LOCAL_RANK");
     name = fmt::format("cuda:{}", local ? *local : from_environment("LOCAL_RANK").value_or(0));
   }

@@ -15,10 +15,12 @@ namespace millrace::cli {
  *         they train together
  */
 [[nodiscard]] RankOptions read_ranks(const TrainArguments& given);
+/** @brief The GPU whose number is that of the rank on this host, as --device names it. */
+inline constexpr const char* kLocalDevice = "cuda:local";
 /**
  * @brief The device of this rank. With NCCL it is a GPU.
  *
- * "cuda:local" is the GPU whose number is that of the rank on this host.
+ * kLocalDevice becomes the number of a GPU.
  * @throws UsageError for a device that the group does not support
  */
 [[nodiscard]] std::string device_name(const TrainArguments& given, const RankOptions& ranks);

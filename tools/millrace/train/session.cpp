@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/checkpoint_error.hpp"
 #include "cli/error.hpp"
 #include "cli/status_line.hpp"
 #include "millrace/pipeline/data/loading_thread.hpp"
@@ -39,10 +40,11 @@ std::unique_ptr<Trainer> make_trainer(TrainingDevice& device, const TrainPlan& p
 /** @param step  the step with that loss, if it is a step of this rank */
 [[noreturn]] void refuse_diverged(const std::optional<std::uint64_t>& step,
                                   const std::string& where) {
-  throw UsageError{
+  const std::string what =
       step ? fmt::format("the training diverged: the loss of step {} is not a finite number", *step)
-           : std::string{"the model diverged: its mean loss is not a finite number"},
-      where, "a lower learning_rate in the --model; what was saved before is as it was"};
+           : std::string{"the model diverged: its mean loss is not a finite number"};
+  throw UsageError{fmt::format("{} ({})", what, where), "--model",
+                   "a lower learning_rate; what was saved before is as it was"};
 }
 
 /** Which batch has an id for which its table has no row. */
@@ -60,11 +62,11 @@ struct BadPlace {
                          error.id() + 1);
   }
   throw UsageError{
-      fmt::format("id {} of feature '{}' is not a row of the table '{}', which has {}", error.id(),
-                  feature.name, feature.table, feature.rows),
-      fmt::format("{}: epoch {}, batch {}, example {}{}", place.data, place.behind.epoch + 1,
-                  place.behind.batch, error.example() + 1, place.of_rank),
-      right};
+      fmt::format("id {} of feature '{}' is not a row of the table '{}', which has {} ({}: epoch "
+                  "{}, batch {}, example {}{})",
+                  error.id(), feature.name, feature.table, feature.rows, place.data,
+                  place.behind.epoch + 1, place.behind.batch, error.example() + 1, place.of_rank),
+      "--data", right};
 }
 
 BatchShare share_of(const ProcessGroup* group) {
@@ -260,7 +262,7 @@ class Session {
     epoch.seconds = status.seconds();
     if (!std::isfinite(epoch.trained.loss)) refuse_diverged(trainer_->diverged_at(), place());
     if (ended && position_.batch == 0) {
-      refuse_empty("no example to train on", options_.data.path);
+      refuse_empty("no example to train on", options_.data.path, "--data");
     }
     return ended;
   }
@@ -308,7 +310,7 @@ class Session {
         whole->send();
       }
     } catch (const CheckpointError& error) {
-      throw UsageError{error.what(), error.where(), error.right()};
+      throw refused_checkpoint(error, "--save");
     }
     result_.saved = true;
   }
@@ -318,7 +320,8 @@ class Session {
     try {
       const Evaluation tested = trainer_->evaluate(*data_.test);
       if (tested.examples == 0) {
-        refuse_empty("no example to test on", options_.data.test.value_or(options_.data.path));
+        refuse_empty("no example to test on", options_.data.test.value_or(options_.data.path),
+                     options_.data.test ? "--test" : "--data");
       }
       if (!std::isfinite(tested.loss)) refuse_diverged({}, place() + ", the test after it");
       return tested;
@@ -328,12 +331,13 @@ class Session {
     }
   }
 
-  [[noreturn]] void refuse_empty(const char* what, const std::filesystem::path& file) const {
+  [[noreturn]] void refuse_empty(const char* what, const std::filesystem::path& file,
+                                 const char* option) const {
     const MalformedLines lines = data_.malformed_so_far();
-    const bool malformed = lines.count > 0;
-    throw UsageError{
-        malformed ? fmt::format("{}; left out: {}", what, lines.describe()) : std::string{what},
-        file.empty() ? options_.data.name : file.string(), "at least one line of the format"};
+    std::string text =
+        fmt::format("{}: {}", file.empty() ? options_.data.name : file.string(), what);
+    if (lines.count > 0) text += fmt::format("; left out: {}", lines.describe());
+    throw UsageError{text, option, "at least one line of the format"};
   }
 
   /** The position in the data, for messages. */

@@ -15,12 +15,6 @@
 namespace millrace::cli {
 namespace {
 
-std::string grouped(std::uint64_t number) {
-  std::string text = fmt::format("{}", number);
-  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
-  return text;
-}
-
 std::string layers(const std::vector<std::size_t>& widths) {
   return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, "-"));
 }

@@ -16,34 +16,47 @@ constexpr unsigned kMostGpus = 16;
 constexpr std::size_t kLeastMemory = std::size_t{64} << 20;
 constexpr std::size_t kMostMemory = std::size_t{1} << 40;
 
-[[noreturn]] void refuse(std::string_view found, const std::string& right) {
-  throw std::invalid_argument("MILLRACE_VIRTUAL: '" + std::string{found} + "' is not known; " +
-                              right);
+[[noreturn]] void refuse(const std::string& what, const std::string& right) {
+  throw std::invalid_argument("MILLRACE_VIRTUAL: " + what + "; " + right);
 }
 
-std::string schedules() {
-  std::string text = "a schedule is instant, lag:N, adversarial:SEED";
+[[noreturn]] void refuse_unknown(const char* kind, std::string_view found,
+                                 const std::string& right) {
+  refuse("unknown " + std::string{kind} + " '" + std::string{found} + '\'', right);
+}
+
+[[noreturn]] void refuse_range(std::string_view word, const std::string& right) {
+  refuse(std::string{word} + " is out of range", right);
+}
+
+/** "a100, h100 or h200" */
+std::string profiles() {
   const std::vector<std::string> names = DeviceProfile::names();
-  for (std::size_t i = 0; i < names.size(); ++i)
+  std::string text = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i)
     text += (i + 1 < names.size() ? ", " : " or ") + names[i];
   return text;
 }
 
+std::string schedules() { return "a schedule is instant, lag:N, adversarial:SEED, " + profiles(); }
+
 std::uint64_t number(std::string_view word, std::string_view text, const std::string& right) {
   const auto value = text::parse_number<std::uint64_t>(text);
-  if (!value) refuse(word, right);
+  if (!value)
+    refuse('\'' + std::string{text} + "' in " + std::string{word} + " is not a number", right);
   return *value;
 }
 
 std::size_t size(std::string_view word, std::string_view text) {
   const std::string right = "memory=SIZE takes 64MiB to 1TiB";
+  std::size_t bytes = 0;
   try {
-    const std::size_t bytes = parse_bytes(text);
-    if (bytes >= kLeastMemory && bytes <= kMostMemory) return bytes;
+    bytes = parse_bytes(text);
   } catch (const std::invalid_argument&) {
-    // refused below, with what it is for
+    refuse('\'' + std::string{text} + "' in " + std::string{word} + " is not a size", right);
   }
-  refuse(word, right);
+  if (bytes < kLeastMemory || bytes > kMostMemory) refuse_range(word, right);
+  return bytes;
 }
 
 bool is_profile(std::string_view name) {
@@ -67,7 +80,7 @@ void set_schedule(Settings& settings, std::string_view word) {
     settings.mode = Mode::timed;
     settings.profile = word;
   } else {
-    refuse(word, schedules());
+    refuse_unknown("schedule", word, schedules());
   }
 }
 
@@ -76,17 +89,18 @@ void set_option(Settings& settings, std::string_view word) {
   constexpr std::string_view kGpus = "gpus=";
   constexpr std::string_view kMemory = "memory=";
   if (word.starts_with(kProfile)) {
-    if (!is_profile(word.substr(kProfile.size()))) refuse(word, schedules());
-    settings.profile = word.substr(kProfile.size());
+    const std::string_view name = word.substr(kProfile.size());
+    if (!is_profile(name)) refuse_unknown("profile", name, "a profile is " + profiles());
+    settings.profile = name;
   } else if (word.starts_with(kGpus)) {
     const std::string right = "gpus=N takes 1 to " + std::to_string(kMostGpus);
     const std::uint64_t gpus = number(word, word.substr(kGpus.size()), right);
-    if (gpus < 1 || gpus > kMostGpus) refuse(word, right);
+    if (gpus < 1 || gpus > kMostGpus) refuse_range(word, right);
     settings.gpus = static_cast<unsigned>(gpus);
   } else if (word.starts_with(kMemory)) {
     settings.memory = size(word, word.substr(kMemory.size()));
   } else {
-    refuse(word, "an option is profile=NAME, gpus=N or memory=SIZE");
+    refuse_unknown("option", word, "an option is profile=NAME, gpus=N or memory=SIZE");
   }
 }
 

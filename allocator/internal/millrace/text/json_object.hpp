@@ -8,8 +8,8 @@
 
 /// @file
 /// Reading JSON that people write. Each problem is a std::invalid_argument that names the document,
-/// the place, what was found and what was expected: "job.json: tables.user.rows is -1, but must be
-/// a whole number from 1 to 100".
+/// the place, what was found and what was expected: "job.json: 'tables.user.rows' is -1, but must
+/// be a whole number from 1 to 100".
 
 namespace millrace::text {
 
@@ -25,7 +25,7 @@ struct JsonPlace {
 /** @brief A value as a message shows it: at most its first 40 bytes. */
 [[nodiscard]] std::string shown(const nlohmann::json& value);
 
-/** @throws std::invalid_argument "ORIGIN: PATH is FOUND, but must be EXPECTED" */
+/** @throws std::invalid_argument "ORIGIN: 'PATH' is FOUND, but must be EXPECTED" */
 [[noreturn]] void refuse(const JsonPlace& place, std::string_view found, std::string_view expected);
 
 /** @brief Reads the keys of one object, each once, and refuses those that nobody read. */

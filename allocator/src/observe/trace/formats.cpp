@@ -44,6 +44,12 @@ std::span<const FormatRow> format_rows() noexcept {
   return kRows;
 }
 
+std::string_view description_of(TraceFormat format) noexcept {
+  const auto rows = format_rows();
+  const auto row = std::ranges::find(rows, format, &FormatRow::format);
+  return row == rows.end() ? "?" : row->description;
+}
+
 const char* to_string(TraceFormat format) noexcept {
   for (const FormatRow& row : format_rows()) {
     if (row.format == format) return row.name;

@@ -45,6 +45,8 @@ struct FormatRow {
 };
 
 [[nodiscard]] std::span<const FormatRow> format_rows() noexcept;
+/** @brief The description of a format's row. */
+[[nodiscard]] std::string_view description_of(TraceFormat format) noexcept;
 
 /** @brief Throws if a file has none of the formats, from its first bytes as stored. */
 void check_beginning(std::string_view bytes, const std::string& source);

@@ -34,11 +34,22 @@ bool is_json(std::string_view bytes) {
   return first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[');
 }
 
+/** Reads a file whose beginning is of this format; errors have it. */
+template <typename Read>
+AllocationLog read_as(TraceFormat format, const Read& read) {
+  try {
+    return read();
+  } catch (const ParseError& error) {
+    throw ParseError{error, std::string{description_of(format)}};
+  }
+}
+
 AllocationLog read_csv(std::string_view text, const std::string& source,
                        const MemoryBudget& memory) {
   Csv csv{text, source};
   for (const FormatRow& row : format_rows()) {
-    if (row.is_csv != nullptr && row.is_csv(csv)) return row.read_csv(csv, source, memory.most());
+    if (row.is_csv == nullptr || !row.is_csv(csv)) continue;
+    return read_as(row.format, [&] { return row.read_csv(csv, source, memory.most()); });
   }
   const std::string_view first_line = text.substr(0, std::min<std::size_t>(text.find('\n'), 4096));
   throw ParseError{source, "line 1",
@@ -50,11 +61,20 @@ AllocationLog parse_inflated(std::string bytes, const std::string& source,
                              const TraceLimits& limits) {
   check_beginning(std::string_view{bytes}.substr(0, 1 << 16), source);
   if (bytes.starts_with(kPickleBegins)) {
-    return read_torch_log(read_pickle(std::move(bytes), source, limits), source);
+    return read_as(TraceFormat::torch_snapshot, [&] {
+      return read_torch_log(read_pickle(std::move(bytes), source, limits), source);
+    });
   }
-  if (is_millrace_trace(bytes))
-    return read_millrace_trace(bytes, source, MemoryBudget{bytes.size(), limits}.most());
-  if (is_json(bytes)) return read_torch_log(read_json(std::move(bytes), source, limits), source);
+  if (is_millrace_trace(bytes)) {
+    return read_as(TraceFormat::millrace, [&] {
+      return read_millrace_trace(bytes, source, MemoryBudget{bytes.size(), limits}.most());
+    });
+  }
+  if (is_json(bytes)) {
+    return read_as(TraceFormat::torch_snapshot, [&] {
+      return read_torch_log(read_json(std::move(bytes), source, limits), source);
+    });
+  }
   return read_csv(bytes, source, MemoryBudget{bytes.size(), limits});
 }
 

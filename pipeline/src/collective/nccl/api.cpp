@@ -39,12 +39,7 @@ LoadedApi load() {
   const char* const name = given != nullptr ? given : "libnccl.so.2";
   void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    found.problem = fmt::format(
-        "NCCL cannot be loaded ({}): install libnccl2 of NVIDIA's apt repository or nvidia-nccl "
-        "from "
-        "PyPI, and put the folder of libnccl.so.2 on LD_LIBRARY_PATH or name the file in "
-        "MILLRACE_NCCL",
-        dlerror());
+    found.problem = fmt::format("NCCL cannot be loaded ({})", dlerror());
     return found;
   }
   NcclApi& api = found.api;
@@ -95,6 +90,10 @@ NcclSupport nccl_support() {
   const collective::NcclApi* const api = collective::NcclApi::find(&support.problem);
   support.loaded = api != nullptr;
   if (support.loaded) support.version = api->version;
+  if (!support.loaded)
+    support.how_to_get =
+        "install libnccl2 of NVIDIA's apt repository or nvidia-nccl from PyPI, and put the folder "
+        "of libnccl.so.2 on LD_LIBRARY_PATH or name the file in MILLRACE_NCCL";
   return support;
 }
 

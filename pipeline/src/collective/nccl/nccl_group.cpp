@@ -233,9 +233,11 @@ void NcclGroup::prepare_process() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
 
 std::unique_ptr<NcclGroup> NcclGroup::make(OrderedDevice& device, Rendezvous& rendezvous,
                                            const Options& options) {
-  std::string problem;
-  const NcclApi* const api = NcclApi::find(&problem);
-  if (api == nullptr) throw std::runtime_error{problem};
+  const NcclApi* const api = NcclApi::find();
+  if (api == nullptr) {
+    const NcclSupport support = nccl_support();
+    throw std::runtime_error{fmt::format("{}: {}", support.problem, support.how_to_get)};
+  }
   const auto* const gpu = dynamic_cast<const CudaDevice*>(&device.device());
   if (gpu == nullptr) {
     throw std::invalid_argument{

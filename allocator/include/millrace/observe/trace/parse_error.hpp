@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace millrace::trace {
 
@@ -22,10 +23,16 @@ class ParseError : public std::runtime_error {
       : std::runtime_error{source + ": " + (place.empty() ? "" : place + ": ") + problem},
         place_{place} {}
 
+  /** @brief The same error of a file whose format was recognized. */
+  ParseError(const ParseError& error, std::string format)
+      : std::runtime_error{error}, place_{error.place_}, format_{std::move(format)} {}
+
   [[nodiscard]] const std::string& place() const noexcept { return place_; }
+  /** @brief The file's format in words, as `trace_formats` has it; "" if it was not recognized. */
+  [[nodiscard]] const std::string& format() const noexcept { return format_; }
 
  private:
-  std::string place_;
+  std::string place_, format_;
 };
 
 }  // namespace millrace::trace

@@ -31,12 +31,15 @@ void check(const CaptureWorkload& workload) {
     refuse("there are no tables, or they have no columns");
   if (workload.steps == 0 || workload.run_ahead == 0) refuse("there is no step to measure");
   if (workload.rows == 0 || workload.rows % workload.tables != 0) {
-    refuse(
-        fmt::format("{} rows are not shared evenly by {} tables", workload.rows, workload.tables));
+    refuse(fmt::format(
+        "{} rows are not shared evenly by {} tables (expected a number of rows that {} divides)",
+        workload.rows, workload.tables, workload.tables));
   }
   if (workload.rows / workload.tables * kBatches > workload.table_rows) {
-    refuse(fmt::format("tables of {} rows are too small for {} different ones a step",
-                       workload.table_rows, workload.rows / workload.tables));
+    const std::size_t rows = workload.rows / workload.tables;
+    refuse(fmt::format(
+        "tables of {} rows are too small for {} different ones a step (expected at least {} rows)",
+        workload.table_rows, rows, rows * kBatches));
   }
 }
 

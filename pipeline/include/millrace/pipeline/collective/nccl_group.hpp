@@ -14,8 +14,9 @@ namespace millrace {
 /** @brief Whether NCCL could be loaded. */
 struct NcclSupport {
   bool loaded = false;
-  int version = 0;      ///< for instance 22304 for 2.23.4
-  std::string problem;  ///< why it was not loaded, and how to get it; "" if `loaded`
+  int version = 0;         ///< for instance 22304 for 2.23.4
+  std::string problem;     ///< why it was not loaded; "" if `loaded`
+  std::string how_to_get;  ///< how to get it, in one line; "" if `loaded`
 };
 /** @brief Loads NCCL at the first call in a process; later calls return the same result. */
 [[nodiscard]] NcclSupport nccl_support();
