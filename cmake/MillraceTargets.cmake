@@ -65,7 +65,7 @@ function(millrace_precompile target header)
   endif()
 endfunction()
 
-# millrace_unity(TARGET [BY_FOLDER]): several sources are compiled together, as MILLRACE_UNITY says. What a unit costs is
+# millrace_unity(TARGET [BY_FOLDER|TEST]): several sources are compiled together, as MILLRACE_UNITY says. What a unit costs is
 # in docs/build-time.md.
 #
 #   OFF   each source by itself
@@ -73,24 +73,29 @@ endfunction()
 #   WIDE  all sources below the target's folder together, or with BY_FOLDER those below each src/FOLDER and each
 #         src/sink/NAME: less again, but a small change compiles a larger unit. For builds in which nobody edits the sources.
 #
+# With TEST, WIDE is as ON: tests of one area have many names in common. Not for sources of two targets of one
+# CMakeLists.txt that are many, or the groups of the later target are those of the earlier one, too.
+#
 # Names in unnamed namespaces have to differ within what is compiled together, in tests too. There are several units where
 # there are many sources; a hash of the name decides, so that a new source moves no other.
 function(millrace_unity target)
   if(NOT MILLRACE_UNITY)
     return()
   endif()
-  cmake_parse_arguments(arg "BY_FOLDER" "" "" ${ARGN})
+  cmake_parse_arguments(arg "BY_FOLDER;TEST" "" "" ${ARGN})
   get_target_property(all_sources ${target} SOURCES)
   set(folders "")
   set(most 12)
-  if(MILLRACE_UNITY STREQUAL WIDE)
+  set(wide FALSE)
+  if(MILLRACE_UNITY STREQUAL WIDE AND NOT arg_TEST)
+    set(wide TRUE)
     set(most 40)
   endif()
   foreach(source IN LISTS all_sources)
     if(NOT source MATCHES "\\.(cpp|cu)$")
       continue()
     endif()
-    _millrace_unity_folder(folder "${source}" "${arg_BY_FOLDER}")
+    _millrace_unity_folder(folder "${source}" ${wide} "${arg_BY_FOLDER}")
     if(source MATCHES "\\.cu$")
       list(APPEND cuda_folders ${folder})
       list(APPEND cuda_sources_of_${folder} "${source}")
@@ -123,18 +128,18 @@ function(millrace_unity target)
   endforeach()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # which takes a source that is included for a header
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>")
-    if(MILLRACE_UNITY STREQUAL WIDE) # collects garbage above half a GiB, not above 128 MiB: a tenth of the time, for memory
+    if(wide) # collects garbage above half a GiB, not above 128 MiB: a tenth of the time, for memory
       target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>")
     endif()
   endif()
 endfunction()
 
 # Sets OUT to the name of the folder with whose sources SOURCE is compiled.
-function(_millrace_unity_folder out source by_folder)
+function(_millrace_unity_folder out source wide by_folder)
   cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE folder)
   cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
   cmake_path(GET folder PARENT_PATH folder)
-  if(MILLRACE_UNITY STREQUAL WIDE)
+  if(wide)
     if(by_folder)
       string(REGEX REPLACE "^([^/]+/src/(sink/[^/]+|[^/]+))(/.*)?$" "\\1" folder "${folder}")
     else()

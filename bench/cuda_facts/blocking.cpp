@@ -222,7 +222,7 @@ Answer launch_queue(int) {
           {{"launches", launched}, {"blocked", launched < kMost}}};
 }
 
-constexpr Fact kFacts[] = {
+constexpr Fact kBlockingFacts[] = {
     {"waits-for-a-kernel", "Which calls wait for a kernel that runs on another stream?",
      waits_for_kernel},
     {"launch-queue-depth", "Which launch on a held stream is the first to block the host?",
@@ -231,6 +231,6 @@ constexpr Fact kFacts[] = {
 
 }  // namespace
 
-std::span<const Fact> blocking_facts() { return kFacts; }
+std::span<const Fact> blocking_facts() { return kBlockingFacts; }
 
 }  // namespace millrace::facts

@@ -77,7 +77,7 @@ Answer latency(int) {
           {{"microseconds", middle}}};
 }
 
-constexpr Fact kFacts[] = {
+constexpr Fact kCallbackFacts[] = {
     {"calls-in-callback", "Which calls fail in a host function?", calls_inside},
     {"callbacks-at-once", "Do host functions of two streams run at once?", at_once},
     {"callback-latency", "How long until a host function starts?", latency},
@@ -85,6 +85,6 @@ constexpr Fact kFacts[] = {
 
 }  // namespace
 
-std::span<const Fact> callback_facts() { return kFacts; }
+std::span<const Fact> callback_facts() { return kCallbackFacts; }
 
 }  // namespace millrace::facts

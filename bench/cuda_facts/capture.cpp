@@ -55,12 +55,12 @@ cudaError_t ask(Scene& s) {
   return kQuestion(s.captured.get(), &value);
 }
 
-struct Call {
+struct CallInCapture {
   const char* name;
   cudaError_t (*make)(Scene&);
 };
 
-constexpr Call kCalls[] = {
+constexpr CallInCapture kCallsInCapture[] = {
     {"stream id of the captured stream", ask<cudaStreamGetId, unsigned long long>},
     {"stream id of another stream",
      [](Scene& s) {
@@ -160,7 +160,7 @@ struct Trial {
   bool sound = false;  ///< the capture could be ended afterwards
 };
 
-Trial attempt(const Call& call, int ordinal, cudaStreamCaptureMode mode, bool other_thread,
+Trial attempt(const CallInCapture& call, int ordinal, cudaStreamCaptureMode mode, bool other_thread,
               bool relaxed) {
   Scene scene{ordinal};
   check(cudaStreamBeginCapture(scene.captured.get(), mode), "cudaStreamBeginCapture");
@@ -207,7 +207,7 @@ Answer calls_under_capture(int ordinal) {
     for (const bool other_thread : {false, true}) {
       for (const bool relaxed : {false, true}) {
         std::string refused, broke;
-        for (const Call& call : kCalls) {
+        for (const CallInCapture& call : kCallsInCapture) {
           const Trial trial = attempt(call, ordinal, mode.mode, other_thread, relaxed);
           if (trial.result != cudaSuccess) add(refused, call.name);
           if (!trial.sound) add(broke, call.name);
@@ -229,7 +229,7 @@ Answer calls_under_capture(int ordinal) {
   return answer;
 }
 
-constexpr Fact kFacts[] = {
+constexpr Fact kCaptureFacts[] = {
     {"calls-under-capture",
      "Which calls fail while a stream is captured, and which break the capture?",
      calls_under_capture},
@@ -237,6 +237,6 @@ constexpr Fact kFacts[] = {
 
 }  // namespace
 
-std::span<const Fact> capture_facts() { return kFacts; }
+std::span<const Fact> capture_facts() { return kCaptureFacts; }
 
 }  // namespace millrace::facts

@@ -11,7 +11,7 @@
 namespace millrace::facts {
 namespace {
 
-constexpr int kRounds = 2000;
+constexpr int kCostRounds = 2000;
 constexpr int kBetweenSettlings = 100;  // so that no queue fills up
 
 void CUDART_CB nothing_on_host(void*) {}
@@ -19,7 +19,7 @@ void CUDART_CB nothing_on_host(void*) {}
 double call_microseconds(const std::function<void()>& call) {
   int made = 0;
   return median_microseconds(
-      kRounds,
+      kCostRounds,
       [&] {
         if (++made % kBetweenSettlings == 0) settle();
       },
@@ -90,7 +90,7 @@ Answer call_costs(int ordinal) {
     check(cudaEventRecord(held_event.get(), s), "cudaEventRecord");
     add("cudaEventQuery, not ready",
         median_microseconds(
-            kRounds, [] {}, [&] { quietly(cudaEventQuery(held_event.get())); }));
+            kCostRounds, [] {}, [&] { quietly(cudaEventQuery(held_event.get())); }));
   }
   settle();
   check(cudaFree(memory), "cudaFree");
@@ -145,7 +145,7 @@ Answer timer_resolution(int) {
   return {fmt::format("{} ns", least), {{"nanoseconds", least}}};
 }
 
-constexpr Fact kFacts[] = {
+constexpr Fact kCostFacts[] = {
     {"call-costs", "What do the calls cost the host, on idle streams?", call_costs},
     {"device-costs", "What do kernels, records and waits cost on the device?", device_costs},
     {"globaltimer-resolution", "In what steps does %globaltimer advance?", timer_resolution},
@@ -153,6 +153,6 @@ constexpr Fact kFacts[] = {
 
 }  // namespace
 
-std::span<const Fact> cost_facts() { return kFacts; }
+std::span<const Fact> cost_facts() { return kCostFacts; }
 
 }  // namespace millrace::facts

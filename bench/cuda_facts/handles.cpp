@@ -11,7 +11,7 @@
 namespace millrace::facts {
 namespace {
 
-constexpr int kRounds = 200;
+constexpr int kHandleRounds = 200;
 
 unsigned long long id_of(cudaStream_t stream) {
   unsigned long long id = 0;
@@ -23,14 +23,14 @@ Answer stream_handles(int) {
   std::set<void*> handles;
   std::set<unsigned long long> ids;
   int reused = 0;
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = 0; i < kHandleRounds; ++i) {
     const auto stream = make_stream();
     reused += handles.insert(stream.get()).second ? 0 : 1;
     ids.insert(id_of(stream.get()));
   }
   return {fmt::format("{} of {} new streams got a handle that an earlier one had; {} different ids",
-                      reused, kRounds, ids.size()),
-          {{"streams", kRounds}, {"handles_reused", reused}, {"ids", ids.size()}}};
+                      reused, kHandleRounds, ids.size()),
+          {{"streams", kHandleRounds}, {"handles_reused", reused}, {"ids", ids.size()}}};
 }
 
 Answer busy_stream_handle(int) {
@@ -40,28 +40,29 @@ Answer busy_stream_handle(int) {
   stream.reset();
   std::vector<cuda::UniqueStream> others;
   bool reused = false;
-  for (int i = 0; i < kRounds && !reused; ++i) {
+  for (int i = 0; i < kHandleRounds && !reused; ++i) {
     others.push_back(make_stream());
     reused = others.back().get() == before;
   }
   gate.open();
   settle();
-  return {reused ? "yes" : fmt::format("not by the next {} streams", kRounds),
-          {{"reused_while_busy", reused}, {"streams", kRounds}}};
+  return {reused ? "yes" : fmt::format("not by the next {} streams", kHandleRounds),
+          {{"reused_while_busy", reused}, {"streams", kHandleRounds}}};
 }
 
 Answer event_handles(int) {
   const auto stream = make_stream();
   std::set<void*> handles;
   int reused = 0;
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = 0; i < kHandleRounds; ++i) {
     const auto event = make_event();
     check(cudaEventRecord(event.get(), stream.get()), "cudaEventRecord");
     reused += handles.insert(event.get()).second ? 0 : 1;
   }
   settle();
-  return {fmt::format("{} of {} new events got a handle that an earlier one had", reused, kRounds),
-          {{"events", kRounds}, {"handles_reused", reused}}};
+  return {fmt::format("{} of {} new events got a handle that an earlier one had", reused,
+                      kHandleRounds),
+          {{"events", kHandleRounds}, {"handles_reused", reused}}};
 }
 
 Answer special_ids(int) {
@@ -82,7 +83,7 @@ Answer special_ids(int) {
            {"per_thread_others", of_threads}}};
 }
 
-constexpr Fact kFacts[] = {
+constexpr Fact kHandleFacts[] = {
     {"stream-handle-reuse", "Is the handle of a destroyed stream used again, and its id?",
      stream_handles},
     {"busy-stream-handle-reuse", "Is it used again while the destroyed stream's work still runs?",
@@ -93,6 +94,6 @@ constexpr Fact kFacts[] = {
 
 }  // namespace
 
-std::span<const Fact> handle_facts() { return kFacts; }
+std::span<const Fact> handle_facts() { return kHandleFacts; }
 
 }  // namespace millrace::facts

@@ -7,7 +7,7 @@
 namespace millrace::facts {
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kMappingRounds = 5;
 constexpr std::size_t kMostPages = 512;
 
 struct Costs {
@@ -49,7 +49,7 @@ Answer mapping_costs(int ordinal) {
   Answer answer{{}, nlohmann::json::array()};
   for (std::size_t pages = 1; pages <= kMostPages; pages *= 2) {
     Costs costs;
-    for (int i = 0; i < kRounds; ++i) measure(memory, pages, costs);
+    for (int i = 0; i < kMappingRounds; ++i) measure(memory, pages, costs);
     const nlohmann::json row = {{"pages", pages},
                                 {"page_bytes", memory.page_bytes()},
                                 {"reserve_us", median(costs.reserve)},
@@ -100,7 +100,7 @@ Answer costs_by_page_size(int ordinal) {
     const std::size_t page = mib << 20;
     cuda::VirtualMemory memory{ordinal, page};
     Costs costs;
-    for (int i = 0; i < kRounds; ++i) measure(memory, kAll / page, costs);
+    for (int i = 0; i < kMappingRounds; ++i) measure(memory, kAll / page, costs);
     const double mapped = median(costs.create) + median(costs.map) + median(costs.allow);
     const double unmapped = median(costs.unmap_all) + median(costs.release);
     answer.data.push_back({{"page_bytes", page},
@@ -126,7 +126,7 @@ Answer alias(int ordinal) {
   memory.fill(range, kAll);
   std::vector<double> mapped, unmapped;
   bool is_same = true;
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = 0; i < kMappingRounds; ++i) {
     check(cudaMemsetAsync(range, 1, kAll, stream.get()), "cudaMemsetAsync");
     mapped.push_back(microseconds_of([&] { memory.alias(range + kAll, range, kAll); }));
     check(cudaMemsetAsync(range + kAll, 2, kPage, stream.get()), "cudaMemsetAsync");
@@ -149,7 +149,7 @@ Answer alias(int ordinal) {
            {"unmap_us", median(unmapped)}}};
 }
 
-constexpr Fact kFacts[] = {
+constexpr Fact kMappingFacts[] = {
     {"mapping-costs", "What do create, map, access and unmap of 1 to 512 pages of 2 MiB cost?",
      mapping_costs},
     {"mapping-by-page-size", "What does a GiB cost in pages of 2 MiB to 1 GiB?",
@@ -163,6 +163,6 @@ constexpr Fact kFacts[] = {
 
 }  // namespace
 
-std::span<const Fact> mapping_facts() { return kFacts; }
+std::span<const Fact> mapping_facts() { return kMappingFacts; }
 
 }  // namespace millrace::facts

@@ -10,7 +10,7 @@ namespace millrace::facts {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr int kRounds = 5;
+constexpr int kMemoryRounds = 5;
 
 std::size_t free_memory() {
   std::size_t free = 0, total = 0;
@@ -35,7 +35,7 @@ Answer costs_by_size(const Sizes& kind, std::span<const std::size_t> sizes) {
   for (const std::size_t bytes : sizes) {
     if (bytes > free_memory() / 2) continue;
     std::vector<double> take, give;
-    for (int i = 0; i < kRounds; ++i) {
+    for (int i = 0; i < kMemoryRounds; ++i) {
       void* memory = nullptr;
       take.push_back(microseconds_of([&] { check(kind.take(&memory, bytes), kind.name, bytes); }));
       give.push_back(microseconds_of([&] { check(kind.give(memory), kind.name, memory); }));
@@ -84,7 +84,7 @@ Answer bandwidths(int) {
   check(cudaHostAlloc(&pinned, kBytes, cudaHostAllocDefault), "cudaHostAlloc", kBytes);
   const auto gigabytes_a_second = [&](void* destination, const void* source, cudaMemcpyKind kind) {
     std::vector<double> taken;
-    for (int i = 0; i < kRounds; ++i) {
+    for (int i = 0; i < kMemoryRounds; ++i) {
       taken.push_back(device_microseconds(stream.get(), [&] {
         check(cudaMemcpyAsync(destination, source, kBytes, kind, stream.get()), "cudaMemcpyAsync");
       }));
@@ -105,7 +105,7 @@ Answer bandwidths(int) {
            {"bytes", kBytes}}};
 }
 
-constexpr Fact kFacts[] = {
+constexpr Fact kMemoryFacts[] = {
     {"cudamalloc-costs", "What do cudaMalloc and cudaFree cost on an idle device?", malloc_costs},
     {"pinned-costs", "What do cudaHostAlloc and cudaFreeHost cost?", pinned_costs},
     {"cudamalloc-granularity", "How much memory does an allocation really take?", granularity},
@@ -114,6 +114,6 @@ constexpr Fact kFacts[] = {
 
 }  // namespace
 
-std::span<const Fact> memory_facts() { return kFacts; }
+std::span<const Fact> memory_facts() { return kMemoryFacts; }
 
 }  // namespace millrace::facts

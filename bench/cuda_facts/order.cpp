@@ -130,7 +130,7 @@ Answer reversed_elapsed(int) {
           {{"result", result}, {"milliseconds", milliseconds}}};
 }
 
-constexpr Fact kFacts[] = {
+constexpr Fact kOrderFacts[] = {
     {"default-streams", "Which of the default and other streams wait for each other?",
      default_streams},
     {"event-snapshot",
@@ -144,6 +144,6 @@ constexpr Fact kFacts[] = {
 
 }  // namespace
 
-std::span<const Fact> order_facts() { return kFacts; }
+std::span<const Fact> order_facts() { return kOrderFacts; }
 
 }  // namespace millrace::facts

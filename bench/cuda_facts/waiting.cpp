@@ -9,7 +9,7 @@
 namespace millrace::facts {
 namespace {
 
-constexpr int kRounds = 40;
+constexpr int kWaitingRounds = 40;
 
 double processor_microseconds() {
   timespec now{};
@@ -28,7 +28,7 @@ Waited waited(Nanoseconds kernel, Wait wait) {
   const auto event = make_event(cudaEventDisableTiming | cudaEventBlockingSync);
   const auto spinning = make_event();
   std::vector<double> taken, processor;
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = 0; i < kWaitingRounds; ++i) {
     settle();
     enqueue_hold(stream.get(), kernel);
     check(cudaEventRecord(event.get(), stream.get()), "cudaEventRecord");
@@ -79,12 +79,12 @@ Answer host_waits(int) {
   return answer;
 }
 
-constexpr Fact kFacts[] = {
+constexpr Fact kWaitingFacts[] = {
     {"host-waits", "How late does a host thread return from a wait, and what does it burn?",
      host_waits}};
 
 }  // namespace
 
-std::span<const Fact> waiting_facts() { return kFacts; }
+std::span<const Fact> waiting_facts() { return kWaitingFacts; }
 
 }  // namespace millrace::facts

@@ -10,6 +10,7 @@
 #include "test/interpose/run.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 using millrace::test::Ran;
 using millrace::test::run;
@@ -17,7 +18,7 @@ using millrace::test::run_alone;
 
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
+using millrace::test::MiB;
 
 std::string every_schedule() {
   return GENERATE("instant", "lag:1", "adversarial:1", "adversarial:2", "h200");
@@ -112,7 +113,7 @@ TEST_CASE("the report has the memory that a reset of the device ended") {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     CHECK(gpus.at(i).at("gpu") == 0);
     CHECK(gpus.at(i).at("was_reset") == true);
-    CHECK(gpus.at(i).at("bytes").at("requested").at("peak") == (i == 0 ? 6 : 3) * kMiB);
+    CHECK(gpus.at(i).at("bytes").at("requested").at("peak") == (i == 0 ? 6 : 3) * MiB);
     CHECK(gpus.at(i).at("counts").at("allocations") == 1);
   }
 }
@@ -132,7 +133,7 @@ TEST_CASE("streams that are made and destroyed in a loop share their memory") {
   CAPTURE(schedule);
   const Ran ran = run("streams_in_a_loop", schedule);
   CHECK(gpu(ran).at("counts").at("allocations") == 200);
-  CHECK(reserved(ran) <= 2 * 8 * kMiB);
+  CHECK(reserved(ran) <= 2 * 8 * MiB);
 }
 
 TEST_CASE("memory of one stream serves another after the program's own event and wait") {
@@ -141,7 +142,7 @@ TEST_CASE("memory of one stream serves another after the program's own event and
   CAPTURE(schedule);
   const Ran ran = run("reused_after_an_event", schedule);
   CHECK(ran.code == 0);
-  CHECK(reserved(ran) == 8 * kMiB);
+  CHECK(reserved(ran) == 8 * MiB);
   CHECK(gpu(ran).at("counts").at("served_ordered") == 19);
 }
 
@@ -163,11 +164,11 @@ TEST_CASE("pools with a size and foreign addresses are passed on") {
 TEST_CASE("the model of the program's own calls holds memory apart as far as nothing orders it") {
   // A stream for each step, with a synchronization: one stretch of 32 MiB is enough.
   const Ran ordered = run("streams_in_a_loop", "instant");
-  CHECK(gpu(ordered).at("own_calls").at("most_bytes") == 32 * kMiB);
+  CHECK(gpu(ordered).at("own_calls").at("most_bytes") == 32 * MiB);
   // Four streams at once, of which none waits for another: 4 x 24 MiB, in segments of 32 MiB.
   const Ran apart = run("streams_side_by_side", "instant");
-  CHECK(gpu(apart).at("own_calls").at("least_bytes") == 32 * kMiB);
-  CHECK(gpu(apart).at("own_calls").at("most_bytes") == 4 * 32 * kMiB);
+  CHECK(gpu(apart).at("own_calls").at("least_bytes") == 32 * MiB);
+  CHECK(gpu(apart).at("own_calls").at("most_bytes") == 4 * 32 * MiB);
 }
 
 TEST_CASE("what a graph allocates is the graph's") {
@@ -182,21 +183,21 @@ TEST_CASE("memory that is freed during a capture serves later requests") {
   CAPTURE(schedule);
   const Ran ran = run("free_in_a_capture", schedule);
   CHECK(ran.code == 0);
-  CHECK(reserved(ran) <= 3 * 2 * kMiB);
+  CHECK(reserved(ran) <= 3 * 2 * MiB);
 }
 
 TEST_CASE("the report counts as a person does") {
   const Ran ran = run("counted_by_hand", "adversarial:1");
   const auto& bytes = gpu(ran).at("bytes");
   // 3 x 6 MiB one after another, then 3 MiB for all and 4 MiB on the stream.
-  CHECK(bytes.at("requested").at("peak") == 7 * kMiB);
-  CHECK(bytes.at("requested").at("current") == 7 * kMiB);
+  CHECK(bytes.at("requested").at("peak") == 7 * MiB);
+  CHECK(bytes.at("requested").at("current") == 7 * MiB);
   // The 6 MiB come back to their stream at once; its last request takes 4 of them. cudaMalloc's
   // memory may serve every stream, so it is new, in whole pages of 2 MiB.
-  CHECK(bytes.at("reserved").at("peak") == 10 * kMiB);
+  CHECK(bytes.at("reserved").at("peak") == 10 * MiB);
   // The driver's pool has segments of 32 MiB, and cudaMalloc pages of 2 MiB.
-  CHECK(gpu(ran).at("own_calls").at("least_bytes") == (32 + 4) * kMiB);
-  CHECK(gpu(ran).at("own_calls").at("most_bytes") == (32 + 4) * kMiB);
+  CHECK(gpu(ran).at("own_calls").at("least_bytes") == (32 + 4) * MiB);
+  CHECK(gpu(ran).at("own_calls").at("most_bytes") == (32 + 4) * MiB);
   CHECK(gpu(ran).at("stranded_bytes") == 0);
   CHECK(gpu(ran).at("counts").at("allocations") == 5);
   CHECK(gpu(ran).at("counts").at("frees") == 3);
@@ -207,16 +208,16 @@ TEST_CASE("the report counts as a person does") {
 
 TEST_CASE("the model of the program's own calls counts pages and what the pool keeps") {
   // 682 blocks of 3,072 bytes fit into a page of 2 MiB: 1,000 take two. 3 MiB take two pages.
-  constexpr std::size_t kMalloc = (2 * 2 + 4) * kMiB;
+  constexpr std::size_t kMalloc = (2 * 2 + 4) * MiB;
   // 40 MiB take two segments of 32 MiB, which stay. Then 100 MiB.
   const Ran keeps = run("pool_that_keeps", "instant");
   REQUIRE(keeps.code == 0);
-  CHECK(gpu(keeps).at("own_calls").at("least_bytes") == kMalloc + (64 + 100) * kMiB);
-  CHECK(gpu(keeps).at("own_calls").at("most_bytes") == kMalloc + (64 + 100) * kMiB);
+  CHECK(gpu(keeps).at("own_calls").at("least_bytes") == kMalloc + (64 + 100) * MiB);
+  CHECK(gpu(keeps).at("own_calls").at("most_bytes") == kMalloc + (64 + 100) * MiB);
   const Ran trimmed = run("pool_that_is_trimmed", "instant");
   REQUIRE(trimmed.code == 0);
-  CHECK(gpu(trimmed).at("own_calls").at("least_bytes") == kMalloc + 100 * kMiB);
-  CHECK(gpu(trimmed).at("own_calls").at("most_bytes") == kMalloc + 100 * kMiB);
+  CHECK(gpu(trimmed).at("own_calls").at("least_bytes") == kMalloc + 100 * MiB);
+  CHECK(gpu(trimmed).at("own_calls").at("most_bytes") == kMalloc + 100 * MiB);
 }
 
 TEST_CASE("the report counts requests that got no memory") {
@@ -260,7 +261,7 @@ TEST_CASE("a program that ends in a way of its own gets its report, and ends as 
     CHECK(ran.code == each.code);
     REQUIRE(!ran.report.is_null());
     CHECK(ran.report.at("ended_by") == each.ended_by);
-    CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 6 * kMiB);
+    CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 6 * MiB);
     CHECK(run_alone(each.name, "instant").code == each.code);
   }
 }
@@ -270,7 +271,7 @@ TEST_CASE("a child that ends by _exit leaves the report to its parent") {
   CAPTURE(ran.errors);
   CHECK(ran.code == 0);
   CHECK(ran.report.at("ended_by").is_null());
-  CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 10 * kMiB);
+  CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 10 * MiB);
 }
 
 TEST_CASE("a program without calls of CUDA gets no report") {
@@ -284,7 +285,7 @@ TEST_CASE("cudaMalloc stays the runtime's own if the user says so") {
   const Ran ran = run("counted_by_hand", "instant", "MILLRACE_RUN_LEAVE=cudaMalloc");
   CHECK(ran.code == 0);
   CHECK(calls(ran, "cudaMalloc", "passed") == 1);
-  CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 6 * kMiB);
+  CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 6 * MiB);
 }
 
 TEST_CASE("what Millrace would have reserved is what it reserves") {
@@ -350,7 +351,7 @@ TEST_CASE("what if tells both figures where the time of the GPU decides") {
   // Four streams of 24 MiB that nothing orders: one after the other if each is complete in time.
   const auto range = gpu(run("streams_side_by_side", "h200", "MILLRACE_RUN_WHAT_IF=1")).at("run");
   CHECK(range.at("least_bytes") == reserved(run("streams_side_by_side", "instant")));
-  CHECK(range.at("most_bytes") == 4 * 24 * kMiB);
+  CHECK(range.at("most_bytes") == 4 * 24 * MiB);
 }
 
 TEST_CASE("what if leaves the program the memory that Millrace would not have") {
@@ -358,9 +359,9 @@ TEST_CASE("what if leaves the program the memory that Millrace would not have") 
   const Ran ran = run("beside_pitched_memory", "adversarial:1");
   REQUIRE(what_if.code == 0);
   REQUIRE(ran.code == 0);
-  CHECK(reserved(what_if) == 900 * kMiB);
-  CHECK(reserved(ran) == 900 * kMiB);
-  CHECK(gpu(what_if).at("run").at("most_bytes") == 900 * kMiB);
+  CHECK(reserved(what_if) == 900 * MiB);
+  CHECK(reserved(ran) == 900 * MiB);
+  CHECK(gpu(what_if).at("run").at("most_bytes") == 900 * MiB);
 }
 
 TEST_CASE("what if tells how many threads allocate") {
@@ -385,5 +386,5 @@ TEST_CASE("with what-if a program ends as it ends alone") {
 TEST_CASE("what-if says what the program's own allocators reserved") {
   const Ran ran = run("counted_by_hand", "instant", "MILLRACE_RUN_WHAT_IF=1");
   // 6 MiB on the stream, reused for 4 MiB; the virtual runtime's pool grows by 32 MiB; and 3 MiB.
-  CHECK(gpu(ran).at("own_peak_bytes") == (32 + 3) * kMiB);
+  CHECK(gpu(ran).at("own_peak_bytes") == (32 + 3) * MiB);
 }

@@ -15,18 +15,19 @@
 #include "test/interpose/run.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/scratch_folder.hpp"
+#include "test/support/sizes.hpp"
 
 // What `millrace run --record` writes of a program that keeps its own allocator.
 
 namespace {
+
+using millrace::test::MiB;
 
 using Catch::Matchers::ContainsSubstring;
 using millrace::replay;
 using millrace::test::Ran;
 using millrace::test::run;
 using namespace millrace::trace;
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// A run of the program with a trace.
 class Recorded {
@@ -70,8 +71,8 @@ TEST_CASE("a trace has each request of the program, with its stream and where it
   const AllocationLog log = recorded.log();
   CHECK(log.warnings == std::vector<std::string>{});
   CHECK_THAT(log.program, ContainsSubstring("counted_by_hand"));
-  CHECK(log.device_memory == std::vector<std::uint64_t>{2048 * kMiB});
-  CHECK(sizes(log) == std::vector<std::uint64_t>{6 * kMiB, 6 * kMiB, 6 * kMiB, 3 * kMiB, 4 * kMiB});
+  CHECK(log.device_memory == std::vector<std::uint64_t>{2048 * MiB});
+  CHECK(sizes(log) == std::vector<std::uint64_t>{6 * MiB, 6 * MiB, 6 * MiB, 3 * MiB, 4 * MiB});
   CHECK(count(log, EventKind::free_requested) == 3);
   CHECK(log.streams[log.blocks[3].stream].for_all);
   CHECK(log.blocks[0].stream == log.blocks[4].stream);
@@ -90,7 +91,7 @@ TEST_CASE("a trace has each request of the program, with its stream and where it
     most = std::max(most, held);
   }
   CHECK(most == recorded.ran.report.at("gpus").at(0).at("own_peak_bytes"));
-  CHECK(most == (32 + 3) * kMiB);
+  CHECK(most == (32 + 3) * MiB);
 }
 
 TEST_CASE("a trace has the requests that got no memory") {
@@ -99,7 +100,7 @@ TEST_CASE("a trace has the requests that got no memory") {
   for (const LogEvent& event : log.events)
     if (event.kind == EventKind::out_of_memory) failed.push_back(event.bytes);
   CHECK(failed == std::vector{std::uint64_t{1} << 45, std::uint64_t{1} << 44});
-  CHECK(sizes(log) == std::vector<std::uint64_t>{kMiB});
+  CHECK(sizes(log) == std::vector<std::uint64_t>{MiB});
 }
 
 TEST_CASE("a trace has the order of the program's streams") {
@@ -113,10 +114,10 @@ TEST_CASE("a trace has the order of the program's streams") {
   // By its events, all of it fits into one block, so an allocator that knows them takes one
   // segment.
   CHECK(replay(log, 0, {.policy = millrace::Policy::millrace()}).statistics.bytes.reserved.peak ==
-        20 * kMiB);
+        20 * MiB);
   CHECK(replay(log, 0, {.policy = millrace::Policy::torch()}).statistics.bytes.reserved.peak ==
-        2 * 20 * kMiB);
-  CHECK(millrace::model_driver(log, 0, 0).most == 32 * kMiB);
+        2 * 20 * MiB);
+  CHECK(millrace::model_driver(log, 0, 0).most == 32 * MiB);
 }
 
 TEST_CASE("a replay of a trace reserves what Millrace would have reserved beside the program") {
@@ -147,7 +148,7 @@ TEST_CASE("a program that is killed leaves a trace of all that it did") {
   const AllocationLog log = recorded.log();
   REQUIRE(log.warnings.size() == 1);
   CHECK_THAT(log.warnings[0], ContainsSubstring("no last record"));
-  CHECK(sizes(log) == std::vector<std::uint64_t>{6 * kMiB, 5 * kMiB, 4 * kMiB});
+  CHECK(sizes(log) == std::vector<std::uint64_t>{6 * MiB, 5 * MiB, 4 * MiB});
   CHECK(count(log, EventKind::free_requested) == 1);
 }
 
@@ -167,11 +168,11 @@ TEST_CASE("a trace has every GPU that the program uses") {
   const Recorded recorded{"two_gpus", "instant,gpus=2"};
   REQUIRE(recorded.ran.code == 0);
   const AllocationLog log = recorded.log();
-  CHECK(sizes(log) == std::vector<std::uint64_t>{1 * kMiB, 3 * kMiB, 2 * kMiB, 4 * kMiB});
+  CHECK(sizes(log) == std::vector<std::uint64_t>{1 * MiB, 3 * MiB, 2 * MiB, 4 * MiB});
   CHECK(log.blocks[1].device == 0);
   CHECK(log.blocks[2].device == 1);
-  CHECK(replay(log, 0, {}).load == 4 * kMiB);
-  CHECK(replay(log, 1, {}).load == 6 * kMiB);
+  CHECK(replay(log, 0, {}).load == 4 * MiB);
+  CHECK(replay(log, 1, {}).load == 6 * MiB);
 }
 
 TEST_CASE("threads that allocate at once leave a trace without contradictions") {

@@ -1,33 +1,40 @@
 #include "test/support/shadow_memory.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace millrace::test {
 namespace {
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-/** The bytes of one write, one after another. */
-class Bytes {
- public:
-  Bytes(std::uint64_t write, std::size_t first) : write_(write), at_(first) { draw(); }
+constexpr std::size_t kWord = sizeof(std::uint64_t);
 
-  std::byte next() {
-    const auto byte = static_cast<std::byte>(word_ >> at_ % 8 * 8);
-    if (++at_ % 8 == 0) draw();
-    return byte;
+std::uint64_t word_of(std::uint64_t write, std::size_t index) {
+  const std::uint64_t mixed = (write + 1) * 0x9e3779b97f4a7c15 + index * 0xbf58476d1ce4e5b9;
+  return (mixed ^ mixed >> 31) * 0x94d049bb133111eb;
+}
+
+/// Calls `take(at, data, count)` for the bytes of a write from `first` on, a word at a time, until
+/// it returns false. Tests fill and compare gigabytes: `count` is a constant for whole words, so
+/// that the compiler needs no loop for them.
+template <typename Take>
+bool each_word(std::uint64_t write, std::size_t first, std::size_t bytes, const Take& take) {
+  for (std::size_t at = 0; at < bytes;) {
+    const std::size_t begin = (first + at) % kWord;
+    const std::uint64_t word = word_of(write, (first + at) / kWord);
+    const auto* data = reinterpret_cast<const std::byte*>(&word) + begin;
+    if (begin == 0 && bytes - at >= kWord) {
+      if (!take(at, data, kWord)) return false;
+      at += kWord;
+    } else {
+      const std::size_t count = std::min(kWord - begin, bytes - at);
+      if (!take(at, data, count)) return false;
+      at += count;
+    }
   }
-
- private:
-  void draw() {
-    word_ = (write_ + 1) * 0x9e3779b97f4a7c15 + at_ / 8 * 0xbf58476d1ce4e5b9;
-    word_ = (word_ ^ word_ >> 31) * 0x94d049bb133111eb;
-  }
-
-  std::uint64_t write_;
-  std::size_t at_;
-  std::uint64_t word_ = 0;
-};
+  return true;
+}
 
 }  // namespace
 
@@ -66,16 +73,18 @@ void ShadowMemory::forget(const void* address, std::size_t bytes) {
 }
 
 void ShadowMemory::fill(std::span<std::byte> range, std::uint64_t write) {
-  Bytes bytes{write, 0};
-  for (std::byte& byte : range) byte = bytes.next();
+  each_word(write, 0, range.size(), [&](std::size_t at, const std::byte* data, std::size_t count) {
+    std::memcpy(range.data() + at, data, count);
+    return true;
+  });
 }
 
 bool ShadowMemory::holds(std::span<const std::byte> range, const Part& part) {
-  Bytes bytes{part.write, part.first};
-  for (const std::byte byte : range.subspan(part.at, part.bytes)) {
-    if (byte != bytes.next()) return false;
-  }
-  return true;
+  const std::span<const std::byte> read = range.subspan(part.at, part.bytes);
+  return each_word(part.write, part.first, read.size(),
+                   [&](std::size_t at, const std::byte* data, std::size_t count) {
+                     return std::memcmp(read.data() + at, data, count) == 0;
+                   });
 }
 
 }  // namespace millrace::test

@@ -19,7 +19,7 @@ using model::reads;
 using model::updates;
 using model::writes;
 
-constexpr std::size_t kBatch = 8192, kFeatures = 26;
+constexpr std::size_t kDenseBatch = 8192, kFeatures = 26;
 constexpr std::size_t kInputs = 4;
 
 /// As many arrays as there are inputs.
@@ -38,9 +38,9 @@ class Arrays {
 };
 
 void dot_interaction(benchmark::State& state, std::size_t width, bool backward) {
-  const DotShape shape{kBatch, kFeatures, width};
-  const Arrays out{kBatch * shape.columns()}, dense{kBatch * width},
-      pooled{kBatch * kFeatures * width};
+  const DotShape shape{kDenseBatch, kFeatures, width};
+  const Arrays out{kDenseBatch * shape.columns()}, dense{kDenseBatch * width},
+      pooled{kDenseBatch * kFeatures * width};
   const double forward_bytes = out.bytes() + dense.bytes() + pooled.bytes();
   if (!backward) {
     return measure(state, {forward_bytes, [&](Queue queue, std::size_t i) {
@@ -51,7 +51,7 @@ void dot_interaction(benchmark::State& state, std::size_t width, bool backward) 
                                                                  .shape = shape});
                            }});
   }
-  const Arrays of_dense{kBatch * width}, of_pooled{kBatch * kFeatures * width};
+  const Arrays of_dense{kDenseBatch * width}, of_pooled{kDenseBatch * kFeatures * width};
   measure(state,
           {forward_bytes + of_dense.bytes() + of_pooled.bytes(), [&](Queue queue, std::size_t i) {
              kernels::dot_interaction_backward(queue,
@@ -67,8 +67,8 @@ void dot_interaction(benchmark::State& state, std::size_t width, bool backward) 
 
 // Half of the output is positive; the other half of its gradient is written.
 void mask_and_add_up(benchmark::State& state, std::size_t outputs) {
-  const LinearShape shape{.rows = kBatch, .outputs = outputs, .relu = true};
-  const Arrays gradient{kBatch * outputs}, output{kBatch * outputs}, of_bias{outputs};
+  const LinearShape shape{.rows = kDenseBatch, .outputs = outputs, .relu = true};
+  const Arrays gradient{kDenseBatch * outputs}, output{kDenseBatch * outputs}, of_bias{outputs};
   measure(state, {2.5 * gradient.bytes() + 2 * of_bias.bytes(), [&](Queue queue, std::size_t i) {
                     kernels::mask_and_add_up(queue, model::LinearBackwardArguments<float>{
                                                         .bias_gradient = updates(of_bias.of(i)),

@@ -48,11 +48,11 @@ std::vector<Key> drawn_rows(std::size_t count, std::uint64_t seed) {
   return rows;
 }
 
-struct Case {
+struct GatherCase {
   std::size_t rows, width;
 };
 
-void gather(benchmark::State& state, const Case& of) {
+void gather(benchmark::State& state, const GatherCase& of) {
   const std::size_t bytes = capture::numbers_begin(kTables, of.rows, sizeof(Key)) + 16 * kTables +
                             of.rows * of.width * sizeof(float) + (std::size_t{1} << 10);
   const DeviceArray<float> weights{kTables * kRowsOfTable * of.width};
@@ -90,8 +90,9 @@ void gather(benchmark::State& state, const Case& of) {
 void register_gathers() {
   for (const std::size_t rows : {100'000U, 1'000'000U}) {
     for (const std::size_t width : {16U, 64U, 128U}) {
-      register_kernel(fmt::format("gather_rows/rows:{}/width:{}", rows, width),
-                      [of = Case{rows, width}](benchmark::State& state) { gather(state, of); });
+      register_kernel(
+          fmt::format("gather_rows/rows:{}/width:{}", rows, width),
+          [of = GatherCase{rows, width}](benchmark::State& state) { gather(state, of); });
     }
   }
 }

@@ -10,8 +10,6 @@ using namespace millrace::test;
 
 namespace {
 
-constexpr std::size_t kBytes = 4096;
-
 void is_named(const Races& races, const char* what) {
   REQUIRE(races.count() == 1);
   CHECK(Races::last().kind == "out of bounds");

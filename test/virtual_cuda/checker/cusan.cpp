@@ -19,7 +19,7 @@ using kernels::launch_write_second;
 namespace {
 
 constexpr std::size_t kCount = 512;
-constexpr std::size_t kBytes = kCount * sizeof(int);
+constexpr std::size_t kArrayBytes = kCount * sizeof(int);
 
 enum class Form { racy, mended };
 
@@ -36,11 +36,11 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  int* device(std::size_t bytes = kBytes) {
+  int* device(std::size_t bytes = kArrayBytes) {
     CUDA_OK(cudaMalloc(&device_.emplace_back(), bytes));
     return static_cast<int*>(device_.back());
   }
-  int* managed(std::size_t bytes = kBytes) {
+  int* managed(std::size_t bytes = kArrayBytes) {
     CUDA_OK(cudaMallocManaged(&device_.emplace_back(), bytes, cudaMemAttachGlobal));
     return static_cast<int*>(device_.back());
   }
@@ -49,10 +49,10 @@ class Memory {
     return static_cast<int*>(device_.back());
   }
   int* pinned() {
-    CUDA_OK(cudaHostAlloc(&pinned_.emplace_back(), kBytes, cudaHostAllocDefault));
+    CUDA_OK(cudaHostAlloc(&pinned_.emplace_back(), kArrayBytes, cudaHostAllocDefault));
     return static_cast<int*>(pinned_.back());
   }
-  int* pageable(std::size_t bytes = kBytes) {
+  int* pageable(std::size_t bytes = kArrayBytes) {
     pageable_.push_back(std::calloc(1, bytes));
     return static_cast<int*>(pageable_.back());
   }
@@ -62,17 +62,17 @@ class Memory {
 };
 
 // What MPI does with a buffer.
-void send(const int* buffer, std::size_t bytes = kBytes) { host_reads(buffer, bytes); }
-void receive(const int* buffer, std::size_t bytes = kBytes) { host_writes(buffer, bytes); }
+void send(const int* buffer, std::size_t bytes = kArrayBytes) { host_reads(buffer, bytes); }
+void receive(const int* buffer, std::size_t bytes = kArrayBytes) { host_writes(buffer, bytes); }
 
-void fill(int* to) { CUDA_OK(cudaMemset(to, 0, kBytes)); }
+void fill(int* to) { CUDA_OK(cudaMemset(to, 0, kArrayBytes)); }
 void fetch(int* to, const int* from) {
-  CUDA_OK(cudaMemcpy(to, from, kBytes, cudaMemcpyDeviceToHost));
+  CUDA_OK(cudaMemcpy(to, from, kArrayBytes, cudaMemcpyDeviceToHost));
 }
 void fetch_async(int* to, const int* from, cudaStream_t stream) {
-  CUDA_OK(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDefault, stream));
+  CUDA_OK(cudaMemcpyAsync(to, from, kArrayBytes, cudaMemcpyDefault, stream));
   CUDA_OK(cudaStreamSynchronize(stream));
-  host_reads(to, kBytes);
+  host_reads(to, kArrayBytes);
 }
 
 // A kernel writes managed memory, `wait` may wait for it, and the host reads.
@@ -84,7 +84,7 @@ void write_and_look(cudaStream_t stream, Form form, Wait wait) {
   CUDA_OK(cudaDeviceSynchronize());
   launch_write(data, stream);
   if (form == Form::mended) wait();
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 
 // The same with device memory and MPI.
@@ -110,7 +110,7 @@ void event(Form form) {
   launch_write(data, nullptr);
   CUDA_OK(cudaEventRecord(end, nullptr));
   if (form == Form::mended) CUDA_OK(cudaEventSynchronize(end));
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 
 void cuda_to_mpi(Form form) { write_and_send(nullptr, form, synchronize_device); }
@@ -157,9 +157,9 @@ void memcpy_to_mpi(Form) {
   const Stream extra{cudaStreamDefault};
   Memory memory;
   int* const data = memory.device();
-  CUDA_OK(cudaMemset(data, 255, kBytes));
+  CUDA_OK(cudaMemset(data, 255, kArrayBytes));
   CUDA_OK(cudaDeviceSynchronize());
-  CUDA_OK(cudaMemcpy(data, memory.pageable(), kBytes, cudaMemcpyHostToDevice));
+  CUDA_OK(cudaMemcpy(data, memory.pageable(), kArrayBytes, cudaMemcpyHostToDevice));
   send(data);
   int* const received = memory.device();
   receive(received);
@@ -169,17 +169,17 @@ void memcpy_to_mpi(Form) {
 void memcpy_default(Form) {
   Memory memory;
   int* const data = memory.pageable();
-  CUDA_OK(cudaHostRegister(data, kBytes, cudaHostRegisterDefault));
-  host_writes(data, kBytes);
-  CUDA_OK(cudaMemcpy(data, data, kBytes, cudaMemcpyDefault));
-  host_reads(data, kBytes);
+  CUDA_OK(cudaHostRegister(data, kArrayBytes, cudaHostRegisterDefault));
+  host_writes(data, kArrayBytes);
+  CUDA_OK(cudaMemcpy(data, data, kArrayBytes, cudaMemcpyDefault));
+  host_reads(data, kArrayBytes);
   CUDA_OK(cudaHostUnregister(data));
 }
 
 void host_alloc(Form) {
   Memory memory;
-  host_writes(memory.pinned(), kBytes);
-  host_writes(memory.pinned(), kBytes);
+  host_writes(memory.pinned(), kArrayBytes);
+  host_writes(memory.pinned(), kArrayBytes);
 }
 
 // One stream writes the first buffer, another one the second; then one of them writes the second.
@@ -211,7 +211,7 @@ void functor(Form form) {
   launch_write_first({data, nullptr}, nullptr);
   CUDA_OK(cudaEventRecord(end, nullptr));
   if (form == Form::mended) CUDA_OK(cudaEventSynchronize(end));
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 
 // A fill of managed memory waits for the legacy stream, and that for blocking streams.
@@ -237,7 +237,7 @@ void memset_does_not_synchronize_nonblocking(Form form) {
   launch_write(data, first);
   CUDA_OK(cudaMemset(other, 0, 4));
   if (form == Form::mended) CUDA_OK(cudaStreamSynchronize(first));
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 
 // CuSan: an allocation between the two waits for the device. CUDA does not promise it.
@@ -278,7 +278,7 @@ void event_query_of(const Event& event, Form form) {
   launch_write(data, stream);
   CUDA_OK(cudaEventRecord(event, stream));
   if (form == Form::mended) query_until_done(event);
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 void event_query(Form form) { event_query_of(Event{cudaEventDefault}, form); }
 void event_with_flags_query(Form form) { event_query_of(Event{cudaEventDisableTiming}, form); }
@@ -336,7 +336,7 @@ void default_stream_waits_before_mpi(Form form) {
 }
 
 void chunked(Form) {
-  constexpr std::size_t kChunks = 4, kChunk = kBytes / kChunks;
+  constexpr std::size_t kChunks = 4, kChunk = kArrayBytes / kChunks;
   const Stream kernel_stream{cudaStreamDefault};
   std::vector<std::unique_ptr<Stream>> streams;
   for (std::size_t i = 0; i < kChunks; ++i)
@@ -363,9 +363,9 @@ void partial_write(Form) {
   launch_write(data, stream);
   CUDA_OK(cudaStreamSynchronize(stream));
   launch_write(data + kCount / 2, stream);
-  send(data, kBytes / 2);
+  send(data, kArrayBytes / 2);
   CUDA_OK(cudaStreamSynchronize(stream));
-  send(data + kCount / 2, kBytes / 2);
+  send(data + kCount / 2, kArrayBytes / 2);
 }
 
 void work_after_default_stream(Form form) {
@@ -379,7 +379,7 @@ void work_after_default_stream(Form form) {
   launch_write(data, nullptr);
   launch_write(other, stream);
   if (form == Form::mended) CUDA_OK(cudaStreamSynchronize(stream));
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 void work_after_default_stream_nonblocking(Form form) {
   const Stream stream{cudaStreamNonBlocking};
@@ -392,7 +392,7 @@ void work_after_default_stream_nonblocking(Form form) {
   launch_write(other, stream);
   CUDA_OK(cudaStreamSynchronize(stream));
   if (form == Form::mended) CUDA_OK(cudaDeviceSynchronize());
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 
 // CuSan: to wait for the legacy stream is to wait for blocking streams, also if it has no work.
@@ -405,7 +405,7 @@ void sync_of_default_stream(Form form) {
   CUDA_OK(cudaDeviceSynchronize());
   launch_write(data, stream);
   CUDA_OK(cudaStreamSynchronize(nullptr));
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 
 void default_stream_between(Form form) {
@@ -419,7 +419,7 @@ void default_stream_between(Form form) {
   launch_write(other, nullptr);
   launch_write(other, second);
   if (form == Form::mended) CUDA_OK(cudaStreamSynchronize(second));
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 
 void malloc_pitch(Form form) {
@@ -488,7 +488,7 @@ void wait_event(Form form) {
   Memory memory;
   int* const result = memory.device();
   int* const data = memory.device();
-  CUDA_OK(cudaMemcpy(data, memory.pageable(), kBytes, cudaMemcpyHostToDevice));
+  CUDA_OK(cudaMemcpy(data, memory.pageable(), kArrayBytes, cudaMemcpyHostToDevice));
   CUDA_OK(cudaDeviceSynchronize());
   launch_write(data, first);
   CUDA_OK(cudaEventRecord(done, first));
@@ -506,7 +506,7 @@ void negative_index(Form form) {
   CUDA_OK(cudaDeviceSynchronize());
   launch_write(memory.managed(), nullptr);  // what a signature says of it: the list of pointers
   if (form == Form::mended) CUDA_OK(cudaDeviceSynchronize());
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 
 void null_in_a_struct(Form form) {
@@ -514,7 +514,7 @@ void null_in_a_struct(Form form) {
   int* const data = memory.managed();
   launch_write_first({data, nullptr}, nullptr);
   if (form == Form::mended) CUDA_OK(cudaDeviceSynchronize());
-  host_reads(data, kBytes);
+  host_reads(data, kArrayBytes);
 }
 
 struct Case {

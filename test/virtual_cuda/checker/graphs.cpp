@@ -10,8 +10,6 @@ using kernels::launch_write;
 
 namespace {
 
-constexpr std::size_t kBytes = 4096;
-
 /** A graph of fills, each of a block of its own. */
 class FillGraph {
  public:

@@ -9,8 +9,6 @@ using kernels::launch_write;
 
 namespace {
 
-constexpr std::size_t kBytes = 4096;
-
 int* ints(const DeviceBlock& block) { return reinterpret_cast<int*>(block.get()); }
 
 struct PoolBlock {

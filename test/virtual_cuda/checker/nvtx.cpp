@@ -10,8 +10,6 @@ using kernels::launch_write;
 
 namespace {
 
-constexpr std::size_t kBytes = 4096;
-
 /** Regions of one allocation, as an allocator of a program would have them. */
 class Arena {
  public:

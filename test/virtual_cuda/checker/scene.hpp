@@ -9,6 +9,9 @@
 
 namespace millrace::test {
 
+/// Of most blocks.
+inline constexpr std::size_t kBytes = 4096;
+
 /** Kernels that compute nothing: the checker knows what they access by their names. */
 namespace kernels {
 /// write(int*, int)

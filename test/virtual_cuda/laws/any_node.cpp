@@ -8,7 +8,7 @@ using namespace millrace::test;
 
 namespace {
 
-constexpr std::size_t kBytes = 64;
+constexpr std::size_t kNodeBytes = 64;
 
 cudaGraphNode_t add(cudaGraph_t graph, cudaGraphNodeParams& parameters,
                     const std::vector<cudaGraphNode_t>& after = {}) {
@@ -26,7 +26,7 @@ cudaGraphNodeParams fill_of(void* address, unsigned value) {
   parameters.memset.dst = address;
   parameters.memset.value = value;
   parameters.memset.elementSize = 1;
-  parameters.memset.width = kBytes;
+  parameters.memset.width = kNodeBytes;
   parameters.memset.height = 1;
   return parameters;
 }
@@ -35,9 +35,9 @@ cudaGraphNodeParams copy_of(void* to, void* from) {
   cudaGraphNodeParams parameters = {};
   parameters.type = cudaGraphNodeTypeMemcpy;
   cudaMemcpy3DParms& copy = parameters.memcpy.copyParams;
-  copy.srcPtr = {from, kBytes, kBytes, 1};
-  copy.dstPtr = {to, kBytes, kBytes, 1};
-  copy.extent = {kBytes, 1, 1};
+  copy.srcPtr = {from, kNodeBytes, kNodeBytes, 1};
+  copy.dstPtr = {to, kNodeBytes, kNodeBytes, 1};
+  copy.extent = {kNodeBytes, 1, 1};
   copy.kind = cudaMemcpyDefault;
   return parameters;
 }
@@ -72,8 +72,8 @@ struct Graph {
 TEST_CASE("nodes of any kind are added in one call, and do what they are") {
   const Stream stream;
   const Event event;
-  const DeviceBlock block{kBytes};
-  const PinnedBlock seen{kBytes};
+  const DeviceBlock block{kNodeBytes};
+  const PinnedBlock seen{kNodeBytes};
   int calls = 0;
   Graph child, all;
   cudaGraphNodeParams parameters = fill_of(block.get(), 3);
@@ -98,7 +98,7 @@ TEST_CASE("nodes of any kind are added in one call, and do what they are") {
   parameters.host.userData = &calls;
   last = add(all.graph, parameters, {last});
   all.launch(stream);
-  CHECK(seen[kBytes - 1] == 3);
+  CHECK(seen[kNodeBytes - 1] == 3);
   CHECK(calls == 1);
   CUDA_OK(cudaEventQuery(event));
 }
@@ -122,13 +122,13 @@ TEST_CASE("a kind of node that CUDA has not is an invalid value, and a moved chi
 
 TEST_CASE("a node that allocates tells the address, and another one frees it") {
   const Stream stream;
-  const PinnedBlock seen{kBytes};
+  const PinnedBlock seen{kNodeBytes};
   Graph all;
   cudaGraphNodeParams allocation = {};
   allocation.type = cudaGraphNodeTypeMemAlloc;
   allocation.alloc.poolProps.allocType = cudaMemAllocationTypePinned;
   allocation.alloc.poolProps.location.type = cudaMemLocationTypeDevice;
-  allocation.alloc.bytesize = kBytes;
+  allocation.alloc.bytesize = kNodeBytes;
   cudaGraphNode_t last = add(all.graph, allocation);
   REQUIRE(allocation.alloc.dptr != nullptr);
   cudaGraphNodeParams parameters = fill_of(allocation.alloc.dptr, 6);
@@ -148,7 +148,7 @@ TEST_CASE("a node that allocates tells the address, and another one frees it") {
 
 TEST_CASE("parameters of any kind are changed in a graph and in an executable one") {
   const Stream stream;
-  const DeviceBlock block{kBytes};
+  const DeviceBlock block{kNodeBytes};
   Graph all;
   cudaGraphNodeParams parameters = fill_of(block.get(), 1);
   const cudaGraphNode_t node = add(all.graph, parameters);
@@ -158,11 +158,11 @@ TEST_CASE("parameters of any kind are changed in a graph and in an executable on
   CUDA_OK(cudaGraphMemsetNodeGetParams(node, &known));
   CHECK(known.value == 2);
   all.launch(stream);
-  CHECK(read(block) == millrace::test::all(kBytes, 2));
+  CHECK(read(block) == millrace::test::all(kNodeBytes, 2));
   parameters.memset.value = 3;
   CUDA_OK(cudaGraphExecNodeSetParams(all.executable, node, &parameters));
   all.launch(stream);
-  CHECK(read(block) == millrace::test::all(kBytes, 3));
+  CHECK(read(block) == millrace::test::all(kNodeBytes, 3));
   CUDA_OK(cudaGraphMemsetNodeGetParams(node, &known));
   CHECK(known.value == 2);
   cudaGraphNodeParams other = {};
@@ -175,8 +175,8 @@ TEST_CASE("parameters of any kind are changed in a graph and in an executable on
 
 TEST_CASE("the driver adds and changes nodes of any kind, too") {
   const Stream stream;
-  const DeviceBlock block{kBytes}, other{kBytes};
-  CUDA_OK(cudaMemset(block.get(), 8, kBytes));
+  const DeviceBlock block{kNodeBytes}, other{kNodeBytes};
+  CUDA_OK(cudaMemset(block.get(), 8, kNodeBytes));
   CUDA_OK(cudaDeviceSynchronize());
   Graph all;
   CUgraphNodeParams parameters = {};
@@ -185,15 +185,15 @@ TEST_CASE("the driver adds and changes nodes of any kind, too") {
   copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   copy.srcDevice = address_of(block.get());
   copy.dstDevice = address_of(other.get());
-  copy.WidthInBytes = kBytes;
+  copy.WidthInBytes = kNodeBytes;
   copy.Height = copy.Depth = 1;
   CUgraphNode node = nullptr;
   DRIVER_OK("cuGraphAddNode", &node, static_cast<CUgraph>(all.graph),
             static_cast<const CUgraphNode*>(nullptr), static_cast<const void*>(nullptr),
             std::size_t{0}, &parameters);
   all.launch(stream);
-  CHECK(read(other) == millrace::test::all(kBytes, 8));
-  CUDA_OK(cudaMemset(other.get(), 0, kBytes));
+  CHECK(read(other) == millrace::test::all(kNodeBytes, 8));
+  CUDA_OK(cudaMemset(other.get(), 0, kNodeBytes));
   CUDA_OK(cudaDeviceSynchronize());
   copy.WidthInBytes = 1;
   DRIVER_OK("cuGraphExecNodeSetParams", static_cast<CUgraphExec>(all.executable), node,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -118,6 +119,18 @@ inline std::size_t free_memory() {
   std::size_t total = 0;
   CUDA_OK(cudaMemGetInfo(&free, &total));
   return free;
+}
+
+inline std::uint64_t attribute(cudaMemPool_t pool, cudaMemPoolAttr which) {
+  std::uint64_t value = 0;
+  CUDA_OK(cudaMemPoolGetAttribute(pool, which, &value));
+  return value;
+}
+
+inline unsigned char* take(cudaMemPool_t pool, std::size_t bytes, cudaStream_t stream) {
+  void* address = nullptr;
+  CUDA_OK(cudaMallocFromPoolAsync(&address, bytes, pool, stream));
+  return static_cast<unsigned char*>(address);
 }
 
 /// Whether two amounts of free memory are the same. On an H200, 2 MiB were missing once the first

@@ -9,16 +9,14 @@ using namespace millrace::test;
 
 namespace {
 
-constexpr std::size_t kBytes = kUnit;
-
 /// A graph that allocates memory, fills it and does not free it.
 class Maker {
  public:
   explicit Maker(const Stream& stream, unsigned long long flags = 0) {
     cudaGraph_t graph = nullptr;
     CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    CUDA_OK(cudaMallocAsync(&block_, kBytes, stream));
-    CUDA_OK(cudaMemsetAsync(block_, 6, kBytes, stream));
+    CUDA_OK(cudaMallocAsync(&block_, kUnit, stream));
+    CUDA_OK(cudaMemsetAsync(block_, 6, kUnit, stream));
     CUDA_OK(cudaStreamEndCapture(stream, &graph));
     CUDA_OK(cudaGraphInstantiate(&executable_, graph, flags));
     CUDA_OK(cudaGraphDestroy(graph));
@@ -45,7 +43,7 @@ class Maker {
 /// Whether the memory holds what the graph wrote, once the stream's work is done.
 bool filled(const Maker& maker, const Stream& stream) {
   CUDA_OK(cudaStreamSynchronize(stream));
-  return read(maker.block(), kBytes) == all(kBytes, 6);
+  return read(maker.block(), kUnit) == all(kUnit, 6);
 }
 
 std::uint64_t amount(cudaGraphMemAttributeType which) {
@@ -64,10 +62,10 @@ TEST_CASE("memory that a graph allocated stays when the graph is destroyed, unti
   CUDA_OK(maker.launch(stream));
   maker.destroy();
   // Others do not get it.
-  const DeviceBlock other{kBytes};
-  CUDA_OK(cudaMemset(other.get(), 1, kBytes));
+  const DeviceBlock other{kUnit};
+  CUDA_OK(cudaMemset(other.get(), 1, kUnit));
   CHECK(filled(maker, stream));
-  CHECK(free_memory() <= before - 2 * kBytes);
+  CHECK(free_memory() <= before - 2 * kUnit);
   SECTION("in the order of a stream") { CUDA_OK(cudaFreeAsync(maker.block(), stream)); }
   SECTION("by the host") { CUDA_OK(cudaFree(maker.block())); }
   CHECK(cudaFreeAsync(maker.block(), stream) == cudaErrorInvalidValue);
@@ -75,7 +73,7 @@ TEST_CASE("memory that a graph allocated stays when the graph is destroyed, unti
   static_cast<void>(cudaGetLastError());
   CUDA_OK(cudaStreamSynchronize(stream));
   CUDA_OK(cudaDeviceGraphMemTrim(0));
-  CHECK(same_memory(free_memory(), before - kBytes));
+  CHECK(same_memory(free_memory(), before - kUnit));
 }
 
 TEST_CASE("a graph with memory that is not free cannot be launched again") {
@@ -109,17 +107,17 @@ TEST_CASE("memory of graphs is counted until nobody uses it and it is trimmed") 
   CHECK(amount(cudaGraphMemAttrUsedMemHigh) == before);
   Maker maker{stream};
   CUDA_OK(maker.launch(stream));
-  CHECK(amount(cudaGraphMemAttrUsedMemCurrent) == before + kBytes);
-  CHECK(amount(cudaGraphMemAttrReservedMemCurrent) >= before + kBytes);
+  CHECK(amount(cudaGraphMemAttrUsedMemCurrent) == before + kUnit);
+  CHECK(amount(cudaGraphMemAttrReservedMemCurrent) >= before + kUnit);
   maker.destroy();
   CUDA_OK(cudaDeviceGraphMemTrim(0));
-  CHECK(amount(cudaGraphMemAttrUsedMemCurrent) == before + kBytes);
+  CHECK(amount(cudaGraphMemAttrUsedMemCurrent) == before + kUnit);
   CUDA_OK(cudaFreeAsync(maker.block(), stream));
   CUDA_OK(cudaStreamSynchronize(stream));
   CUDA_OK(cudaDeviceGraphMemTrim(0));
   CHECK(amount(cudaGraphMemAttrUsedMemCurrent) == before);
-  CHECK(amount(cudaGraphMemAttrUsedMemHigh) == before + kBytes);
-  CHECK(amount(cudaGraphMemAttrReservedMemHigh) >= before + kBytes);
+  CHECK(amount(cudaGraphMemAttrUsedMemHigh) == before + kUnit);
+  CHECK(amount(cudaGraphMemAttrReservedMemHigh) >= before + kUnit);
   std::uint64_t one = 1;
   CHECK(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemHigh, &one) ==
         cudaErrorInvalidValue);

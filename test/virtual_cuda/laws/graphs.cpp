@@ -13,8 +13,8 @@ using namespace millrace::test;
 
 namespace {
 
-cudaGraphNode_t add_fill(cudaGraph_t graph, const DeviceBlock& block, unsigned value,
-                         const std::vector<cudaGraphNode_t>& after) {
+cudaGraphNode_t add_row_fill(cudaGraph_t graph, const DeviceBlock& block, unsigned value,
+                             const std::vector<cudaGraphNode_t>& after) {
   cudaMemsetParams parameters{};
   parameters.dst = block.get();
   parameters.value = value;
@@ -34,11 +34,11 @@ TEST_CASE("nodes run in the order of their edges, and of nothing else") {
   const PinnedBlock seen{2};
   cudaGraph_t graph = nullptr;
   CUDA_OK(cudaGraphCreate(&graph, 0));
-  const cudaGraphNode_t first = add_fill(graph, block, 1, {});
+  const cudaGraphNode_t first = add_row_fill(graph, block, 1, {});
   cudaGraphNode_t look = nullptr;
   CUDA_OK(cudaGraphAddMemcpyNode1D(&look, graph, &first, 1, seen.get(), block.get(), 1,
                                    cudaMemcpyDeviceToHost));
-  const cudaGraphNode_t second = add_fill(graph, block, 2, {look});
+  const cudaGraphNode_t second = add_row_fill(graph, block, 2, {look});
   CUDA_OK(cudaGraphAddMemcpyNode1D(&look, graph, &second, 1, seen.get() + 1, block.get(), 1,
                                    cudaMemcpyDeviceToHost));
   std::size_t roots = 0;
@@ -73,8 +73,8 @@ TEST_CASE("a graph with a cycle is not instantiated") {
   const DeviceBlock block{64};
   cudaGraph_t graph = nullptr;
   CUDA_OK(cudaGraphCreate(&graph, 0));
-  const cudaGraphNode_t first = add_fill(graph, block, 1, {});
-  const cudaGraphNode_t second = add_fill(graph, block, 2, {first});
+  const cudaGraphNode_t first = add_row_fill(graph, block, 1, {});
+  const cudaGraphNode_t second = add_row_fill(graph, block, 2, {first});
   CUDA_OK(cudaGraphAddDependencies(graph, &second, &first, nullptr, 1));
   cudaGraphExec_t executable = nullptr;
   CHECK(cudaGraphInstantiate(&executable, graph, 0) == cudaErrorInvalidValue);
@@ -88,8 +88,8 @@ TEST_CASE("an update takes over parameters, and refuses another topology") {
   cudaGraph_t graphs[3] = {};
   for (unsigned i = 0; i < 3; ++i) {
     CUDA_OK(cudaGraphCreate(&graphs[i], 0));
-    const cudaGraphNode_t node = add_fill(graphs[i], block, i + 1, {});
-    if (i == 2) static_cast<void>(add_fill(graphs[i], block, 9, {node}));
+    const cudaGraphNode_t node = add_row_fill(graphs[i], block, i + 1, {});
+    if (i == 2) static_cast<void>(add_row_fill(graphs[i], block, 9, {node}));
   }
   const cudaGraphExec_t executable = instantiate(graphs[0]);
   cudaGraphExecUpdateResultInfo info{};
@@ -165,10 +165,10 @@ TEST_CASE("a drawing of a graph has its nodes, its edges and those of its child 
   const DeviceBlock block{64};
   cudaGraph_t child = nullptr;
   CUDA_OK(cudaGraphCreate(&child, 0));
-  add_fill(child, block, 1, {add_fill(child, block, 2, {})});
+  add_row_fill(child, block, 1, {add_row_fill(child, block, 2, {})});
   cudaGraph_t graph = nullptr;
   CUDA_OK(cudaGraphCreate(&graph, 0));
-  const cudaGraphNode_t first = add_fill(graph, block, 3, {});
+  const cudaGraphNode_t first = add_row_fill(graph, block, 3, {});
   cudaGraphNode_t second = nullptr;
   CUDA_OK(cudaGraphAddChildGraphNode(&second, graph, &first, 1, child));
 

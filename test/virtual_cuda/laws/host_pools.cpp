@@ -55,18 +55,6 @@ cudaMemPool_t make_usable_pool(const Place& place) {
   return pool;
 }
 
-std::uint64_t attribute(cudaMemPool_t pool, cudaMemPoolAttr which) {
-  std::uint64_t value = 0;
-  CUDA_OK(cudaMemPoolGetAttribute(pool, which, &value));
-  return value;
-}
-
-unsigned char* take(cudaMemPool_t pool, std::size_t bytes, cudaStream_t stream) {
-  void* address = nullptr;
-  CUDA_OK(cudaMallocFromPoolAsync(&address, bytes, pool, stream));
-  return static_cast<unsigned char*>(address);
-}
-
 cudaError_t create(const cudaMemPoolProps& properties) {
   cudaMemPool_t pool = nullptr;
   const cudaError_t error = cudaMemPoolCreate(&pool, &properties);

@@ -9,7 +9,7 @@ using namespace millrace::test;
 
 namespace {
 
-constexpr std::size_t kBytes = 96;
+constexpr std::size_t kProgramBytes = 96;
 
 /**
  * A random program of copies, fills and host functions on several streams, in which events order
@@ -23,9 +23,9 @@ class OrderedProgram {
       streams_.push_back(
           std::make_unique<Stream>(i % 3 == 0 ? cudaStreamDefault : cudaStreamNonBlocking));
     for (std::size_t i = 0; i < blocks; ++i) {
-      auto& block = blocks_.emplace_back(std::make_unique<DeviceBlock>(kBytes));
-      CUDA_OK(cudaMemset(block->get(), 0, kBytes));
-      expected_.push_back(all(kBytes, 0));
+      auto& block = blocks_.emplace_back(std::make_unique<DeviceBlock>(kProgramBytes));
+      CUDA_OK(cudaMemset(block->get(), 0, kProgramBytes));
+      expected_.push_back(all(kProgramBytes, 0));
     }
     CUDA_OK(cudaDeviceSynchronize());
     accesses_.resize(blocks);
@@ -81,7 +81,7 @@ class OrderedProgram {
 
   void fill(std::size_t stream, std::size_t to) {
     const auto value = static_cast<unsigned char>(draw(250));
-    const std::size_t bytes = 1 + draw(kBytes);
+    const std::size_t bytes = 1 + draw(kProgramBytes);
     order(stream, to, true);
     CUDA_OK(cudaMemsetAsync(blocks_[to]->get(), value, bytes, *streams_[stream]));
     std::fill_n(expected_[to].begin(), bytes, value);
@@ -89,7 +89,7 @@ class OrderedProgram {
   }
 
   void copy(std::size_t stream, std::size_t to, std::size_t from) {
-    const std::size_t bytes = 1 + draw(kBytes);
+    const std::size_t bytes = 1 + draw(kProgramBytes);
     order(stream, from, false);
     order(stream, to, true);
     CUDA_OK(cudaMemcpyAsync(blocks_[to]->get(), blocks_[from]->get(), bytes,

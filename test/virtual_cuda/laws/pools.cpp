@@ -18,18 +18,6 @@ cudaMemPool_t make_pool() {
   return pool;
 }
 
-std::uint64_t attribute(cudaMemPool_t pool, cudaMemPoolAttr which) {
-  std::uint64_t value = 0;
-  CUDA_OK(cudaMemPoolGetAttribute(pool, which, &value));
-  return value;
-}
-
-void* take(cudaMemPool_t pool, std::size_t bytes, cudaStream_t stream) {
-  void* address = nullptr;
-  CUDA_OK(cudaMallocFromPoolAsync(&address, bytes, pool, stream));
-  return address;
-}
-
 }  // namespace
 
 TEST_CASE("memory freed on a stream serves that stream at once") {
