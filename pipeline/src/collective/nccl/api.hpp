@@ -49,7 +49,7 @@ struct NcclApi {
    */
   bool ordered_launches = false;
 
-  /** @brief nullptr if NCCL cannot be loaded; `problem` then says why, without the remedy. */
+  /** @brief Returns nullptr if NCCL cannot be loaded; `problem` then says why. */
   [[nodiscard]] static const NcclApi* find(std::string* problem = nullptr);
 
   /** @throws std::runtime_error unless `result` is success */
