@@ -231,7 +231,7 @@ TEST_CASE("train: ranks, groups and shardings that there are not are refused") {
   const std::string plan =
       scratch.write("plan.json", R"({"s0": {"sharding": "table-wise", "rank": 2}})").string();
   CHECK_THAT(ranks_refusal({"--ranks", "2", "--sharding", plan}),
-             ContainsSubstring("s0.rank is 2") && ContainsSubstring("--sharding"));
+             ContainsSubstring("'s0.rank' is 2") && ContainsSubstring("--sharding"));
 }
 
 TEST_CASE("train: an error of one rank is reported once, with the rank's batch and example") {

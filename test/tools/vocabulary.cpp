@@ -173,7 +173,8 @@ TEST_CASE("vocabulary: an option with a list is shown as one, and all may be amo
   const std::string bench = run_program({"stream", "bench", "--help"}).out;
   CHECK_THAT(bench, ContainsSubstring("--capture A,B|all"));
   const std::string pipelines = run_program({"pipelines", "--help"}).out;
-  CHECK_THAT(pipelines, ContainsSubstring("at these places") && ContainsSubstring("these streams"));
+  CHECK_THAT(pipelines,
+             ContainsSubstring("lookups at these") && ContainsSubstring("lookups on these"));
   CHECK_THAT(run_program({"train", "--help"}).out, ContainsSubstring("lookups here"));
   const std::vector<std::string> ring{"--steps", "6", "--copy"};
   CHECK(run_program(footprint(joined(ring, {"ring,all"}))).out ==
