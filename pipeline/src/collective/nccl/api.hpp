@@ -49,7 +49,8 @@ struct NcclApi {
    */
   bool ordered_launches = false;
 
-  /** @brief Returns nullptr if NCCL cannot be loaded; `problem` then says why, without the remedy. */
+  /** @brief Returns nullptr if NCCL cannot be loaded; `problem` then says why, without the remedy.
+   */
   [[nodiscard]] static const NcclApi* find(std::string* problem = nullptr);
 
   /** @throws std::runtime_error unless `result` is success */
