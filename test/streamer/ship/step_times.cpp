@@ -10,9 +10,9 @@ namespace {
 
 std::uint64_t clock_ms() {
   using std::chrono::milliseconds;
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(
-                                        std::chrono::system_clock::now().time_since_epoch())
-                                        .count());
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
 }
 
 }  // namespace
