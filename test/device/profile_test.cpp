@@ -79,7 +79,7 @@ TEST_CASE("a profile with a wrong figure is refused with the path of its key") {
   }
   SECTION("a chip without a compute capability") {
     json["chip"].erase("compute_major");
-    CHECK_THROWS_WITH(parse(json), "mine.json: chip.compute_major is missing");
+    CHECK_THROWS_WITH(parse(json), "mine.json: 'chip.compute_major' is missing");
   }
   SECTION("a negative figure") {
     json["kernel"]["minimum"]["value"] = -3;

@@ -84,7 +84,7 @@ TEST_CASE("vocabulary: stream bench counts how far the host is ahead in steps, a
   CHECK(run_program({"stream", "bench", "--help"}).out.find("--run-ahead") == std::string::npos);
 }
 
-TEST_CASE("vocabulary: results are text or json in every command; table is accepted for text") {
+TEST_CASE("vocabulary: results are text or json in every command, and table is text") {
   std::size_t commands = 0;
   for (const CommandFiles& command : all_commands()) {
     const std::string help = run_program(joined(command.words, {"--help"})).out;
