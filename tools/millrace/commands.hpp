@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 
 /// @file
-/// The subcommands. Each function adds one subcommand to the program, with a callback that does its
-/// work. A callback throws to fail; cli/error.hpp describes what the user then sees.
+/// The subcommands. Each function adds one subcommand with a callback that does its work. A
+/// callback reports a failure by an exception; cli/error.hpp describes what the user then sees.
 
 namespace millrace::cli {
 

@@ -6,16 +6,16 @@
 #include "cli/text.hpp"
 
 /// @file
-/// The advice of a first screen, the same in each command: where the usual row stands, and one or
-/// two changes.
+/// The advice of a first screen. It states the figures of the default row and one or two changes.
+/// All commands use the same form.
 
 namespace millrace::cli {
 
-/** @brief What another row changes. */
+/** @brief How another row differs from the default row. */
 struct RowChange {
-  std::string name;    ///< of the other row
-  double saved = 0;    ///< bytes; negative: it takes more
-  double of = 0;       ///< bytes that the usual row reserves
+  std::string name;    ///< name of the other row
+  double saved = 0;    ///< bytes; negative if the other row takes more
+  double of = 0;       ///< bytes that the default row reserves
   std::string amount;  ///< the saved bytes in words, without a sign
   std::string cost;    ///< "step +0.3%"
 };
@@ -28,7 +28,7 @@ struct RowChange {
 /** @brief "millrace, in-place saves 7.71 GiB (22%), step +0.3%."; without an amount if the change
  *         rounds to 0%. */
 [[nodiscard]] std::string change_line(const RowChange& change);
-/** @brief "step +0.3%"; "same step" if it rounds to that. */
+/** @brief "step +0.3%"; "same step" if the change rounds to 0%. */
 [[nodiscard]] std::string time_change(std::string_view what, double from, double to);
 /** @brief A line of the advice: "Another allocator: ...". */
 [[nodiscard]] std::string advice_line(std::string_view title, const std::string& text, bool is_good,

@@ -10,7 +10,8 @@
 
 namespace millrace::cli {
 
-/** @brief An error of a checkpoint for the user. @param option  the option that named the file */
+/** @brief Converts a checkpoint error for the user. @param option  the option that named the file
+ */
 [[nodiscard]] inline UsageError refused_checkpoint(const CheckpointError& error,
                                                    std::string option) {
   return UsageError{fmt::format("{}: {}", error.where(), error.what()), std::move(option),

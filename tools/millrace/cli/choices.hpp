@@ -22,7 +22,7 @@ namespace millrace::cli {
   }
   return text;
 }
-/** @brief The same for the names that `to_string` gives the values of an enumeration. */
+/** @brief The same for an enumeration, with the names of `to_string`. */
 template <typename Values>
 [[nodiscard]] std::string choices_text(const Values& all, typename Values::value_type standard) {
   return choices_text(text::names_of(all), std::string{to_string(standard)});

@@ -17,7 +17,7 @@ struct FileOption {
   bool written;
   Result result;
 
-  /** The option's values; only the last if the last one counts. */
+  /** The values of the option; only the last one if the last value counts. */
   [[nodiscard]] std::vector<std::string> values() const {
     const std::vector<std::string>& all = option->results();
     if (all.size() < 2 || option->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeLast) {
@@ -33,7 +33,7 @@ struct Command::Files {
   std::vector<FileOption> options;
 
   [[nodiscard]] std::vector<FileUse> uses() const;
-  /** @brief Standard output has a result of an option that replaces the text. */
+  /** @brief Whether an option writes its result to standard output in place of the text. */
   [[nodiscard]] bool text_is_replaced() const;
 };
 
@@ -46,7 +46,7 @@ bool Command::Files::text_is_replaced() const {
 
 std::vector<FileUse> Command::Files::uses() const {
   std::vector<FileUse> uses;
-  bool report = true;  // standard output has what the command says
+  bool report = true;  // whether the text of the command goes to standard output
   for (const FileOption& of : options) {
     const std::vector<std::string> values = of.values();
     FileUse use{.option = shown_name(*of.option), .written = of.written};

@@ -14,36 +14,38 @@ namespace millrace::cli {
 
 /** @brief What a command writes with a file that an option names. */
 enum class Result {
-  main,      ///< the result itself, instead of on standard output
+  main,      ///< the main result; it replaces the text on standard output
   in_place,  ///< a second form of the result; with "-" it replaces the text on standard output
-  further,   ///< a further result, beside all others
-  resumed,   ///< as `further`, and it may be the file of --load
+  further,   ///< an additional result
+  resumed,   ///< like `further`, and it may be the file of --load
 };
 
-/** @brief Headings of the help. An option that names files stands under one of the two. */
+/** @brief Headings in the help. Each option that names files is under one of these two. */
 inline constexpr const char* kFilesRead = "Files that are read";
 inline constexpr const char* kFilesWritten = "Files that are written";
 
-/** @brief The end of a help text: commands, each with a sentence on what it does. */
+/** @brief The "Examples" part of a help text: commands, each with a sentence on what it does. */
 [[nodiscard]] std::string examples_text(
     const std::vector<std::pair<std::string, std::string>>& commands);
 
 /**
  * @brief A command and its options.
  *
- * An option that names a file says whether the file is read or written. Before the command does any
- * work, the files are compared: see `refuse_overlaps`.
+ * An option that names a file says whether the command reads or writes the file. Before the work
+ * begins, the command compares all files and refuses overlaps: see `refuse_overlaps`.
  */
 class Command {
  public:
-  /** @brief The files that an option's value stands for; none if the value is a name. */
+  /** @brief Maps an option's value to the files that it names; no files if the value is a known
+   *         name. */
   using FilesOf = std::function<std::vector<UsedPath>(const std::string& value)>;
 
   Command(CLI::App& parent, const std::string& name, const std::string& description);
 
   /**
-   * @brief An option with a value. Given several times, the last value counts; a vector gets all.
-   * @param shape  what a value looks like: "N", "NAME"
+   * @brief Adds an option with a value. If it is given several times, the last value counts; a
+   *        vector receives all values.
+   * @param shape  placeholder for the value in the help: "N", "NAME"
    */
   template <typename Value>
   CLI::Option& add(const std::string& name, Value& value, const char* shape,
@@ -59,21 +61,23 @@ class Command {
   void flag(const std::string& name, bool& value, const std::string& help) {
     put_under_heading(*app_.add_flag(name, value, help));
   }
-  /** @brief The heading in the help of options that are added from now on; "" is the usual one.
-   *         Options that name files have headings of their own. */
+  /** @brief Sets the help heading for options that are added later. "" is the default heading.
+   *         Options that name files have their own headings. */
   void heading(const std::string& text) { heading_ = text; }
   /**
-   * @brief A former name of an option with this value: accepted, and not shown in help.
-   * @param present  the option's name; messages suggest it for names that are near the former one
+   * @brief Adds a former name of an option. It is accepted, and the help does not show it.
+   * @param present  the current name of the option; messages suggest it if the user mistypes the
+   *                 former name
    */
   template <typename Value>
   void former(const std::string& name, const std::string& present, Value& value) {
     add(name, value, "", present).group("");
   }
-  /** @brief Commands that the help ends with, each with a sentence on what it does. */
+  /** @brief Adds examples at the end of the help: commands, each with a sentence on what it does.
+   */
   void examples(const std::vector<std::pair<std::string, std::string>>& commands);
 
-  /** @brief An option that names files to read. */
+  /** @brief Adds an option that names files to read. */
   template <typename Value>
   CLI::Option& input(const std::string& name, Value& value, const char* shape,
                      const std::string& help, FilesOf files = itself) {
@@ -81,7 +85,7 @@ class Command {
     declare(option, std::move(files), false, Result::further);
     return option;
   }
-  /** @brief An option that names files to write. */
+  /** @brief Adds an option that names files to write. */
   template <typename Value>
   CLI::Option& output(const std::string& name, Value& value, const char* shape,
                       const std::string& help, Result result, FilesOf files = itself) {
@@ -90,12 +94,12 @@ class Command {
     return option;
   }
 
-  /** @brief Sets what the command does once all options are read. This object may be gone by then.
-   */
+  /** @brief Sets the work that runs after all options are read. This object may be destroyed
+   *         earlier. */
   void run(std::function<void()> work);
 
   static std::vector<UsedPath> itself(const std::string& value) { return {UsedPath{value}}; }
-  /** @brief For options whose value is a file, unless it is one of `names`. */
+  /** @brief For an option whose value is either a file or one of `names`. */
   [[nodiscard]] static FilesOf unless(std::vector<std::string> names);
 
  private:

@@ -32,7 +32,7 @@ class UsageError : public std::runtime_error {
   std::string where_, right_;
 };
 
-/** @brief Several things were wrong. The user sees all of them. */
+/** @brief Several inputs were wrong. The user sees one message for each. */
 class UsageErrors : public std::runtime_error {
  public:
   explicit UsageErrors(std::vector<UsageError> errors)
@@ -45,9 +45,9 @@ class UsageErrors : public std::runtime_error {
 };
 
 /**
- * @brief Thrown to end the program with `exit_code`, without a further message.
+ * @brief Thrown to end the program with `exit_code` and without a message.
  *
- * The code is an `ExitCode`, or 128 and the number of a signal.
+ * The code is an `ExitCode`, or 128 plus the number of a signal.
  */
 struct Ended {
   int exit_code = 0;

@@ -6,9 +6,9 @@
 namespace millrace::cli {
 
 /**
- * @brief How the program ends. Each code has one meaning in all commands.
+ * @brief Exit codes of the program. Each code has one meaning in all commands.
  *
- * A run that Ctrl-C or SIGTERM ended has 128 plus the signal's number (`Interrupt::exit_code`).
+ * A run that Ctrl-C or SIGTERM ended returns 128 plus the signal's number (`Interrupt::exit_code`).
  */
 enum class ExitCode {
   done = 0,
@@ -24,7 +24,7 @@ struct ExitCodeMeaning {
   std::string_view meaning;
 };
 
-/** @brief All exit codes. docs/program.md has this table, word by word. */
+/** @brief All exit codes. docs/program.md repeats this table word for word. */
 inline constexpr std::array kExitCodes{
     ExitCodeMeaning{ExitCode::done, "all was done"},
     ExitCodeMeaning{ExitCode::different, "`stream verify`: a row is not equal"},

@@ -10,16 +10,17 @@
 namespace millrace::cli {
 
 /**
- * @brief The value below which `share` of the values are, interpolated between the two nearest.
+ * @brief The value below which `share` of the values lie, interpolated between the nearest two.
  * @param values  at least one
  * @param share   from 0 to 1: 0.9 for P90
  */
 [[nodiscard]] double percentile(std::vector<double> values, double share);
 
 /**
- * @brief The middle value; of an even number, the lower of the two in the middle.
+ * @brief The middle value; for an even number of values, the lower of the two middle values.
  *
- * It is never a mean: if each value of one series is less than that of another, its median is less.
+ * It is always one of the values. If each value of one series is less than the matching value of
+ * another series, its median is also less.
  */
 template <typename Value>
 [[nodiscard]] Value median(std::vector<Value> values) {
@@ -28,7 +29,7 @@ template <typename Value>
   return *middle;
 }
 
-/** @brief One line: the size and the stream of the request, and the memory that there was. */
+/** @brief One line: the stream, the size of the request, the reserved bytes and the free bytes. */
 [[nodiscard]] std::string describe(const out_of_memory& error);
 
 }  // namespace millrace::cli

@@ -26,7 +26,7 @@ bool is_null_device(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && is_null_device(status);
 }
 
-/** The same file by name, or by what the names lead to. */
+/** Whether both paths lead to the same file. If one does not exist yet, the names decide. */
 bool same_file(const fs::path& one, const fs::path& other) {
   struct stat first {
   }, second{};

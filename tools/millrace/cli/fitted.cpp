@@ -5,7 +5,7 @@
 namespace millrace::cli {
 namespace {
 
-/** Bytes of the character or of the color that the text begins with. */
+/** Length in bytes of the first character or color sequence of the text. */
 std::size_t next_length(std::string_view text) {
   if (text.starts_with("\x1b[")) {
     const std::size_t end = text.find('m');
@@ -16,7 +16,8 @@ std::size_t next_length(std::string_view text) {
   return length;
 }
 
-/** Where to break the line so that its begin is as wide as it may be; its size if it fits. */
+/** The position of the last space at which the line fits into the width; its size if no break is
+ *  needed. */
 std::size_t break_of(std::string_view line, std::size_t width, std::size_t indent) {
   std::size_t column = 0, blank = std::string_view::npos;
   for (std::size_t at = 0; at < line.size();) {

@@ -8,10 +8,10 @@
 namespace millrace::cli {
 
 /**
- * @brief Breaks every line that is wider than the page between words.
+ * @brief Breaks each line that is wider than the page. Lines break between words.
  *
- * The continuation has the indent of its line. Escape sequences for colors have no width. A word
- * that is wider than the page stays whole.
+ * The new line has the indentation of the original line. Escape sequences for colors have no width.
+ * A word that is wider than the page is not broken.
  */
 [[nodiscard]] std::string fitted(std::string_view text, std::size_t width = page_width());
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kNames = 34, kNamesOfNarrow = 18;
 constexpr std::size_t kNarrow = 80;
 
-/** Where a group of options stands in the help. */
+/** Sort key of an option group in the help. */
 int place_of(const std::string& group) {
   if (group == kFilesRead) return 0;
   if (group == kFilesWritten) return 3;

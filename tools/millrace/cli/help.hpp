@@ -6,10 +6,10 @@
 namespace millrace::cli {
 
 /**
- * @brief Writes help as wide as the page: lines break between words.
+ * @brief Formats the help to the page width. Lines break between words.
  *
- * Files that are read stand first, then the command's own headings, then all other options, then
- * files that are written.
+ * Order of the headings: files that are read, the command's own headings, all other options, files
+ * that are written.
  */
 class HelpFormatter final : public CLI::Formatter {
  public:

@@ -5,9 +5,9 @@
 namespace millrace::cli {
 
 /**
- * @brief The text of a JSON result, indented by two, with a line end.
+ * @brief The text of a JSON result, indented by two spaces, with a line end.
  *
- * JSON has to be UTF-8, but names of files and sinks may be any bytes: what is not UTF-8 becomes
+ * JSON must be UTF-8, but names of files and sinks may contain any bytes. Invalid bytes become
  * U+FFFD.
  */
 template <typename Document>

@@ -11,17 +11,17 @@ namespace millrace::cli {
 [[nodiscard]] bool colours_on_stdout();
 
 /**
- * @brief Where a command's result goes: standard output, or a file that appears whole or not at
- *        all (`WholeFile`).
+ * @brief The place of a command's result: standard output, or a file.
  *
- * Construct it before the work begins: the constructor refuses a place that cannot be written to.
- * `Command` checks that the place is not that of another result or of an input.
+ * The file appears only when it is complete (`WholeFile`). Construct an Output before the work
+ * begins: the constructor refuses a place that cannot be written to. `Command` checks that the
+ * place is not an input or the place of another result.
  */
 class Output {
  public:
   /**
-   * @param file    a path; standard output for nothing, "-" or a path that leads there
-   * @param option  the option with which the user chose `file`, for error messages
+   * @param file    a path; nothing, "-" or a path that leads there means standard output
+   * @param option  the option that named `file`, for error messages
    * @throws UsageError if the place cannot be written to
    */
   explicit Output(const std::optional<std::string>& file, std::string option = "-o");

@@ -13,9 +13,9 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::size_t kLeast = 40, kMost = 119;
-constexpr std::size_t kUsual = 80;  ///< of a terminal, and for files and pipes
+constexpr std::size_t kUsual = 80;  ///< for files and pipes, and for a terminal of unknown width
 
-/** 0: not known. */
+/** 0 if COLUMNS is not set or not a number. */
 std::size_t width_from_environment() {
   const char* const columns = std::getenv("COLUMNS");
   return columns == nullptr ? 0 : text::parse_number<std::size_t>(columns).value_or(0);

@@ -5,10 +5,10 @@
 namespace millrace::cli {
 
 /**
- * @brief The most characters in a line that a command prints, from 40 to 119.
+ * @brief Maximum number of characters in a line that a command prints, from 40 to 119.
  *
- * The environment's COLUMNS decides; without it, the width of the terminal; without a terminal, it
- * is 80.
+ * The environment variable COLUMNS decides. Without it, the terminal's width is used; without a
+ * terminal, 80.
  */
 [[nodiscard]] std::size_t page_width();
 

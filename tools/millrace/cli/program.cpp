@@ -43,7 +43,7 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-/** Any message may repeat an option's value, so secrets are removed from all addresses in it. */
+/** Removes secrets from all addresses in the text. Any message may repeat an option's value. */
 std::string without_secrets(std::string_view text) {
   constexpr std::string_view kEnds = " '\"\n";
   std::string shown;
@@ -58,8 +58,8 @@ std::string without_secrets(std::string_view text) {
   return shown;
 }
 
-/** Messages of the libraries end with " (expected ...)". That is the line `right`: it is closer to
- * the mistake than what a command says, and often the same. */
+/** Moves the text " (expected ...)" of a library's message to the line `right`. It replaces the
+ *  text of the command because it is more specific, and often both are the same. */
 UsageError with_one_right(const UsageError& error) {
   constexpr std::string_view kExpected = " (expected ";
   const std::string what = error.what();
@@ -69,10 +69,10 @@ UsageError with_one_right(const UsageError& error) {
   return UsageError{what.substr(0, at), error.where(), what.substr(from, what.size() - from - 1)};
 }
 
-// Prints the message in one call, as other processes may write to the same terminal.
+// Prints the message in one call, because other processes may write to the same terminal.
 void tell(std::string_view command, const UsageError& given) {
   const UsageError error = with_one_right(given);
-  const bool is_hint = error.right() != given.right();  // of a library, which has no secrets
+  const bool is_hint = error.right() != given.right();  // from a library, without secrets
   std::string text = fmt::format("{}: {}\n", command, one_line(without_secrets(error.what())));
   if (!error.where().empty())
     text += fmt::format("  where: {}\n", one_line(without_secrets(error.where())));
@@ -82,7 +82,7 @@ void tell(std::string_view command, const UsageError& given) {
   fmt::print(stderr, "{}", text);
 }
 
-/** The innermost command that was given: `apply` in `millrace stream apply`. */
+/** The innermost command on the command line: `apply` in `millrace stream apply`. */
 const CLI::App& chosen(const CLI::App& program) {
   const auto commands = program.get_subcommands();
   return commands.empty() ? program : chosen(*commands.front());
@@ -94,7 +94,7 @@ std::string full_name(const CLI::App& program) {
                           : program.get_name() + ' ' + full_name(*commands.front());
 }
 
-/** The names of the options, each with the name to suggest: of a former name the present one. */
+/** Maps each option name to the name to suggest. A former name maps to the current one. */
 std::map<std::string, std::string> option_names(const CLI::App& command) {
   std::map<std::string, std::string> names;
   for (const CLI::Option* const option : command.get_options()) {
@@ -178,7 +178,7 @@ int parse_and_run(CLI::App& program, int argc, const char* const* argv) {
     if (error.get_exit_code() == 0) return say_help(program, error);
     if (argc <= 1) {
       fmt::print(stderr, "{}", program.help());
-    } else if (!program.remaining(true).empty()) {  // more to the point than what else is wrong
+    } else if (!program.remaining(true).empty()) {  // explains the failure better
       tell(full_name(program), unexpected(program));
     } else {
       tell(full_name(program), unfinished(program, error));
@@ -195,8 +195,7 @@ int run(CLI::App& program, int argc, const char* const* argv) {
   }
 }
 
-/** Runs the command and prints errors on stderr, also those of writing to stdout. @return the exit
- * code */
+/** Runs the command and prints all errors on stderr, including errors of writing to stdout. */
 int run_to_the_end(CLI::App& program, int argc, const char* const* argv) {
   try {
     const int exit_code = run(program, argc, argv);
@@ -207,7 +206,8 @@ int run_to_the_end(CLI::App& program, int argc, const char* const* argv) {
   } catch (const UsageError& error) {
     tell(full_name(program), error);
   } catch (const std::exception& error) {
-    // out_of_memory is a bad_alloc with a message of its own. A plain bad_alloc has none of use.
+    // out_of_memory is a bad_alloc with its own message. The message of a plain bad_alloc says
+    // nothing.
     const bool plain = std::string_view{error.what()} == std::bad_alloc{}.what();
     tell(full_name(program), plain ? UsageError{"this machine does not have enough memory", "",
                                                 "a smaller input, or a machine with more memory"}

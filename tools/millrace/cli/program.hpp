@@ -5,10 +5,10 @@
 
 namespace millrace::cli {
 
-/** @brief The program with all of its commands and options, which parses and runs. */
+/** @brief Makes the program with all its commands and options. */
 [[nodiscard]] std::unique_ptr<CLI::App> make_program();
 
-/** @brief The whole of `main`. @return the exit code */
+/** @brief The body of `main`. @return the exit code */
 [[nodiscard]] int run_program(int argc, const char* const* argv);
 
 }  // namespace millrace::cli

@@ -12,16 +12,16 @@
 namespace millrace::cli {
 
 /**
- * @brief A status line of long work: how many of its pieces are done, and for how long it has run.
+ * @brief A status line for long work: the number of finished pieces, and the time since the start.
  *
- * The line is updated also while one piece takes long. Call it from any thread.
+ * The line is also updated while one piece takes long. Thread-safe.
  */
 class Progress {
  public:
-  /** @param all  how many pieces there are */
+  /** @param all  number of pieces */
   Progress(std::string what, std::size_t all);
 
-  /** @brief Counts a piece as done. @param about  which one, as the line shows it */
+  /** @brief Counts a piece as done. @param about  the name of the piece, for the line */
   void advance(std::string_view about = {});
   /** @brief Counts a step of the current piece as done. */
   void step();
@@ -37,7 +37,7 @@ class Progress {
   StatusLine line_;
   std::size_t done_ = 0, steps_ = 0;
   std::string about_;
-  std::jthread shows_;  ///< the last member, as its thread uses all others
+  std::jthread shows_;  ///< the last member, because its thread uses all others
 };
 
 }  // namespace millrace::cli

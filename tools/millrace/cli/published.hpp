@@ -5,10 +5,10 @@
 namespace millrace::cli {
 
 /**
- * @brief Whether a workload is the one that a published figure was measured with.
+ * @brief Whether a workload is the one with which a published figure was measured.
  *
- * Batches, model and compute have to be the same. The name, the number of steps, the run-ahead and
- * the link between ranks may differ.
+ * Batches, model and compute must be the same. The description, the number of steps, the run-ahead
+ * and the link between ranks may differ.
  */
 [[nodiscard]] bool is_published(experiment::Workload workload,
                                 const experiment::Workload& published);

@@ -8,7 +8,7 @@ namespace millrace::cli {
 
 /**
  * @brief Reads an allocation trace.
- * @throws UsageError with the formats that are read, if the file is refused
+ * @throws UsageError that lists the supported formats, if the file is refused
  */
 [[nodiscard]] trace::AllocationLog read_log(const std::string& file);
 

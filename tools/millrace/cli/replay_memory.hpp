@@ -8,26 +8,26 @@
 
 namespace millrace::cli {
 
-/** @brief The memory of the device on which the requests of a log are replayed. */
+/** @brief The memory size of the device on which the requests of a log are replayed. */
 struct ReplayMemory {
   enum class From { option, out_of_memory, full, whole, nothing };
   std::size_t bytes = 0;  ///< 0: no limit
   From from = From::nothing;
   std::string note;  ///< why the size in the log is not used: a row does not fit into it
 
-  /** @brief Whether the size comes from the log, which may not have it exactly. */
+  /** @brief Whether the size was derived from the log. It may not be exact. */
   [[nodiscard]] bool is_recorded() const noexcept { return bytes > 0 && from != From::option; }
 };
 
 /**
- * @brief The memory that the log shows its device to have had, if the recorded allocator was short
- *        of it.
- * @param given  the size that an option names; 0: none
+ * @brief The memory size of the recorded device, if the log shows that the allocator ran short of
+ *        it.
+ * @param given  the size that an option names; 0 if the option was not given
  */
 [[nodiscard]] ReplayMemory replay_memory(const trace::AllocationLog& log, std::uint32_t device,
                                          std::size_t given = 0);
 
-/** @brief Without a limit. @param row  the row that does not fit @param failure  how it failed */
+/** @brief No limit. @param row  the row that does not fit @param failure  the error of that row */
 [[nodiscard]] ReplayMemory unlimited(const ReplayMemory& memory, const std::string& row,
                                      const std::string& failure);
 

@@ -10,11 +10,11 @@
 #include "cli/text.hpp"
 
 /// @file
-/// Options for the results of a command, the same for each: `--format`, `-o` and `--json`.
+/// Options for the results of a command: `--format`, `-o` and `--json`. All commands share them.
 
 namespace millrace::cli {
 
-/** @brief What the user typed. */
+/** @brief The values of the options, not checked yet. */
 struct ResultArguments {
   std::string format = "text";
   std::optional<std::string> output, json;
@@ -26,15 +26,17 @@ void add_result_options(Command& command, ResultArguments& given);
 /** @brief Adds `--wide`, for a table whose first screen has few columns. */
 void add_wide_option(Command& command, bool& wide);
 
-/** @brief Writes a command's results in the formats and to the places that were asked for. */
+/** @brief Writes a command's results in the requested formats to the requested places. */
 class Results {
  public:
-  /** @brief Before the work begins: opens the places. @throws UsageError */
+  /** @brief Opens the places. Construct it before the work begins. @throws UsageError */
   explicit Results(const ResultArguments& given);
 
-  /** @param text      makes the text; the painter colors it if it goes to a terminal
-   *  @param document  makes the JSON document
-   *  @throws UsageError if a place cannot be written */
+  /**
+   * @param text      makes the text; the painter adds colors if the text goes to a terminal
+   * @param document  makes the JSON document
+   * @throws UsageError if a place cannot be written
+   */
   void write(const std::function<std::string(const Painter&)>& text,
              const std::function<nlohmann::ordered_json()>& document) const;
 
@@ -42,24 +44,25 @@ class Results {
   friend class RunningResults;
 
   bool json_is_main_;
-  std::optional<Output> main_;  ///< none: `--json` has standard output
+  std::optional<Output> main_;  ///< empty if `--json` writes to standard output
   std::optional<Output> json_;
 };
 
 /**
  * @brief The results of a command that prints while it works.
  *
- * Text for standard output is printed at once. Text for a file is collected, and written whole by
- * `finish`.
+ * Text for standard output is printed immediately. Text for a file is collected, and `finish`
+ * writes it in one piece.
  */
 class RunningResults {
  public:
-  /** @brief As `Results`. @throws UsageError */
+  /** @brief Opens the places, like `Results`. @throws UsageError */
   explicit RunningResults(const ResultArguments& given) : results_(given) {}
 
-  /** @brief Colors text that goes to a terminal. */
+  /** @brief The painter for `say`. It adds colors if the text goes to a terminal. */
   [[nodiscard]] Painter painter() const;
-  /** @brief The next part of the text; ignored if the results are written as JSON only. */
+  /** @brief Adds the next part of the text. Does nothing if the results are written only as JSON.
+   */
   void say(const std::string& part);
   /** @brief Call it once, at the end.
    *  @param document  makes the JSON document

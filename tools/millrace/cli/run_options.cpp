@@ -91,7 +91,7 @@ DeviceDescription read_device(const std::string& name, const std::vector<std::st
   try {
     return find_device(name);
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // its end may list the names that the library knows
+    const std::string what = error.what();  // may end with the names that the library knows
     throw UsageError{what.substr(0, what.find(" (expected ")), "--device",
                      fmt::format("{}", fmt::join(device_names(true, further), ", "))};
   }

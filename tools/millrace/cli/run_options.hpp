@@ -15,14 +15,14 @@
 
 namespace millrace::cli {
 
-/** @brief The most steps of a run; a workload's `num_batches` has the same limit. */
+/** @brief Maximum number of steps of a run. `num_batches` of a workload has the same limit. */
 inline constexpr std::uint64_t kMostSteps = 1'000'000;
 
 /**
- * @brief The help of `--device`: the profiles that ship, and GPUs.
+ * @brief The help of `--device`: the built-in profiles, and GPUs.
  * @param profile  the default
  * @param gpus     whether the command also runs on GPUs
- * @param further  what else the command accepts: "cuda:local"
+ * @param further  other names that the command accepts: "cuda:local"
  */
 [[nodiscard]] std::string device_help(std::string_view profile, bool gpus,
                                       const std::vector<std::string>& further = {});
@@ -34,7 +34,7 @@ inline constexpr std::uint64_t kMostSteps = 1'000'000;
 [[nodiscard]] std::string waits_help();
 /** @brief Whether an option has one value, or a list of values that are compared. */
 enum class Values { one, list };
-/** @brief The help of `--lookup-position`: `fused` has the pipelines that read it. */
+/** @brief The help of `--lookup-position`. `fused` names the pipelines that have this option. */
 [[nodiscard]] std::string lookup_position_help(const std::string& fused, Values values);
 /** @brief The help of `--lookup-stream`. */
 [[nodiscard]] std::string lookup_stream_help(const std::string& fused, Values values);
@@ -45,14 +45,14 @@ enum class Values { one, list };
 /** @brief The names of the pipelines for which a trait holds: "a", "a or b". */
 [[nodiscard]] std::string pipelines_with(bool PipelineTraits::*trait);
 /**
- * @brief Refuses an option that only pipelines with a trait have, if none of the chosen has it.
+ * @brief Refuses an option that depends on a trait if no chosen pipeline has the trait.
  * @throws UsageError if the option was `given`
  */
 void refuse_without_trait(bool PipelineTraits::*trait, const std::vector<PipelineKind>& chosen,
                           std::string_view option, bool given);
 /**
  * @brief Reads `--device`: a virtual device or a GPU.
- * @param further  what else the command accepts, for the message: "cuda:local"
+ * @param further  other names that the command accepts, for the message: "cuda:local"
  */
 [[nodiscard]] DeviceDescription read_device(const std::string& name,
                                             const std::vector<std::string>& further = {});
@@ -61,14 +61,14 @@ void refuse_without_trait(bool PipelineTraits::*trait, const std::vector<Pipelin
 /** @brief Reads `--run-ahead`. */
 [[nodiscard]] unsigned read_run_ahead(const std::string& text);
 
-/** @brief `--cache-load-factor` and `--cache-policy`, as typed. */
+/** @brief The values of `--cache-load-factor` and `--cache-policy`, not checked yet. */
 struct CacheArguments {
   std::optional<std::string> load_factor, policy;
 };
 /**
- * @brief Reads the two options.
- * @param always  cache the tables even if no load factor was given
- * @return nothing if tables are not cached
+ * @brief Checks the two cache options.
+ * @param always  cache the tables even without a load factor
+ * @return std::nullopt if tables are not cached
  */
 [[nodiscard]] std::optional<TableCache> read_cache(const CacheArguments& given, bool always);
 

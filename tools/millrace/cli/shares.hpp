@@ -7,8 +7,9 @@
 namespace millrace::cli {
 
 /**
- * @brief Whose bytes a run's were, and what the free ones waited for, with the keys of `explain`.
- * @param knows_usable  false: what was idle is not known, and null
+ * @brief The owners of a run's bytes and the reasons why free bytes were not reused. The keys are
+ *        those of `explain`.
+ * @param knows_usable  false: `idle_at_peak` is unknown and becomes null
  */
 [[nodiscard]] nlohmann::ordered_json shares_of(const Ladder& ladder, const StreamNames& name,
                                                bool knows_usable);

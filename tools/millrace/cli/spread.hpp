@@ -5,9 +5,9 @@
 
 namespace millrace::cli {
 
-/** @brief How one figure differs between the seeds. */
+/** @brief How one figure varies between the seeds. */
 struct Spread {
-  double median = 0;  ///< by the function `median`: of an even number, the lower middle value
+  double median = 0;  ///< by the function `median`: never a mean
   double least = 0, most = 0;
   double low = 0, high = 0;  ///< quartiles, by linear interpolation
 };

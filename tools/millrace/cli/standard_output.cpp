@@ -15,7 +15,7 @@ namespace millrace::cli {
 namespace {
 
 int first_error = 0;
-bool pipes_end_it = false;  ///< as the caller wants, unless it ignores SIGPIPE itself
+bool pipes_end_it = false;  ///< false if the parent process ignores SIGPIPE
 
 void note_error() {
   if (first_error == 0) first_error = errno != 0 ? errno : EIO;
@@ -33,8 +33,8 @@ void flush() {
 
 void prepare_standard_streams() {
   pipes_end_it = std::signal(SIGPIPE, SIG_IGN) == SIG_DFL;
-  // open() takes the lowest free number, which is the closed one. Reading and writing are swapped
-  // on purpose, so that every use of the stream still fails.
+  // open() returns the lowest free number, which is the closed one. The access modes are swapped on
+  // purpose, so that every read or write still fails.
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0) continue;
     static_cast<void>(::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY));

@@ -7,24 +7,25 @@ namespace millrace::cli {
 /**
  * @brief Prepares stdin, stdout and stderr. Call it before anything else.
  *
- * If the parent process closed one of the three, this opens it, so that no file gets its number
- * and the text meant for it. Writing to such a stdout still fails. From then on a write to a closed
- * socket is an error of the call, without SIGPIPE.
+ * If the parent process closed one of the three, this opens /dev/null in its place. Otherwise the
+ * next opened file would get its number and would receive text meant for the terminal. Writing to
+ * such a stdout still fails. The process ignores SIGPIPE from now on, so a write to a closed socket
+ * returns an error.
  */
 void prepare_standard_streams();
 
 /**
- * @brief Writes to standard output at once.
+ * @brief Writes to standard output immediately.
  *
- * An error is kept for `finish_standard_output`, so that training goes on. If the reader has closed
- * the pipe, SIGPIPE ends the process, as it does with other programs.
+ * An error is stored for `finish_standard_output`, so that training continues. If the reader has
+ * closed the pipe, SIGPIPE ends the process, as for other programs.
  */
 void print(std::string_view text);
 
 /**
  * @brief Flushes standard output.
- * @throws UsageError if some text did not get there, with this or an earlier call: the disk is
- *         full, or the pipe is closed
+ * @throws UsageError if this write or an earlier one failed: the disk is full, or the pipe is
+ *         closed
  */
 void finish_standard_output();
 

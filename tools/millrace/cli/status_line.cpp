@@ -29,7 +29,7 @@ bool StatusLine::due() const {
 }
 
 void StatusLine::show(std::string_view text) {
-  struct winsize size {};  // a line that breaks would stay in part
+  struct winsize size {};  // a line that wraps could not be erased completely
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) {
     text = text.substr(0, size.ws_col - 1U);
   }

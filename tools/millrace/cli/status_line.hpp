@@ -6,7 +6,7 @@
 namespace millrace::cli {
 
 /**
- * @brief One line on stderr that says what is under way, and is overwritten as that changes.
+ * @brief A line on stderr that shows what the program is doing. Each update overwrites it.
  *
  * Nothing is shown during the first second, or if stderr is not a terminal. The destructor erases
  * the line. Not thread-safe.
@@ -20,7 +20,7 @@ class StatusLine {
 
   /** @brief Whether anything will ever be shown. */
   [[nodiscard]] bool shown() const noexcept { return shown_; }
-  /** @brief Whether to `show` something now: at most ten times a second. */
+  /** @brief Whether to call `show` now: at most ten times a second. */
   [[nodiscard]] bool due() const;
   void show(std::string_view text);
   [[nodiscard]] double seconds() const;  ///< since construction

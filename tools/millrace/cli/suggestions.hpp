@@ -7,10 +7,10 @@
 
 namespace millrace::cli {
 
-/** @brief `right`, followed by "(did you mean …?)" if one of the known names is near. */
+/** @brief `right`, followed by "(did you mean …?)" if a known name is similar. */
 [[nodiscard]] std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
                                        const std::string& right);
-/** @brief The same for names that stand for others. @param known  each with the name to suggest */
+/** @brief The same with aliases. @param known  maps each alias to the name to suggest */
 [[nodiscard]] std::string did_you_mean(std::string_view name,
                                        const std::map<std::string, std::string>& known,
                                        const std::string& right);

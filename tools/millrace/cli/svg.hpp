@@ -5,7 +5,7 @@
 
 namespace millrace::cli {
 
-// Helpers for SVG pictures. The head defines the styles t (a title), s (faint text), g (a grid
+// Helpers for SVG pictures. The head defines the styles t (title), s (secondary text), g (grid
 // line) and m (text in a mark).
 
 [[nodiscard]] std::string svg_head(double width, double height);
@@ -14,8 +14,7 @@ namespace millrace::cli {
 [[nodiscard]] std::string svg_text(double x, double y, std::string_view text,
                                    std::string_view attributes = "");
 
-/** @brief The distance between marks of an axis: 1, 2 or 5 times a power of ten, at least `least`.
- */
+/** @brief The distance between axis marks: 1, 2 or 5 times a power of ten, and at least `least`. */
 [[nodiscard]] double round_step(double least);
 
 }  // namespace millrace::cli

@@ -31,7 +31,7 @@ fmt::text_style style(Look look) {
   return {};
 }
 
-/** The code point of a character; its bytes are well-formed. */
+/** The code point of a character. Its bytes must be valid UTF-8. */
 std::uint32_t code_point(std::string_view character) {
   const auto first = static_cast<unsigned char>(character.front());
   if (character.size() == 1) return first;
@@ -41,7 +41,7 @@ std::uint32_t code_point(std::string_view character) {
   return value;
 }
 
-/** Control characters, breaks of lines, and marks of direction. */
+/** Whether a terminal acts on the character: controls, line breaks and direction marks. */
 bool is_obeyed(std::uint32_t point) {
   const bool control = point < 0x20 || (point >= 0x7f && point < 0xa0);
   const bool breaks = point == 0x2028 || point == 0x2029;
@@ -136,7 +136,7 @@ TextTable::Columns TextTable::widths() const {
     }
   }
   std::size_t first = 0;
-  for (const Group& group : groups_) {  // room for its heading
+  for (const Group& group : groups_) {  // make the group wide enough for its heading
     std::size_t total = group.columns.size() - 1;
     for (std::size_t i = 0; i < group.columns.size(); ++i) total += widths[first + i];
     widths[first] += std::max(total, width_of(group.heading)) - total;

@@ -23,37 +23,37 @@ class Painter {
 };
 
 /**
- * @brief Text that a terminal shows and does not obey: names in a trace may be any bytes.
+ * @brief Makes text safe for a terminal. Names in a trace may contain any bytes.
  *
- * Control characters, those that change the direction of text, and bytes that are not UTF-8 become
- * their codes: `\x1b`, `\u202e`, `\xff`. Cells of tables are printable; call it for a name that
- * goes to the terminal otherwise.
+ * Control characters, characters that change the text direction, and bytes that are not UTF-8
+ * become escape codes: `\x1b`, `\u202e`, `\xff`. Table cells are already safe. Call this function
+ * for names that are printed outside a table.
  */
 [[nodiscard]] std::string printable(std::string_view text);
 
-/** @brief The number of columns that a terminal needs for this UTF-8 text without wide characters.
+/** @brief The number of terminal columns of UTF-8 text. Wide characters are counted as one column.
  */
 [[nodiscard]] std::size_t width_of(std::string_view text);
 
 enum class Align { left, right };
-/** @brief Fills the text with blanks up to `width`. */
+/** @brief Pads the text with spaces to `width`. */
 [[nodiscard]] std::string pad(std::string_view text, std::size_t width, Align align);
 
-/** @brief Breaks the text at blanks into lines of at most `width`, and indents all but the first.
+/** @brief Breaks the text at spaces into lines of at most `width`, and indents all but the first.
  */
 [[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
 
 /**
  * @brief A table whose columns form groups, each with a heading and a rule above it.
  *
- * A table that is wider than the page is printed as several, one below the other. Each repeats the
- * first columns, those without a heading.
+ * A table that is wider than the page is split into several tables, printed one below the other.
+ * Each of them repeats the columns of the leading groups without a heading.
  */
 class TextTable {
  public:
   struct Column {
     std::string title;
-    std::size_t width = 0;  ///< the least; wider if the cells need it
+    std::size_t width = 0;  ///< minimum width; the column is wider if its cells need it
   };
   struct Group {
     std::string heading;
@@ -64,16 +64,16 @@ class TextTable {
     Look look = Look::plain;
   };
 
-  /** @brief Adds a row. The first column is aligned to the left, all others to the right. */
   explicit TextTable(std::vector<Group> groups) : groups_(std::move(groups)) {}
 
+  /** @brief Adds a row. The first column is aligned to the left, all others to the right. */
   void add_row(std::vector<Cell> cells);
-  /** @brief Adds a row that is one text across all columns. */
+  /** @brief Adds a row with one text across all columns. */
   void add_line(std::string text, Look look);
-  /** @brief Adds a row of a first cell, and one text across all other columns. */
+  /** @brief Adds a row with a first cell, and one text across all other columns. */
   void add_line(Cell first, Cell rest);
 
-  /** @param width  of the page */
+  /** @param width  page width in columns */
   [[nodiscard]] std::string render(const Painter& paint, std::size_t width = page_width()) const;
 
  private:

@@ -5,7 +5,7 @@
 
 namespace millrace::cli {
 
-/** @brief Writes a timeline that has stopped. @throws UsageError if the disk is full */
+/** @brief Writes a timeline that was stopped. @throws UsageError if the disk is full */
 void write_timeline(const Timeline& timeline, const Output& output);
 
 }  // namespace millrace::cli

@@ -28,7 +28,7 @@ std::string render_trace(const AllocationTrace& trace, const RecordedMemory& mem
 }
 
 std::string render_snapshot(const AllocationTrace& trace, const RecordedMemory& memory) {
-  // The main stream of a loop is what PyTorch's programs have as the default stream, number 0.
+  // PyTorch programs use the default stream, number 0, where a loop here uses its main stream.
   const auto number_of = [&](StreamId stream) {
     return memory.stream_name(stream) == "main" ? 0 : std::int64_t{stream.slot} + 1;
   };

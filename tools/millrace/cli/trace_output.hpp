@@ -6,14 +6,14 @@
 
 namespace millrace::cli {
 
-/** @brief The form of a file that has what an allocator did, and the option that asks for it. */
+/** @brief A file format for an allocator's trace, and the option that selects it. */
 struct TraceForm {
   const char* option;
-  const char* name;  ///< in words
+  const char* name;  ///< the name of the format in messages
   std::string (*render)(const AllocationTrace& trace, const RecordedMemory& memory);
 };
 
-/** @brief What an allocator did, as a file for `millrace replay` and `millrace explain`. */
+/** @brief The trace of an allocator, as a file for `millrace replay` and `millrace explain`. */
 [[nodiscard]] std::string render_trace(const AllocationTrace& trace, const RecordedMemory& memory);
 /** @brief The same as a PyTorch snapshot. */
 [[nodiscard]] std::string render_snapshot(const AllocationTrace& trace,

@@ -7,8 +7,8 @@
 #include <vector>
 
 /// @file
-/// Functions that read the values of options. For a wrong value each throws a UsageError that has
-/// the option, what was given and what would be right.
+/// Functions that read the values of options. For a wrong value each throws a UsageError that names
+/// the option, the given value and the expected values.
 
 namespace millrace::cli {
 
@@ -22,10 +22,10 @@ namespace millrace::cli {
 /** @brief Reads one of the known names. @param kind  what a name stands for: "allocator" */
 [[nodiscard]] std::string read_name(std::string_view option, std::string_view kind,
                                     std::string_view text, const std::vector<std::string>& known);
-/** @brief The items of a list with commas; an item may be empty, which its reader refuses. */
+/** @brief Splits a list at its commas. An item may be empty; the reader of the items refuses it. */
 [[nodiscard]] std::vector<std::string_view> split_list(std::string_view text);
 
-/** @brief Reads known names separated by commas, or "all". @return each once, as `known` has them
+/** @brief Reads known names separated by commas, or "all". @return each name once, in `known` order
  */
 [[nodiscard]] std::vector<std::string> read_names(std::string_view option, std::string_view kind,
                                                   std::string_view text,

@@ -8,9 +8,9 @@
 namespace millrace::cli {
 
 /**
- * @brief Refuses an option that would have no effect with the other options.
- * @param why    why it has none: "synthetic data have no lines"
- * @param right  with which options it has one
+ * @brief Refuses an option that would have no effect in combination with the other options.
+ * @param why    the reason: "synthetic data have no lines"
+ * @param right  the options with which it has an effect
  * @throws UsageError if the option was `given`
  */
 inline void refuse_without_effect(std::string_view option, bool given, const std::string& why,
