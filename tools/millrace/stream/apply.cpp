@@ -44,14 +44,14 @@ auto opened(Open&& open, const std::string& spec, const char* option, const std:
   }
 }
 
-/** What a copy has at the end, and what it lacks. */
+/** The state of a copy at the end, and what it lacks. */
 struct ApplyResult {
   std::string copy;  ///< its name
   ApplyReport report;
-  std::optional<Version> sent;             ///< by all ranks
-  std::string unknown_step;                ///< why `sent` is not known; empty: it is
-  std::optional<RecordSource::Left> left;  ///< of the log; nothing: not known
-  std::string lacks;                       ///< a line for each reason; empty: nothing
+  std::optional<Version> sent;             ///< the newest step that all ranks have sent
+  std::string unknown_step;                ///< why `sent` is unknown; empty if it is known
+  std::optional<RecordSource::Left> left;  ///< part of the log that is not applied
+  std::string lacks;                       ///< one line per reason; "": complete
 
   [[nodiscard]] bool complete() const noexcept { return lacks.empty(); }
 };
@@ -164,10 +164,10 @@ class Application {
   [[nodiscard]] bool waited(Nanoseconds since) {
     return until_idle_ && executor_.now() - since > *until_idle_;
   }
-  /** Whether the source or the copy could not be reached for too long. */
+  /** Whether calls to the source or the copy failed for longer than `until_idle_`. */
   [[nodiscard]] bool failed_for_long() { return applier_.report().failing && waited(last_); }
 
-  /** Whether the copy has had all of the log for `until_idle_`, and nothing was added meanwhile. */
+  /** Whether the copy had the whole log for `until_idle_`, and nothing was added in that time. */
   [[nodiscard]] bool ended(const Applier::GoOn& go_on) {
     if (!until_idle_) return false;
     if (at_end_ && !waited(*at_end_)) return false;
@@ -178,7 +178,7 @@ class Application {
     at_end_ = last_ = executor_.now();
     return false;
   }
-  /** Whether the rest of the log made no progress for too long, for example for want of a schema.
+  /** Whether the log could not be applied for too long, for example because its schema is missing.
    */
   [[nodiscard]] bool can_not_go_on() {
     const Nanoseconds longest =
@@ -213,9 +213,9 @@ class Application {
   const std::unique_ptr<RecordSource> source_;
   const std::unique_ptr<Sink> copy_;
   Applier applier_;
-  std::uint64_t said_ = 0;              ///< gaps
-  Nanoseconds last_ = executor_.now();  ///< when something was applied, or all had been
-  std::optional<Nanoseconds> at_end_;   ///< since when the copy has all of the log
+  std::uint64_t said_ = 0;              ///< gaps that were reported
+  Nanoseconds last_ = executor_.now();  ///< time of the last progress
+  std::optional<Nanoseconds> at_end_;   ///< since when the copy has the whole log
 };
 
 void run(const ApplyArguments& given) {

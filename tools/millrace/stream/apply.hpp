@@ -4,7 +4,7 @@
 
 namespace millrace::cli {
 
-/** @brief `millrace stream apply`: keeps a copy up to date with a file or a topic. */
+/** @brief `millrace stream apply`: keeps a copy up to date with a sink's log. */
 void add_stream_apply(CLI::App& stream);
 
 }  // namespace millrace::cli

@@ -36,7 +36,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMostRows = 100'000'000;
-constexpr const char* kWithout = "none";  ///< the loop without a capture
+constexpr const char* kWithout = "none";  ///< names the loop without a capture
 
 struct BenchArguments {
   std::string device = "virtual:h200", allocator = "millrace", capture = "all";
@@ -48,7 +48,7 @@ struct BenchArguments {
   ResultArguments results;
 };
 
-/** A way of capture, as the table names it. */
+/** A way of capture, with its name in the table. */
 struct Way {
   std::string name;
   CaptureOptions options;
@@ -112,8 +112,8 @@ BenchOptions read_options(const BenchArguments& given) {
   return options;
 }
 
-/** A loop of this workload. @throws UsageError that names the options that do not fit; what would
- * be right is in the library's message */
+/** Runs a loop of this workload. @throws UsageError that names the options that do not fit; the
+ *  library's message says what is expected */
 template <typename Run>
 auto measured(const char* options, Run run) {
   try {
@@ -123,7 +123,8 @@ auto measured(const char* options, Run run) {
   }
 }
 
-/** The page of one size: one way of capture beside the loop without, or two ways. */
+/** The page of one size. It shows two ways of capture, or one way beside the loop without a
+ *  capture. */
 RecordedPage page_of(const std::string& file, const BenchOptions& options) {
   const experiment::CaptureWorkload& workload = options.workload;
   check_page_device(workload.device, find_device(workload.device).modelled);
@@ -146,13 +147,13 @@ RecordedPage page_of(const std::string& file, const BenchOptions& options) {
   return {file, "millrace stream bench", std::move(runs)};
 }
 
-/** Lets the page, if any, take the run with this index. */
+/** Makes the recorder that passes a run to the page. Without a page it records nothing. */
 experiment::RunRecorder recorder_of(RecordedPage* page, std::size_t index) {
   if (page == nullptr) return {};
   return [page, index](const experiment::RecordedRun& run) { page->take(index, run); };
 }
 
-/** @param page  takes the runs that it shows; nullptr for none */
+/** @param page  receives the runs that it shows; may be nullptr */
 BenchSize run_size(const BenchOptions& options, std::size_t rows, RecordedPage* page,
                    Progress& progress) {
   experiment::CaptureWorkload workload = options.workload;
@@ -173,7 +174,7 @@ BenchSize run_size(const BenchOptions& options, std::size_t rows, RecordedPage* 
     workload.recorded = recorder_of(page, shown++);
     CaptureOptions capture = way.options;
     capture.slots = options.slots;
-    // Room for the largest change, and the ids.
+    // Room for the largest change: its bytes and its ids.
     capture.slot_bytes = options.slot_bytes.value_or(size.bytes + rows * 8 + (1U << 20U));
     BenchRow row{.rows = rows, .way = way.name};
     row.run = measured("--slot-bytes", [&] { return experiment::run_capture(workload, capture); });
@@ -224,7 +225,7 @@ void run(const BenchArguments& given) {
       [&](const Painter& paint) {
         std::string text = title(options);
         for (const BenchSize& size : sizes) text += render(size, given.wide, paint);
-        // All sizes get the same advice as a rule; the most rows show it best.
+        // Usually all sizes get the same advice. The size with the most rows shows it best.
         const auto most = std::ranges::max_element(sizes, {}, &BenchSize::rows);
         const std::string advice = most == sizes.end() ? "" : bench_advice(*most, paint);
         return fitted(text) + paint(bench_legend(given.wide), Look::faint) +

@@ -4,7 +4,7 @@
 
 namespace millrace::cli {
 
-/** @brief `millrace stream bench`: the ways of capture side by side. */
+/** @brief `millrace stream bench`: compares the ways of capture. */
 void add_stream_bench(CLI::App& stream);
 
 }  // namespace millrace::cli

@@ -18,13 +18,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kSameStep = 0.01;  ///< of a step without a capture: it counts as the same time
+constexpr double kSameStep = 0.01;  ///< a stall of at most this share of a step counts as none
 
 double bytes_per_second(double bytes, Nanoseconds time) {
   return time.count() <= 0 ? 0 : bytes / in_seconds(time);
 }
 
-/** Bytes a second of a copy to the host that runs alone. */
+/** Bytes per second of a copy to the host that runs alone. */
 double link_rate(const BenchSize& size) {
   return bytes_per_second(static_cast<double>(size.bytes), size.reference.to_host);
 }
@@ -34,7 +34,8 @@ double link_factor(const CaptureCounts& counts) {
   return static_cast<double>(counts.link_bytes) / static_cast<double>(counts.changed_bytes);
 }
 
-/** The gather's part of the stall: all of it, unless the training stream waits for the copy too. */
+/** The gather's part of the stall. It is the whole stall, unless the training stream also waits for
+ *  the copy. */
 Nanoseconds gather_time(const BenchRow& row) {
   const CaptureCounts& counts = row.run.counts;
   const bool waits_for_copy = row.way == "sync" || row.way == "sync-pageable";
@@ -50,8 +51,10 @@ double rows_per_second(const BenchSize& size, const experiment::CaptureRun& run)
   return bytes_per_second(static_cast<double>(size.rows), run.step);
 }
 
-/** @brief Bytes a second over the link: of the copies, or of a gather that writes to host memory.
- *  @return nothing if a kernel copies, since its time is not measured */
+/**
+ * @brief Bytes per second over the link: of the copies, or of a gather that writes to host memory.
+ * @return std::nullopt if a kernel copies, because its time is not measured
+ */
 std::optional<double> link_throughput(const BenchRow& row) {
   const CaptureCounts& counts = row.run.counts;
   if (counts.copied_bytes > 0) {
@@ -135,7 +138,7 @@ std::vector<Cell> wide_cells(const BenchSize& size, const BenchRow& row) {
           {format_bytes(run.bytes.reserved.peak)}};
 }
 
-/** @brief "step +0.3%"; in microseconds if that rounds to nothing and the table shows a stall. */
+/** @brief "step +0.3%"; in microseconds if the change rounds to 0% and the table shows a stall. */
 std::string step_change(const BenchSize& size, const BenchRow& row) {
   const auto of = [](const experiment::CaptureRun& run) {
     return static_cast<double>(run.step.count());
@@ -147,7 +150,7 @@ std::string step_change(const BenchSize& size, const BenchRow& row) {
   return fmt::format("step {}{:.1f} us", stall < 0 ? "−" : "+", std::abs(stall));
 }
 
-/** @brief As long as without a capture, or shorter. */
+/** @brief Whether the capture makes a step at most 1% longer (`kSameStep`). */
 bool takes_as_long(const BenchSize& size, const BenchRow& row) {
   return static_cast<double>(row.stall.count()) <=
          kSameStep * static_cast<double>(size.without.step.count());

@@ -10,12 +10,12 @@
 
 namespace millrace::cli {
 
-/** @brief One way of capture, compared with the same loop without capture. */
+/** @brief One way of capture, compared with the same loop without a capture. */
 struct BenchRow {
   std::size_t rows = 0;
   std::string way;
   experiment::CaptureRun run;
-  Nanoseconds stall{0};  ///< of a step, on the device
+  Nanoseconds stall{0};  ///< added time of a step on the device
 };
 
 /** @brief All ways of capture, at one number of changed rows per step. */
@@ -26,12 +26,12 @@ struct BenchSize {
   std::vector<BenchRow> ways;
 };
 
-/** @param wide  with all columns */
+/** @param wide  show all columns */
 [[nodiscard]] std::string render(const BenchSize& size, bool wide, const Painter& paint);
-/** @brief The advice of the first screen: what the loop takes without a capture, and the ways that
- *         cost the least time and the least memory. "" without a way that captured. */
+/** @brief The advice of the first screen: the time of a loop without a capture, and the ways that
+ *         cost the least time and the least memory. "" if no way captured rows. */
 [[nodiscard]] std::string bench_advice(const BenchSize& size, const Painter& paint);
-/** @brief What the columns mean. */
+/** @brief Explains the columns. */
 [[nodiscard]] std::string bench_legend(bool wide);
 [[nodiscard]] nlohmann::ordered_json to_document(const BenchSize& size);
 

@@ -6,7 +6,7 @@
 
 namespace millrace::cli {
 
-/** @brief Field by field; times in milliseconds. */
+/** @brief One key per field. Times are in milliseconds. */
 [[nodiscard]] nlohmann::ordered_json to_document(const CaptureCounts& counts);
 [[nodiscard]] nlohmann::ordered_json to_document(const ShippingReport& sink);
 [[nodiscard]] nlohmann::ordered_json to_document(const StreamingReport& report);

@@ -10,13 +10,12 @@
 namespace millrace::cli {
 
 /// @file
-/// Shared by the commands that only read a sink.
+/// Functions for the commands that only read a sink.
 
-/** @brief Opens a sink by its address, to read. @throws UsageError if the address is not a sink's
- */
+/** @brief Opens a sink by its address for reading. @throws UsageError if the address is invalid */
 [[nodiscard]] std::unique_ptr<Sink> open_to_look_at(const std::string& spec);
 
-/** @brief An error of the sink that the user named as SINK. Its message names the sink. */
+/** @brief The error for a sink that the user gave as SINK. The message names the sink. */
 [[nodiscard]] UsageError refused_sink(const std::string& spec, const std::exception& error,
                                       const std::string& right);
 

@@ -32,7 +32,7 @@ struct StatusArguments {
   ResultArguments results;
 };
 
-/** What was found out. */
+/** The collected figures. */
 struct StatusReport {
   StreamStatus status;
   std::optional<CopyLag> lag;

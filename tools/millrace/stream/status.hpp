@@ -4,7 +4,7 @@
 
 namespace millrace::cli {
 
-/** @brief `millrace stream status`: what a sink has, how old it is, and what it lacks. */
+/** @brief `millrace stream status`: the content of a sink, its age, and what it lacks. */
 void add_stream_status(CLI::App& stream);
 
 }  // namespace millrace::cli

@@ -30,7 +30,8 @@ struct VerifyArguments {
   ResultArguments results;
 };
 
-/** The numbers of a row in a checkpoint: weights, and m and v one a weight or one a row. */
+/** The numbers of a row in a checkpoint: weights, then m and v with one number per weight or per
+ *  row. */
 class CheckpointRows {
  public:
   explicit CheckpointRows(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}

@@ -4,7 +4,7 @@
 
 namespace millrace::cli {
 
-/** @brief `millrace stream verify`: compares what a sink has with a checkpoint, row by row. */
+/** @brief `millrace stream verify`: compares the rows of a sink with a checkpoint. */
 void add_stream_verify(CLI::App& stream);
 
 }  // namespace millrace::cli

@@ -67,7 +67,7 @@ void run_train_command(const TrainArguments& given) {
       .epoch_ended = [&](const EpochResult& epoch) { say(render_epoch(epoch)); }};
   const TrainListener silent{.planned = [](const auto&) {}, .epoch_ended = [](const auto&) {}};
 
-  const auto sinks = open_sinks(options.stream);  // shared by the ranks that are here
+  const auto sinks = open_sinks(options.stream);  // the ranks of this process share them
   TrainResult result;
   try {
     job.run(options.training, [&](TrainingDevice& device, ProcessGroup* group) {
@@ -99,7 +99,7 @@ void run_train_command(const TrainArguments& given) {
   if (const int code = exit_code_of(result, interrupt.exit_code()); code != 0) throw Ended{code};
 }
 
-/** The stream of changed rows. */
+/** Options about the stream of changed rows. */
 void add_stream_options(Command& command, StreamArguments& given) {
   command.heading("Streaming");
   command.output("--stream", given.sinks, "SINK",
@@ -130,7 +130,7 @@ void add_stream_options(Command& command, StreamArguments& given) {
               "Deliver remaining rows for at most this long at the end of the run (default 30)");
 }
 
-/** What the model learns from. */
+/** Options about the training data. */
 void add_data_options(Command& command, TrainArguments& given) {
   command.heading("Data");
   command.input("--data", given.data, "WHAT",
@@ -147,7 +147,7 @@ void add_data_options(Command& command, TrainArguments& given) {
               "Make N synthetic examples per epoch (default 32768)");
 }
 
-/** The model, for how long it is trained, and the checkpoints. */
+/** Options about the model, the length of training, and the checkpoints. */
 void add_model_options(Command& command, TrainArguments& given) {
   command.heading("Training");
   command.input("--model", given.model, "NAME|FILE",
@@ -167,7 +167,7 @@ void add_model_options(Command& command, TrainArguments& given) {
   command.flag("--eval", given.evaluate_only, "Test the checkpoint of --load; do not train");
 }
 
-/** The order of a step, and what applies to some orders only. */
+/** Options about the order of a step. Some apply only to some pipelines. */
 void add_pipeline_options(Command& command, TrainArguments& given) {
   command.heading("Pipeline");
   command.add("--pipeline", given.pipeline, "NAME",
@@ -199,7 +199,7 @@ void add_pipeline_options(Command& command, TrainArguments& given) {
                "Free a batch's sparse features once their exchange has been received");
 }
 
-/** How batches get to the device, and from whom its memory comes. */
+/** Options about the copy of batches to the device, and about the allocator. */
 void add_memory_options(Command& command, TrainArguments& given) {
   command.add("--copy", given.copy, "STRATEGY",
               "Copy batches to the device with this strategy: " +
@@ -211,7 +211,7 @@ void add_memory_options(Command& command, TrainArguments& given) {
   command.add("--allocator", given.allocator, "NAME", allocator_help(given.allocator));
 }
 
-/** Where a run takes place. */
+/** Options about devices and ranks. */
 void add_rank_options(Command& command, TrainArguments& given) {
   command.add("--device", given.device, "NAME", device_help("h200", true, {kLocalDevice}));
   command.add("--ranks", given.ranks, "N", "Train with N ranks, as threads with virtual devices");
@@ -231,7 +231,7 @@ void add_rank_options(Command& command, TrainArguments& given) {
                "Check every access on virtual devices; end with exit code 4 if any access races");
 }
 
-/** The checkpoint, and files with results. */
+/** Options about the checkpoint and the files with results. */
 void add_output_options(Command& command, TrainArguments& given) {
   command.heading("");
   command.output("--save", given.save, "FILE", "Write a checkpoint at the end and when interrupted",

@@ -30,7 +30,8 @@ SyntheticSettings drawn(const DataOptions& options, const BatchOptions& batches)
   return settings;
 }
 
-/** The test set is a quarter as many examples, from the batches after an epoch of `settings`. */
+/** The test set has a quarter as many examples. It uses the batches that follow an epoch of
+ *  `settings`. */
 TrainData draw(const DataOptions& options, const BatchOptions& batches,
                const PinnedStaging& staging) {
   SyntheticSettings settings = drawn(options, batches);

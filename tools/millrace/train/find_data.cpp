@@ -59,7 +59,7 @@ fs::path find_adult(const std::string& given) {
   return *found;
 }
 
-/** The first lines of a file, unpacked. */
+/** The first lines of a file, decompressed. */
 std::string beginning(const fs::path& file, std::string_view option) {
   try {
     std::array<char, 1 << 14> room{};
@@ -70,9 +70,9 @@ std::string beginning(const fs::path& file, std::string_view option) {
   }
 }
 
-/** In most of the lines: some may be malformed. */
+/** The most frequent number of separators in a line. Some lines may be malformed. */
 std::size_t usual_in_a_line(std::string_view text, char separator) {
-  std::map<std::size_t, std::size_t> lines;  // by how many they have
+  std::map<std::size_t, std::size_t> lines;  // by number of separators
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     ++lines[static_cast<std::size_t>(std::count(line.begin(), line.end(), separator))];

@@ -8,12 +8,12 @@
 
 namespace millrace::cli {
 
-/** @brief The files that a value of --data stands for. @throws UsageError as find_data */
+/** @brief The files that a value of --data names. @throws UsageError like find_data */
 [[nodiscard]] std::vector<UsedPath> data_files(const std::string& data);
 
 /**
- * @brief What --data, --test and --data-format mean. Files are told apart by their first lines.
- * @throws UsageError if there is no such data; for Adult, with where it was looked for
+ * @brief Interprets --data, --test and --data-format. The first lines of a file decide its format.
+ * @throws UsageError if the data do not exist; for Adult, with the places that were searched
  */
 [[nodiscard]] DataOptions find_data(const TrainArguments& arguments);
 

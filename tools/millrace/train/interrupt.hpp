@@ -4,7 +4,8 @@
 
 namespace millrace::cli {
 
-/** @brief While it lives, the first Ctrl-C or SIGTERM asks the run to stop; the second kills it. */
+/** @brief During its lifetime, the first Ctrl-C or SIGTERM asks the run to stop; the second kills
+ *         it. */
 class Interrupt {
  public:
   Interrupt();
@@ -13,8 +14,8 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   [[nodiscard]] bool asked() const noexcept;
-  /** @brief The exit code of an interrupted program: 128 plus the signal's number, or 130 if
-   * another process got the signal. */
+  /** @brief The exit code of an interrupted program: 128 plus the signal's number, or 130 if only
+   *         another process received the signal. */
   [[nodiscard]] int exit_code() const noexcept;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace millrace::cli {
 
-/** @brief `millrace.train/1`: docs/train.md has the keys. */
+/** @brief The document `millrace.train/1`. docs/train.md lists the keys. */
 [[nodiscard]] nlohmann::ordered_json to_document(const TrainOptions& options,
                                                  const TrainResult& result);
 

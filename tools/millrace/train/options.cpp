@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kMostBatches = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kMostBatch = 1 << 24;
-constexpr Nanoseconds kLongestWait = std::chrono::seconds{240};  ///< of ranks, for one that streams
+constexpr Nanoseconds kLongestWait = std::chrono::seconds{240};  ///< for a rank that still streams
 
 LookupOptions read_lookup(const TrainArguments& given, PipelineKind pipeline) {
   constexpr auto trait = &PipelineTraits::lookup_options;

@@ -15,7 +15,7 @@
 
 namespace millrace::cli {
 
-/** @brief What the user typed. */
+/** @brief The values of the options, not checked yet. */
 struct TrainArguments {
   std::string pipeline = "base", copy = "side-stream", waits = "coarse";
   std::string allocator = "millrace";
@@ -37,38 +37,38 @@ enum class DataKind { synthetic, adult, adult_file, criteo };
 
 struct DataOptions {
   DataKind kind = DataKind::synthetic;
-  std::string name;            ///< "synthetic", "adult", "criteo"; of the model that ships for it
+  std::string name;            ///< "synthetic", "adult", "criteo"; also names its built-in model
   std::filesystem::path path;  ///< a folder (adult) or a file
   std::optional<std::filesystem::path> test;
-  std::uint64_t malformed = 100;  ///< lines that are borne
-  std::uint64_t examples = 0;     ///< of an epoch of synthetic data
+  std::uint64_t malformed = 100;  ///< number of malformed lines that are accepted
+  std::uint64_t examples = 0;     ///< examples in an epoch of synthetic data
 };
 
 enum class GroupKind { none, threads, mpi, nccl };
-/** @brief Those that can be asked for. */
+/** @brief The groups that --group accepts. */
 inline constexpr std::array kGroupKinds{GroupKind::threads, GroupKind::mpi, GroupKind::nccl};
 [[nodiscard]] std::string_view to_string(GroupKind group) noexcept;
 
 /** @brief The ranks that train together. */
 struct RankOptions {
   GroupKind group = GroupKind::none;
-  std::optional<unsigned> ranks;  ///< where it was said: of processes, how many there must be
-  std::string sharding = "auto";  ///< "auto", or as parse_sharding
-  std::optional<std::filesystem::path> plan;        ///< in its place; what it does not name is so
-  std::optional<std::filesystem::path> rendezvous;  ///< of NCCL, in place of torchrun's address
-  unsigned process = 0;                             ///< which of them this is, with `rendezvous`
+  std::optional<unsigned> ranks;  ///< the value of --ranks; with processes, the required number
+  std::string sharding = "auto";  ///< "auto", or a name for `parse_sharding`
+  std::optional<std::filesystem::path> plan;        ///< replaces `sharding` for its tables
+  std::optional<std::filesystem::path> rendezvous;  ///< for NCCL; replaces torchrun's address
+  unsigned process = 0;                             ///< rank of this process, with `rendezvous`
 };
 
-/** @brief The same, checked. */
+/** @brief The checked options. */
 struct TrainOptions {
   RankOptions ranks;
   TrainingOptions training;
   DataOptions data;
   std::optional<std::string> model;
-  std::optional<TableCache> cache;  ///< of the tables, which are in host memory then
+  std::optional<TableCache> cache;  ///< if set, the tables are in host memory
   StreamOptions stream;
   std::uint64_t epochs = 3;
-  std::optional<std::uint64_t> steps;  ///< at most, of the whole run
+  std::optional<std::uint64_t> steps;  ///< limit for the whole run
   std::optional<std::size_t> batch_size;
   std::optional<std::uint64_t> seed, save_every;
   std::optional<std::filesystem::path> save, load;

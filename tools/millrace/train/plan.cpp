@@ -59,7 +59,7 @@ void check_same_run(const TrainOptions& options, const ModelDescription& model,
   compare("--batch-size", options.batch_size, saved.batch_size);
 }
 
-/** Whether the dense optimizer changes a table as the tables' own does. */
+/** Whether the dense optimizer updates a table exactly as the table optimizer does. */
 bool one_optimizer(const SparseNNConfig& config) {
   const Optimizer &tables = config.table_optimizer, &dense = config.dense_optimizer;
   if (tables.kind == OptimizerKind::none) return true;

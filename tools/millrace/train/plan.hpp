@@ -12,17 +12,17 @@
 
 namespace millrace::cli {
 
-/** @brief What is decided before the first step. */
+/** @brief The decisions made before the first step. */
 struct TrainPlan {
   ModelDescription model;
-  std::size_t batch_size = 0;  ///< examples of all ranks together
+  std::size_t batch_size = 0;  ///< examples of all ranks
   std::uint64_t seed = 0;
   std::string tested_on;
   std::optional<std::uint64_t> examples, test_examples;
   std::size_t tables = 0, table_rows = 0, parameters = 0;
   BatchPosition from;              ///< the checkpoint's position, or the beginning
   std::uint64_t steps = 0;         ///< steps that the checkpoint has done
-  std::size_t begins_anew = 0;     ///< tables whose optimizer state the checkpoint does not have
+  std::size_t begins_anew = 0;     ///< tables whose optimizer state is not in the checkpoint
   std::string group;               ///< "threads", "mpi", "nccl"; "" for one rank
   ShardingPlan sharding;           ///< empty without a group
   std::string sharding_json;       ///< `sharding` as JSON
@@ -32,7 +32,7 @@ struct TrainPlan {
 /**
  * @brief Opens the checkpoint of --load.
  * @return nullptr if the run does not start from a checkpoint
- * @throws UsageError if it cannot be read, or if --save cannot be written
+ * @throws UsageError if the file cannot be read, or if the file of --save cannot be written
  */
 [[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const TrainOptions& options);
 /**
@@ -43,10 +43,11 @@ struct TrainPlan {
 /** @throws UsageError if the model does not fit the data */
 [[nodiscard]] SparseNNConfig config_of(const TrainPlan& plan, const InputSchema& schema);
 /**
- * @brief On which ranks the tables are.
+ * @brief Places the tables on ranks.
  *
- * "auto" is the planner's choice. It may choose data-parallel tables only if the dense parameters
- * have the same optimizer as the tables, as the result then equals that of one rank.
+ * "auto" lets the planner choose. It may choose data-parallel tables only if the dense optimizer
+ * updates a table exactly as the table optimizer does, because then the result equals that of one
+ * rank.
  * @throws UsageError if the model cannot be sharded that way
  */
 [[nodiscard]] ShardingPlan sharding_of(const RankOptions& options, const SparseNNConfig& config,

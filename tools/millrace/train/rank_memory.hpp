@@ -13,11 +13,11 @@ namespace millrace::cli {
 struct RankMemory {
   std::size_t reserved = 0, active = 0, allocated = 0;  ///< peaks
   std::size_t live = 0, rounding = 0, streams = 0, packing = 0, policy = 0;
-  std::vector<std::string> races;  ///< that this rank's checker has found
+  std::vector<std::string> races;  ///< found by this rank's checker
 };
 
 [[nodiscard]] RankMemory memory_of(const TrainingAccounting& accounting);
-/** @brief Of all ranks, on rank 0; each calls it, with its own. */
+/** @brief Gathers the memory of all ranks on rank 0. Each rank calls it with its own accounting. */
 [[nodiscard]] std::vector<RankMemory> memory_of_ranks(ProcessGroup& group, TrainingDevice& device,
                                                       const TrainingAccounting& accounting);
 

@@ -38,8 +38,8 @@ struct RankJob::Processes {
   }
 
   /**
-   * Before there is a group, a rank cannot tell the others that it failed. They notice when its
-   * process ends, so it must not wait for them in MPI_Finalize: MPI is left without that.
+   * Leaves MPI without MPI_Finalize, which would wait for the other ranks. Without a group, this
+   * rank cannot tell them that it failed. They notice when its process ends.
    */
   void give_up() noexcept { static_cast<void>(mpi.release()); }
 

@@ -10,14 +10,14 @@
 namespace millrace::cli {
 
 /**
- * @brief The ranks of a run that are in this process: the only one, several as threads, or one of
- *        several processes.
+ * @brief The ranks of a run that are in this process: the only rank, several ranks as threads, or
+ *        one of several processes.
  *
- * MPI, or the rendezvous, is initialized by the constructor and ended by the destructor.
+ * The constructor initializes MPI or the rendezvous, and the destructor ends it.
  */
 class RankJob {
  public:
-  /** @throws UsageError if there are not as many processes as --ranks says, or one is missing */
+  /** @throws UsageError if the number of processes differs from --ranks, or a process is missing */
   explicit RankJob(const RankOptions& options);
   ~RankJob();
 
@@ -28,9 +28,10 @@ class RankJob {
   /**
    * @brief Runs `body` with its device for each rank of this process.
    *
-   * `group` is nullptr if there is only one rank and no group was asked for. If `body` throws on
-   * one rank, all other ranks, also those in other processes, fail with that rank's message.
-   * @throws what a rank of this process threw; with several processes the message has the rank
+   * `group` is nullptr if there is only one rank and no group was requested. If `body` throws on
+   * one rank, all other ranks (also in other processes) fail with that rank's message.
+   * @throws the exception of a rank of this process; with several processes the message names the
+   *         rank
    */
   void run(const TrainingOptions& training, const Body& body);
 
@@ -38,7 +39,7 @@ class RankJob {
   struct Processes;
 
   const RankOptions options_;
-  const std::unique_ptr<Processes> processes_;  ///< nullptr: ranks are threads, or there is one
+  const std::unique_ptr<Processes> processes_;  ///< nullptr if ranks are threads, or for one rank
 };
 
 }  // namespace millrace::cli

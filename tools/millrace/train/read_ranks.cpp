@@ -119,7 +119,7 @@ RankOptions read_ranks(const TrainArguments& given) {
   }
   if (options.group == GroupKind::none || options.group == GroupKind::threads) refuse_strangers();
   check_there(options.group);
-  if (options.group == GroupKind::nccl) NcclGroup::prepare_process();  // no CUDA call comes before
+  if (options.group == GroupKind::nccl) NcclGroup::prepare_process();  // before any CUDA call
   if (given.ranks) {
     options.ranks =
         static_cast<unsigned>(read_whole("--ranks", *given.ranks, 1, kMostTrainingRanks));

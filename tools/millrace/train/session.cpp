@@ -37,7 +37,7 @@ std::unique_ptr<Trainer> make_trainer(TrainingDevice& device, const TrainPlan& p
   }
 }
 
-/** @param step  the step with that loss, if it is a step of this rank */
+/** @param step  the step with a loss that is not finite, if this rank knows it */
 [[noreturn]] void refuse_diverged(const std::optional<std::uint64_t>& step,
                                   const std::string& where) {
   const std::string what =
@@ -47,11 +47,11 @@ std::unique_ptr<Trainer> make_trainer(TrainingDevice& device, const TrainPlan& p
                    "a lower learning_rate; what was saved before is as it was"};
 }
 
-/** Which batch has an id for which its table has no row. */
+/** Identifies the batch with an id that has no row in its table. */
 struct BadPlace {
   std::string data;
   BatchPosition behind;  ///< the source's position after that batch
-  std::string of_rank;   ///< whose share the example is counted in: " of rank 1's"
+  std::string of_rank;   ///< the rank whose share of the batch counts the example: " of rank 1's"
 };
 
 [[noreturn]] void refuse(const InvalidIdError& error, const BadPlace& place) {
@@ -73,7 +73,7 @@ BatchShare share_of(const ProcessGroup* group) {
   return group == nullptr ? BatchShare{} : BatchShare{group->rank(), group->size()};
 }
 
-/** One run, from its checkpoint or its beginning. */
+/** One run, from a checkpoint or from the beginning. */
 class Session {
  public:
   Session(const TrainOptions& options, const SessionEnvironment& environment,
@@ -87,20 +87,20 @@ class Session {
         plan_(plan_of(options, checkpoint_.get())),
         data_(open_data(options.data, {plan_.batch_size, plan_.seed, share_of(group_)}, plan_.model,
                         device_.staging())),
-        // Lookups check ids on the device. A check by the loader would read each batch once more.
+        // Lookups check ids on the device. A check by the loader would read each batch twice.
         loader_(device_.executor(), *data_.train, {.check_ids = false}),
         position_(plan_.from),
         data_text_(describe(data_.train->schema())) {
     SparseNNConfig config = config_of(plan_, loader_.schema());
     config.table_cache = options_.cache;
     plan_ranks(config);
-    // Before the trainer is made: ranks with different options would make different exchanges, and
-    // wait for each other.
+    // Compare the options before the trainer is made: ranks with different options would start
+    // different exchanges, and block each other.
     if (group_ != nullptr) check_agreement(*group_, options_, plan_, data_text_);
     trainer_ = make_trainer(device_, plan_, config, loader_, group_);
     if (checkpoint_) plan_.begins_anew = restore(*trainer_, *checkpoint_, options_, data_text_);
-    // After the checkpoint is loaded: the streamer observes the tables from now on, and rows that
-    // are loaded are not changes.
+    // The streamer starts after the checkpoint is loaded. It observes all changes of the tables
+    // from now on, and loaded rows are not changes.
     if (!environment.sinks.empty()) {
       stream_.emplace(options_.stream.streaming, environment.sinks,
                       StreamedTrainer{device_, *trainer_, config, plan_, group_},
@@ -111,7 +111,8 @@ class Session {
     complete_plan(plan_, data_, config, *trainer_);
   }
 
-  /** Trains; tells the other ranks of an error first, before the stack is unwound. */
+  /** Trains. On an error it first fails the group, so that the other ranks end before this stack is
+   *  unwound. */
   TrainResult run() {
     if (group_ == nullptr) return train_all();
     return fail_group_on_error(*group_, [&] { return train_all(); });
@@ -126,8 +127,8 @@ class Session {
     result_.steps = trainer_->steps();
     result_.position = position_;
     if (vote_) vote_->finish();
-    // Saved before the stream ends: a sink that is down delays the end by --stream-deadline, and a
-    // second Ctrl-C in that time must not cost the checkpoint.
+    // Save before the stream ends. A sink that is down delays the end by --stream-deadline, and a
+    // second Ctrl-C in that time must not lose the checkpoint.
     if (options_.save) save();
     end_stream();
     result_.final = last_evaluation();
@@ -145,7 +146,7 @@ class Session {
     return std::move(result_);
   }
 
-  /** The sinks that are down, for the end of the progress line; "" if none is. */
+  /** The sinks that are down or far behind, for the end of the progress line; "" if none is. */
   [[nodiscard]] std::string stream_status() const {
     const std::string status = stream_ ? stream_->status() : "";
     return status.empty() ? status : "   " + status;
@@ -155,7 +156,7 @@ class Session {
     if (!stream_) return;
     result_.stream = stream_->stop(options_.stream.deadline);
     result_.stream_complete = all_ranks(result_.stream->complete());
-    if (group_ == nullptr || group_->rank() == 0) return;  // the first says all
+    if (group_ == nullptr || group_->rank() == 0) return;  // rank 0 reports at the end
     for (const ShippingReport& sink : result_.stream->sinks) {
       const std::string lacks = what_it_lacks(sink);
       if (!lacks.empty()) spdlog::warn("rank {}: {}: {}", group_->rank(), sink.sink, lacks);
@@ -177,9 +178,9 @@ class Session {
     vote_.emplace(*group_);
   }
 
-  /** Whether this is rank 0, or the only one. */
+  /** Whether this is rank 0 or the only rank. */
   [[nodiscard]] bool first() const { return group_ == nullptr || group_->rank() == 0; }
-  /** Whether to stop: the same answer on all ranks. */
+  /** Whether to stop. The answer is the same on all ranks. */
   [[nodiscard]] bool stopping() const { return vote_ ? vote_->stop() : interrupt_.asked(); }
 
   [[nodiscard]] bool enough_steps() const {
@@ -189,14 +190,14 @@ class Session {
     return enough_steps() || stopping() || position_.epoch >= options_.epochs;
   }
 
-  /** Steps in an epoch, or an estimate; nothing if there is none yet. */
+  /** Steps in an epoch, or an estimate; std::nullopt if no estimate exists yet. */
   [[nodiscard]] std::optional<std::uint64_t> steps_of_epoch() const {
     const auto examples = data_.examples_expected();
     if (!examples) return std::nullopt;
     return (*examples + plan_.batch_size - 1) / plan_.batch_size;
   }
 
-  /** @param seconds  how long the last `steps` took */
+  /** @param seconds  duration of the last `steps` steps */
   [[nodiscard]] EpochProgress progress(std::uint64_t steps, double seconds) const {
     const auto done = static_cast<double>(steps);
     EpochProgress progress{.epoch = position_.epoch + 1,
@@ -237,7 +238,7 @@ class Session {
     result_.epochs.push_back(epoch);
   }
 
-  /** @return whether the epoch came to its end */
+  /** @return whether the epoch ended */
   bool train(EpochResult& epoch) {
     StatusLine status;
     bool ended = false;
@@ -254,8 +255,8 @@ class Session {
       }
       if (options_.save_every && trainer_->steps() % *options_.save_every == 0) save();
     }
-    // Trains on the batches in flight, so that the steps and the position agree. At the end of an
-    // epoch none is in flight.
+    // Train on the batches in flight, so that the steps and the position agree. At the end of an
+    // epoch no batch is in flight.
     if (!ended) drain();
     epoch.trained = trainer_->take_progress();
     epoch.trained.steps = trainer_->steps() - before;
@@ -292,7 +293,7 @@ class Session {
 
   void save() {
     drain();
-    // The host looks at losses late. A checkpoint of a diverged model would replace a good one.
+    // The host reads losses late. A checkpoint of a diverged model must not replace a good one.
     trainer_->look_at_losses();
     if (const auto step = trainer_->diverged_at()) refuse_diverged(step, place());
     const CheckpointHeader header{.model = plan_.model.to_json(),
@@ -340,7 +341,7 @@ class Session {
     throw UsageError{text, option, "at least one line of the format"};
   }
 
-  /** The position in the data, for messages. */
+  /** The position in the data, for error messages. */
   [[nodiscard]] std::string place() const {
     return fmt::format("{}: epoch {}, after batch {}", options_.data.name, position_.epoch + 1,
                        position_.batch);
@@ -360,7 +361,7 @@ class Session {
   const TrainOptions& options_;
   const TrainListener& listener_;
   const Interrupt& interrupt_;
-  ProcessGroup* const group_;  ///< null: there is one rank
+  ProcessGroup* const group_;  ///< null for the only rank
   TrainingDevice& device_;
   const std::unique_ptr<Checkpoint> checkpoint_;
   TrainPlan plan_;
@@ -368,8 +369,8 @@ class Session {
   LoadingThread loader_;
   std::unique_ptr<Trainer> trainer_;
   std::optional<TrainStream> stream_;
-  std::optional<StopVote> vote_;  ///< of several ranks
-  BatchPosition position_;        ///< of the first batch that was not trained on
+  std::optional<StopVote> vote_;  ///< only with several ranks
+  BatchPosition position_;        ///< the first batch that was not trained on
   const std::string data_text_;
   double seconds_of_test_ = 0;
   TrainResult result_;

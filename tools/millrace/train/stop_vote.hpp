@@ -11,16 +11,17 @@
 namespace millrace::cli {
 
 /**
- * @brief Makes all ranks stop after the same step once one of them was asked to stop.
+ * @brief Makes all ranks stop after the same step when one of them is asked to stop.
  *
  * Every eighth step each rank sends the others whether it was asked, and reads their answers eight
- * steps later. They have arrived by then, so no rank waits for another.
+ * steps later. The answers have usually arrived by then, so ranks rarely wait for each other.
  */
 class StopVote {
  public:
   explicit StopVote(ProcessGroup& group) : group_(group) {}
 
-  /** @brief Call it before each step, on every rank. @param asked  whether this rank is to stop */
+  /** @brief Call it before each step, on every rank. @param asked  whether this rank was asked to
+   *         stop */
   void step(bool asked) {
     if (stop_ || steps_++ % kEvery != 0) return;
     finish();
@@ -29,7 +30,7 @@ class StopVote {
         group_.start_sizes(RankState::ok, std::vector<std::int64_t>(group_.size(), asked ? 1 : 0));
   }
   [[nodiscard]] bool stop() const noexcept { return stop_; }
-  /** @brief Reads the answers that are still under way. Call it last, on every rank. */
+  /** @brief Reads the answers in flight. Call it after the last step, on every rank. */
   void finish() {
     if (!told_) return;
     const ExchangedSizes heard = std::exchange(told_, nullptr)->wait();

@@ -21,7 +21,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds{100};  ///< from one look at the sinks to the next
+constexpr auto kLook = std::chrono::milliseconds{100};  ///< interval between two looks at the sinks
 
 unsigned rank_of(const ProcessGroup* group) { return group == nullptr ? 0 : group->rank(); }
 
@@ -34,8 +34,8 @@ std::vector<std::string> names_of(const std::vector<std::shared_ptr<Sink>>& sink
 }
 
 /**
- * Describes which rank has, and streams, which rows. If that differs from the checkpoint's, the new
- * ranks do not know which rows the old ranks have delivered.
+ * Describes which rank holds and streams which rows. If it differs from the checkpoint's placement,
+ * the new ranks do not know which rows the old ranks have delivered.
  */
 std::string placement_of(const TrainPlan& plan, std::vector<std::string> skipped) {
   std::ranges::sort(skipped);
@@ -46,7 +46,7 @@ std::string placement_of(const TrainPlan& plan, std::vector<std::string> skipped
   return text;
 }
 
-/** What a checkpoint says of its stream. */
+/** The state of the stream in a checkpoint. */
 struct CheckpointedStream {
   Lineage lineage;
   std::string placement;
@@ -90,7 +90,7 @@ std::set<std::string> dense_tables(const SparseNNConfig& config, const TrainPlan
   return dense;
 }
 
-/** Dense tables are the same on every rank, so only rank 0 streams them. */
+/** Dense tables are the same on every rank, therefore only rank 0 streams them. */
 std::vector<StreamedBags> bags_of(SparseNN& model, bool first) {
   std::vector<StreamedBags> bags{{model.bags(), "table"}};
   if (!model.weighted_bags().tables().empty()) {
@@ -113,7 +113,7 @@ void check_skipped(const std::vector<std::string>& skipped, const StreamSchema& 
   }
 }
 
-/** Rank 0's epoch, on all ranks. */
+/** Returns the epoch of rank 0 on all ranks. */
 std::uint64_t epoch_of_all(ProcessGroup* group, const Lineage& lineage) {
   const std::uint64_t here = next_epoch(lineage);
   if (group == nullptr) return here;

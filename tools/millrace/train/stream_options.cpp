@@ -44,7 +44,7 @@ void read_capture(const StreamArguments& given, CaptureOptions& capture) {
   capture.skipped_tables = given.skipped_tables;
 }
 
-/** Refuses all other options of the stream, as they have no effect without it. */
+/** Refuses all other stream options, because they have no effect without --stream. */
 void refuse_all(const StreamArguments& given) {
   const auto refuse = [](std::string_view option, bool set) {
     refuse_without_effect(option, set, "no rows are streamed", "--stream SINK as well");

@@ -10,27 +10,27 @@
 
 namespace millrace::cli {
 
-/** @brief What the user typed of the stream of changed rows. */
+/** @brief The values of the stream's options, not checked yet. */
 struct StreamArguments {
   std::vector<std::string> sinks, skipped_tables;
   std::optional<std::string> capture, content, slots, slot_bytes, when_full, gather, queue_bytes,
       queue_policy, deadline;
 };
 
-/** @brief The same, checked. */
+/** @brief The checked options. */
 struct StreamOptions {
-  std::vector<std::string> sinks;  ///< as open_sink reads them; none: nothing is streamed
+  std::vector<std::string> sinks;  ///< addresses for `open_sink`; empty: nothing is streamed
   StreamingOptions streaming;
-  Nanoseconds deadline = std::chrono::seconds{30};  ///< for what is left at the end
+  Nanoseconds deadline = std::chrono::seconds{30};  ///< for rows that are not delivered at the end
 };
 
 /** @throws UsageError */
 [[nodiscard]] StreamOptions read_stream(const StreamArguments& given);
 
-/** @brief What all ranks have to agree on. */
+/** @brief The settings that must be the same on all ranks. */
 [[nodiscard]] std::string to_string(const StreamOptions& options);
 
-/** @brief Opened, not connected. @throws UsageError for what can be no sink */
+/** @brief Opens the sinks without connecting them. @throws UsageError for an invalid address */
 [[nodiscard]] std::vector<std::shared_ptr<Sink>> open_sinks(const StreamOptions& options);
 
 }  // namespace millrace::cli

@@ -12,8 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanoseconds kDown = 1s;    ///< failing for less is nothing to speak of
-constexpr Nanoseconds kBehind = 5s;  ///< likewise
+constexpr Nanoseconds kDown = 1s;    ///< shorter failures are not reported
+constexpr Nanoseconds kBehind = 5s;  ///< shorter delays are not reported
 
 }  // namespace
 

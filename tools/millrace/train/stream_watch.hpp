@@ -9,26 +9,31 @@
 namespace millrace::cli {
 
 /**
- * @brief Says how sinks are while training goes on: on a terminal in the status line, and otherwise
- *        in one line of the log each time that a sink goes down or works again.
+ * @brief Reports the state of the sinks during training.
+ *
+ * A terminal shows it in the status line. Otherwise the log gets a line each time that a sink goes
+ * down or works again. A sink for which streaming has stopped always gets a line.
  */
 class StreamWatch {
  public:
-  /** @param sinks      their names
-   *  @param says_down  lines say which sinks go down and work again: no status line does */
+  /**
+   * @param sinks      their names
+   * @param says_down  write lines for sinks that go down or work again, because no status line does
+   */
   StreamWatch(std::vector<std::string> sinks, bool says_down)
       : sinks_(std::move(sinks)), states_(sinks_.size()), says_down_(says_down) {}
 
-  /** @brief Lines that are due now; each is given once. @param health  of each sink */
+  /** @brief Lines that are due now. Each line is returned once. @param health  one for each sink */
   [[nodiscard]] std::vector<std::string> news(const std::vector<ShippingHealth>& health);
 
-  /** @brief For the status line: sinks that are down or far behind, with since when; "": none. */
+  /** @brief For the status line: the sinks that are down or far behind, and for how long; "" if
+   *         none. */
   [[nodiscard]] std::string status(const std::vector<ShippingHealth>& health) const;
 
  private:
   struct State {
     bool given_up = false, down = false;
-    Nanoseconds longest{0};  ///< that it was down for
+    Nanoseconds longest{0};  ///< current duration of the outage
   };
 
   std::vector<std::string> sinks_;

@@ -48,7 +48,7 @@ std::string render_data(const TrainOptions& options, const TrainPlan& plan) {
 }
 
 std::string render_ranks(const TrainOptions& options, const TrainPlan& plan) {
-  std::map<std::string_view, std::size_t> tables;  // by how they are placed
+  std::map<std::string_view, std::size_t> tables;  // by kind of sharding
   for (const auto* placements : {&plan.sharding.tables, &plan.sharding.weighted_tables}) {
     for (const TablePlacement& placement : *placements) {
       ++tables[millrace::to_string(placement.sharding)];
@@ -119,7 +119,7 @@ std::string render_memory(const TrainOptions& options, const TrainResult& result
   return text + races;
 }
 
-/** The cache's line. Each row of a batch counts once. */
+/** The line about the cache. Each row counts once per batch. */
 std::string render_cache(const CacheCounts& counts) {
   const std::uint64_t rows = counts.hits + counts.loads + counts.unplaced;
   const double share =

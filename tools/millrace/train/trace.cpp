@@ -19,7 +19,7 @@ TrainTrace::Watch::~Watch() {
                                                 return known == streams.end() ? "" : known->second;
                                               },
                                           .marks = steps_.marks()});
-  } catch (const std::exception&) {  // of a device that is lost: there is no trace
+  } catch (const std::exception&) {  // the device is lost, so no trace exists
     trace_->text_.clear();
   }
 }

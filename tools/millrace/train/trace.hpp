@@ -10,23 +10,23 @@
 
 namespace millrace::cli {
 
-/** @brief The file of `--record` or `--snapshot`: what the first rank's allocators did. */
+/** @brief The file of `--record` or `--snapshot`: the trace of the first rank's allocators. */
 class TrainTrace {
  public:
-  /** @throws UsageError as `Output` */
+  /** @throws UsageError like `Output` */
   TrainTrace(const TraceForm& form, const std::string& file);
 
-  /** @brief Keeps the trace of a device at its end, also if an exception ends it. */
+  /** @brief Stores the trace of a device when this object is destroyed, also after an exception. */
   class Watch {
    public:
-    /** @param trace  nullptr: nothing is kept */
+    /** @param trace  nullptr: nothing is stored */
     Watch(TrainTrace* trace, TrainingDevice& device)
         : trace_(trace), device_(device), steps_(device.trace()) {}
     ~Watch();
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
-    /** @brief As TrainListener has it. */
+    /** @brief Implements `TrainListener::steps_done`. */
     void steps_done(std::uint64_t steps) {
       has_begun_ ? steps_.steps_done(steps) : steps_.continue_after(steps);
       has_begun_ = true;
@@ -39,9 +39,9 @@ class TrainTrace {
     bool has_begun_ = false;
   };
 
-  /** @brief Writes the trace; nothing if there was no device. @throws UsageError as `Output` */
+  /** @brief Writes the trace; does nothing without a device. @throws UsageError like `Output` */
   void write() const;
-  /** @brief As `write`, but a file that cannot be written is no error: there is another one. */
+  /** @brief Like `write`, but ignores a file error: another error is already being reported. */
   void write_after_error() const noexcept;
 
  private:
