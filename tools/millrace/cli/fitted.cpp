@@ -17,7 +17,7 @@ std::size_t next_length(std::string_view text) {
 }
 
 /** The position of the last space at which the line fits into the width; its size if no break is
- *  needed. */
+ * needed. */
 std::size_t break_of(std::string_view line, std::size_t width, std::size_t indent) {
   std::size_t column = 0, blank = std::string_view::npos;
   for (std::size_t at = 0; at < line.size();) {

@@ -59,7 +59,7 @@ std::string without_secrets(std::string_view text) {
 }
 
 /** Moves the text " (expected ...)" of a library's message to the line `right`. It replaces the
- *  text of the command because it is more specific, and often both are the same. */
+ * text of the command because it is more specific, and often both are the same. */
 UsageError with_one_right(const UsageError& error) {
   constexpr std::string_view kExpected = " (expected ";
   const std::string what = error.what();

@@ -13,13 +13,13 @@
 namespace millrace::cli {
 namespace {
 
-constexpr std::uint64_t kLeastBytes = std::uint64_t{2} << 20;  // worth telling, and 1%
+constexpr std::uint64_t kLeastBytes = std::uint64_t{2} << 20;  // minimum saving, and at least 1%
 
-/** What a row changes in the program. */
+/** The advice for a change of the program. */
 struct ProgramAdvice {
   const char* change = "";
   const char* cost = "";
-  MemoryPart saved = MemoryPart::stream;  ///< without a replay, no more than this
+  MemoryPart saved = MemoryPart::stream;  ///< upper bound of the saving if no replay exists
 };
 
 constexpr const char* kExpandable = "torch-expandable";
@@ -53,7 +53,7 @@ ProgramAdvice program_advice(ProgramChange change) {
   return {};
 }
 
-/** Finds changes for one device. */
+/** Finds the advice for one device. */
 class Adviser {
  public:
   Adviser(const ExplainedFile& file, const ExplainedDevice& device)
@@ -86,7 +86,7 @@ class Adviser {
     return found;
   }
 
-  /** Whether two changes are worth more than one. */
+  /** Whether two changes together are worth more than one change. */
   [[nodiscard]] bool is_better(const Advice& two, const Advice& one) const {
     if (two.serves != one.serves) return two.serves;
     return !one.serves && two.saves >= one.saves + least_;
@@ -94,7 +94,8 @@ class Adviser {
 
   void add(const WhatIfRow& row) {
     if (!row.reserved || !baseline_) return;
-    // If the same decisions serve it from an empty start, its cause is memory from before the log.
+    // If an empty start with the same decisions serves the request, memory from before the log made
+    // it fail. Then no change gets the credit.
     const WhatIfRow* const as_is = device_.find("torch", ProgramChange::none);
     const bool served_as_is = of_torch_ && as_is != nullptr && as_is->serves_failed.value_or(false);
     const bool serves = row.serves_failed.value_or(false) && !served_as_is;
@@ -123,7 +124,7 @@ class Adviser {
     (changes_program && !allocator.empty() ? pairs_ : singles_).push_back(std::move(advice));
   }
 
-  /** "" if the recorded program has such an allocator, or one that reserved as much. */
+  /** "" if the recorded program has this allocator, or one that reserved about as many bytes. */
   [[nodiscard]] std::string allocator_advice(std::string_view allocator) const {
     const bool millrace = allocator == "millrace";
     if (allocator == kExpandable) return of_torch_ ? kSetExpandable : "";
@@ -131,7 +132,7 @@ class Adviser {
       return peak_.unplaced != 0 ? "" : "use the driver's pool (cudaMallocAsync)";
     if (of_torch_)
       return millrace ? "run it on Millrace's allocator (python -m millrace.torch)" : "";
-    // No other of Millrace's own runs passes memory on, and no other program's snapshot does.
+    // Of Millrace's own runs and of snapshots, only those with the policy millrace share memory.
     if (millrace && device_.memory.shares_streams && (log_.snapshot || is_own_run_)) return "";
     const WhatIfRow* const plain = device_.find(allocator, ProgramChange::none);
     if (plain != nullptr && peak_.reserved) {
@@ -152,7 +153,8 @@ class Adviser {
                        .at_most = true});
   }
 
-  // What no replay has, and without replays what there is to save.
+  // Adds upper bounds for changes without a replay. Without any replays, also for changes of the
+  // program.
   void add_bounds() {
     add_bound("let CUDA graphs and MemPools share one pool, captured on one stream",
               "graphs of one pool may not run at the same time", MemoryPart::pool);

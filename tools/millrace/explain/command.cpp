@@ -52,7 +52,7 @@ void run_explain_command(const ExplainArguments& arguments) {
   const ExplainedFile second = explain_file(arguments.against, replays);
   progress.advance(arguments.against);
   if (page) page->write(page_data_of(first, &second));
-  // FILE is what the user looks at, and FILE2 what it is compared with: what grew since then.
+  // The user looks at FILE. The comparison with FILE2 shows what grew since then.
   const auto changes = difference(second.explanation, first.explanation);
   results.write(
       [&](const Painter& paint) {

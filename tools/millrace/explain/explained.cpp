@@ -11,7 +11,7 @@
 namespace millrace::cli {
 namespace {
 
-/** Everything but replays. */
+/** Explains a log without replays. */
 ExplainedFile explained_log(const std::string& file, trace::AllocationLog log,
                             const std::string& name) {
   ExplainedFile explained{

@@ -14,31 +14,31 @@
 
 namespace millrace::cli {
 
-/// Allocators of rows that only a trace of Millrace's has: bounds of the driver's pool, as all work
-/// may be complete at once, or none before a call of the program waits for it.
+/// Rows for the driver's pool, only with a trace in Millrace's format. They are bounds: either all
+/// work is complete at once, or no work is complete until a call of the program waits for it.
 inline constexpr const char* kDriverLeast = "driver, at least";
 inline constexpr const char* kDriverMost = "driver, at most";
 
-/** @brief What an allocator would have reserved for the requests of a log. */
+/** @brief Bytes that an allocator would have reserved for the requests of a log. */
 struct WhatIfRow {
   std::string allocator;
   ProgramChange change = ProgramChange::none;
   std::optional<std::uint64_t> reserved;
-  std::uint64_t waits = 0;  ///< that the allocator would have inserted between streams
-  /// Whether it serves the last request that the recorded allocator could not serve; std::nullopt:
-  /// none failed, or the size of the device is not known.
+  std::uint64_t waits = 0;  ///< waits that the allocator would have inserted between streams
+  /// Whether it serves the last request that failed on the recorded allocator. std::nullopt: no
+  /// request failed, or the size of the device is unknown.
   std::optional<bool> serves_failed{};
   std::string failure;               ///< why there is no figure
-  std::vector<std::string> notes{};  ///< what the replay does not repeat as it was
+  std::vector<std::string> notes{};  ///< differences between the replay and the recorded program
 
   [[nodiscard]] std::string name() const;  ///< "torch", "torch, one stream"
 };
 
-/** @brief The ladder of a device: that of a replay which reserves what was recorded, if one does.
- */
+/** @brief The ladder of a device. It comes from a replay that reserves the recorded bytes, if one
+ *         exists. */
 struct ExplainedLadder {
-  std::string of;            ///< the allocator that was replayed
-  bool is_recorded = false;  ///< the replay reserves as much as was recorded
+  std::string of;            ///< name of the replayed allocator
+  bool is_recorded = false;  ///< the replay reserves the recorded bytes
   Ladder ladder;
 };
 
@@ -46,14 +46,14 @@ struct ExplainedLadder {
 struct ExplainedDevice {
   std::string name;  ///< "device 0", "pinned host memory"
   DeviceExplanation memory;
-  std::vector<WhatIfRow> rows;     ///< empty: left out, see `left_out`
-  ReplayMemory limit;              ///< the device that all rows are replayed on
-  std::vector<std::string> notes;  ///< what replays of the unchanged program do not repeat
+  std::vector<WhatIfRow> rows;     ///< empty: see `left_out`
+  ReplayMemory limit;              ///< the device size of all replays
+  std::vector<std::string> notes;  ///< how replays differ from the recording, by row
   std::optional<std::uint64_t>
-      packed;  ///< the least that a layout with knowledge of the future had
+      packed;  ///< bytes of the best layout; its search knows all later requests
   std::optional<ExplainedLadder> ladder{};  ///< std::nullopt: not computed
-  std::string left_out;                     ///< what is not computed, and why; "" if all is
-  std::vector<Advice> advice;               ///< the change that saves most is first
+  std::string left_out;                     ///< what is not computed, and why; "": all is
+  std::vector<Advice> advice;               ///< the change that saves most comes first
 
   [[nodiscard]] const WhatIfRow* find(std::string_view allocator, ProgramChange change) const;
 };
@@ -62,30 +62,30 @@ struct ExplainedDevice {
 struct ExplainedFile {
   std::string file;
   trace::AllocationLog log;
-  Explanation explanation;  ///< its devices are in `devices`
+  Explanation explanation;  ///< `devices` has its devices
   std::vector<ExplainedDevice> devices;
-  std::vector<ExplainedFile> host;  ///< its pinned host memory, if it was recorded: none or one
+  std::vector<ExplainedFile> host;  ///< pinned host memory: empty, or one file
 
   [[nodiscard]] const std::string& site(const MemoryShare& share) const {
     return explanation.sites[share.site].name;
   }
 };
 
-/** @brief Which replays `explain` makes. */
+/** @brief The replays that `explain` makes. */
 enum class Replays {
-  limited,  ///< rows, ladder and packed layout, each of a log that is not too long for it
-  rows,     ///< rows only, of a log that is not too long
+  limited,  ///< rows, ladder and packed layout; each only if the log is short enough
+  rows,     ///< rows only, if the log is short enough
   all,
   none,
 };
 
 /**
  * @brief Reads a file and explains it.
- * @throws UsageError if it cannot be read
+ * @throws UsageError if the file cannot be read
  */
 [[nodiscard]] ExplainedFile explain_file(const std::string& file, Replays replays);
 
-/** @brief Explains a log that was read. @param name  of its file, or of what was run */
+/** @brief Explains a log. @param name  name of its file or of the run */
 [[nodiscard]] ExplainedFile explain_log(const std::string& name, trace::AllocationLog log,
                                         Replays replays);
 

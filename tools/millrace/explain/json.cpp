@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostShares = 2000;  // of a moment; the rest is summed up
-constexpr std::size_t kMostFrames = 100;   // of a stack
+constexpr std::size_t kMostShares = 2000;  // per moment; the rest is summed
+constexpr std::size_t kMostFrames = 100;   // per stack
 
 template <typename Value>
 Json or_null(const std::optional<Value>& value) {
@@ -21,7 +21,7 @@ Json or_null(const std::optional<Value>& value) {
 
 Json pool_of(const trace::TorchPool& pool) { return Json::array({pool.first, pool.second}); }
 
-/** Makes the JSON of one file. */
+/** Makes the JSON document of one file. */
 class FileJson {
  public:
   explicit FileJson(const ExplainedFile& file)

@@ -9,9 +9,9 @@
 namespace millrace::cli {
 
 /**
- * @brief The JSON document of an explanation; docs/explain.md has its keys.
+ * @brief The JSON document of an explanation. docs/explain.md lists its keys.
  * @param against  a second file, or nullptr
- * @param changes  the comparison with it
+ * @param changes  the comparison of the two files
  */
 [[nodiscard]] nlohmann::ordered_json to_document(const ExplainedFile& file,
                                                  const ExplainedFile* against,

@@ -10,7 +10,7 @@ namespace millrace::cli {
 
 /**
  * @brief A list with a title for each column. The first column is aligned to the left, all others
- *        to the right. If a line is wider than the page, the names in the first column are cut.
+ *        to the right. If a line is wider than the page, names in the first column are shortened.
  */
 class List {
  public:

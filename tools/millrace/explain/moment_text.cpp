@@ -16,13 +16,13 @@
 namespace millrace::cli {
 namespace {
 
-constexpr std::size_t kHolders = 5;  // rows of each list on the first screen
+constexpr std::size_t kHolders = 5;  // rows per list on the first screen
 constexpr std::size_t kStreams = 3;
 constexpr std::size_t kEverything = SIZE_MAX;
 
 TextTable::Cell plain_cell(std::string text) { return {std::move(text), Look::plain}; }
 
-/** Shares of one site, wherever in it: the same line of the program on one stream. */
+/** Joins the shares of one site: the same line of the program on the same stream. */
 std::vector<MemoryShare> merged(const ExplainedFile& file, const std::vector<MemoryShare>& shares,
                                 bool (*counts)(MemoryPart)) {
   std::map<std::tuple<MemoryPart, std::uint32_t, std::string>, MemoryShare> sums;
@@ -34,7 +34,7 @@ std::vector<MemoryShare> merged(const ExplainedFile& file, const std::vector<Mem
     MemoryShare& sum = known->second;
     sum.bytes += share.bytes;
     sum.blocks += share.blocks;
-    sum.first = std::min(sum.first, share.first);  // the beginning is before all events
+    sum.first = std::min(sum.first, share.first);  // std::nullopt is the beginning
     sum.last = std::max(sum.last, share.last);
     sum.until = sum.until && share.until ? std::max(sum.until, share.until) : std::nullopt;
   }
@@ -103,7 +103,8 @@ std::string MomentText::holders(const MemoryMoment& moment) const {
   return text;
 }
 
-// Each stream that has free memory, and since when: after its work of then, others could use it.
+// Lists the streams that have free memory, each with its last free. After the stream's work up to
+// that time, other streams could use the memory.
 std::string MomentText::by_stream(const MemoryMoment& moment) const {
   const std::vector<StreamBytes> rows = bytes_by_stream(file_, moment);
   const std::size_t shown = std::min(rows.size(), wide_ ? kEverything : kStreams);
@@ -142,7 +143,7 @@ std::string MomentText::and_more(std::size_t count, const char* where, const cha
 
 std::string MomentText::detail(const MemoryMoment& moment, MemoryPart part) {
   std::string text = meaning(part);
-  // Reserved bytes grew for the request, so nothing that was free served it.
+  // The reserved bytes grew for this request, so no free memory served it.
   if (part == MemoryPart::soft && moment.asker.requests) text += "; none served this request";
   if (part != MemoryPart::stream && part != MemoryPart::pool) return text;
   std::uint64_t whole = 0;
@@ -169,7 +170,7 @@ std::string MomentText::list(const std::string& title, const MemoryMoment& momen
         plain_cell(file_.site(row)), plain_cell(format_bytes(row.bytes)),
         plain_cell(fmt::format("{}", row.blocks)),
         plain_cell(live ? short_stream(streams_[row.stream]) : to_string(row.part))};
-    // Live blocks since the first was allocated, and all of the others since the last was freed.
+    // Live blocks: since the first allocation. Other memory: since the last free.
     if (wide_) cells.push_back(plain_cell(since(row)));
     cells.push_back(plain_cell(usable(file_, row)));
     table.add_row(std::move(cells));

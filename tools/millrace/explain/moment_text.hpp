@@ -11,31 +11,31 @@
 
 namespace millrace::cli {
 
-/** @brief Bytes of one stream that the asker cannot use. */
+/** @brief Bytes of one stream that the asking stream cannot use. */
 struct StreamBytes {
   std::uint32_t stream = 0;
   std::uint64_t bytes = 0;
-  bool was_used = false;             ///< since its segments were acquired
-  std::optional<std::size_t> freed;  ///< the last free; or, if never used, the last acquisition
+  bool was_used = false;             ///< whether blocks used them since their acquisition
+  std::optional<std::size_t> freed;  ///< the last free; if never used, the last acquisition
 };
 
-/** @brief Those of every stream, the most first. */
+/** @brief The bytes of every stream, in descending order. */
 [[nodiscard]] std::vector<StreamBytes> bytes_by_stream(const ExplainedFile& file,
                                                        const MemoryMoment& moment);
 
 /** @brief "last freed at event 12", "not used since it was acquired at event 3". */
 [[nodiscard]] std::string last_use(const trace::AllocationLog& log, const StreamBytes& bytes);
 
-/** @brief The memory at one moment, for a terminal: its parts, and what holds them. */
+/** @brief Text about the memory at one moment: its parts, and the sites that hold it. */
 class MomentText {
  public:
-  /** @param wide  every row, and one more column */
+  /** @param wide  show all rows and an additional column */
   MomentText(const ExplainedFile& file, bool wide, std::size_t width, const Painter& paint);
 
-  /** @brief A line for each part, and for the streams and pools of free memory; "" if what was
-   * reserved is not known. */
+  /** @brief A line for each part, and for the streams and pools of free memory; "" if the reserved
+   *         bytes are unknown. */
   [[nodiscard]] std::string parts(const MemoryMoment& moment) const;
-  /** @brief The sites that hold most live bytes, and most of the others. */
+  /** @brief The sites that hold most live bytes, and those that hold most other bytes. */
   [[nodiscard]] std::string holders(const MemoryMoment& moment) const;
 
  private:

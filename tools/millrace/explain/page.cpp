@@ -21,7 +21,7 @@
 namespace millrace::cli {
 namespace {
 
-/** Makes the run of a page from one file. */
+/** Makes the page's run from one file. */
 class RunMaker {
  public:
   explicit RunMaker(const ExplainedFile& file)
@@ -63,14 +63,15 @@ class RunMaker {
     for (std::uint32_t i = 0; i < file_.explanation.streams.size(); ++i) {
       const std::uint32_t device = file_.explanation.streams[i].device;
       std::string name = short_stream(names[i]);
-      const unsigned use = ++uses[{device, name}];  // numbers and handles are used again
+      const unsigned use = ++uses[{device, name}];  // numbers and handles are reused
       if (use > 1) name += fmt::format(" ({})", use);
       run_.streams.push_back({.device = device, .name = std::move(name)});
       run_.devices = std::max(run_.devices, device + 1);
     }
   }
 
-  /** What the program calls an event: its number in the device's trace, or its line. */
+  /** Adds the numbers that the program uses for events: the position in the device's trace, or the
+   * line. */
   void add_events() {
     run_.event_word = trace::has_lines(log_.format) ? "line" : "event";
     if (first_ == 1) run_.positions.push_back(kUnknown);
@@ -83,7 +84,7 @@ class RunMaker {
     for (const trace::LogEvent& event : log_.events) run_.devices_of_events.push_back(event.device);
   }
 
-  // Clocks of devices are interleaved, and the page's ascends.
+  // The clocks of several devices are interleaved, but the page's clock must ascend.
   void add_times() {
     const bool has_times =
         trace::has_clock(log_.format) && !log_.times_are_positions &&
@@ -102,14 +103,14 @@ class RunMaker {
     return static_cast<double>(time_us) - static_cast<double>(origin_);
   }
 
-  /** The page's time of an event; of the beginning for none. */
+  /** The page's time of an event; 0, the beginning, without an event. */
   [[nodiscard]] double at(std::optional<std::size_t> event) const {
     if (!event) return 0;
     const std::size_t place = first_ + *event;
     return run_.times_us.empty() ? static_cast<double>(place) : run_.times_us[place];
   }
 
-  // Only the stacks of blocks, of which many share one.
+  // Adds only the stacks of blocks. Many blocks share a stack.
   void add_stacks() {
     for (trace::StackTable::FrameId i = 0; i < log_.stacks.frame_count(); ++i) {
       const trace::StackFrame& frame = log_.stacks.at(i);
@@ -126,7 +127,7 @@ class RunMaker {
     }
   }
 
-  /** The labels of blocks. */
+  /** Adds the labels of blocks. */
   void add_tags() {
     std::vector<std::uint32_t>& tags = indices_.tags;
     tags.assign(log_.labels.size(), kUnknown);
@@ -138,7 +139,8 @@ class RunMaker {
     }
   }
 
-  /** Several sites may have one name: other stacks that have the same line of the program. */
+  /** Adds the sites. Several sites may share a name: different stacks that contain the same line of
+   * the program. */
   void add_sites() {
     const BlockSites found = sites_of_blocks(log_);
     std::unordered_map<std::string, std::uint32_t> by_name;
@@ -181,7 +183,7 @@ class RunMaker {
     add_share_rows(run_, file_, device, "not live, by site", "");
   }
 
-  /** Pinned host memory, which has no tracks: its peak and its parts. */
+  /** Adds the peak and the parts of pinned host memory. It has no tracks. */
   void add_host() {
     for (const ExplainedFile& host : file_.host) {
       for (const ExplainedDevice& device : host.devices) {
@@ -220,9 +222,9 @@ class RunMaker {
                           .event = event ? first_ + static_cast<PageEvent>(*event) : 0});
   }
 
-  // From what the mark covers to what the waiting stream did next.
+  // Arrows start at the work that a mark covers, and end at the next work of the waiting stream.
   void add_arrows() {
-    std::vector<std::uint32_t> arrows;  // by wait
+    std::vector<std::uint32_t> arrows;  // index: number of the wait
     if (!log_.order.empty() && !log_.events.empty()) arrows = add_waits();
     for (PageBlock& block : run_.blocks)
       block.wait = block.wait < arrows.size() ? arrows[block.wait] : kUnknown;
@@ -251,7 +253,7 @@ class RunMaker {
     return arrows;
   }
 
-  // Ranges with one name may be nested; each end closes the latest begin.
+  // Ranges with the same name may be nested. Each end closes the most recent begin.
   void add_annotations() {
     if (!log_.snapshot || run_.times_us.empty()) return;
     std::map<std::pair<std::uint32_t, trace::LabelTable::Id>, std::vector<double>> open;
@@ -273,7 +275,7 @@ class RunMaker {
   const ExplainedFile& file_;
   const trace::AllocationLog& log_;
   PageRun run_;
-  const PageEvent first_;  ///< the page's event that is the first one of the log
+  const PageEvent first_;  ///< the page's number of the log's first event
   std::int64_t origin_ = 0;
   PageIndices indices_;
 };

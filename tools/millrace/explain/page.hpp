@@ -5,8 +5,10 @@
 
 namespace millrace::cli {
 
-/** @brief What the page of an explanation shows: one file, or two on one axis.
- *  @param against  the second file, or nullptr */
+/**
+ * @brief The content of an explanation's page: one file, or two files on one axis.
+ * @param against  the second file, or nullptr
+ */
 [[nodiscard]] PageData page_data_of(const ExplainedFile& file, const ExplainedFile* against);
 
 }  // namespace millrace::cli

@@ -15,10 +15,10 @@ using trace::EventKind;
 using trace::LogEvent;
 using trace::LoggedBlock;
 
-/** Which block used each address last, of one device. */
+/** The last block at each address of one device. */
 class LastUsers {
  public:
-  /** The block that used a part of the range last, or kUnknown. Then the range is `user`'s. */
+  /** Assigns the range to `user`. @return the last block that used a part of it, or kUnknown */
   std::uint32_t replace(std::uint64_t begin, std::uint64_t end, std::uint32_t user) {
     std::uint32_t latest = kUnknown;
     auto range = ranges_.lower_bound(begin);
@@ -42,13 +42,13 @@ class LastUsers {
   struct Range {
     std::uint64_t end;
     std::uint32_t user;
-    std::uint64_t turn;  // in which it was allocated
+    std::uint64_t turn;  // order of allocation of its user
   };
   std::map<std::uint64_t, Range> ranges_;
   std::uint64_t turn_ = 0, ranges_turn_ = 0;
 };
 
-/** Goes through a log once. */
+/** Makes the blocks in one pass through a log. */
 class BlockMaker {
  public:
   BlockMaker(const trace::AllocationLog& log, const Explanation& explanation)
@@ -138,7 +138,8 @@ class BlockMaker {
       block.wait = reuse.wait;
       return;
     }
-    // A snapshot has the completion of each free: one that follows at once waited for no stream.
+    // In a snapshot each free has a completion. A completion directly after its free means that the
+    // block did not wait for another stream.
     const PageBlock& before = blocks_[previous];
     const bool at_once = log_.snapshot && before.freed != kUnknown && before.ready != kUnknown &&
                          before.ready <= before.freed + 1;
@@ -149,7 +150,7 @@ class BlockMaker {
     }
   }
 
-  /** Whether the memory came from the driver within the log. */
+  /** Whether the driver provided the memory during the log. */
   [[nodiscard]] bool is_fresh(const PageBlock& block) const {
     const auto device = fresh_.find(block.device);
     if (device == fresh_.end()) return false;
@@ -161,7 +162,7 @@ class BlockMaker {
   const Explanation& explanation_;
   const PageEvent first_;
   std::vector<PageBlock> blocks_;
-  std::optional<PageOrder> order_;            // of a trace of Millrace's
+  std::optional<PageOrder> order_;            // only for traces in Millrace's format
   std::vector<bool> complete_;                // by block: all its work was known to be complete
   std::map<std::uint32_t, LastUsers> users_;  // by device
   std::map<std::uint32_t, std::map<std::uint64_t, std::uint64_t>> fresh_;  // segments, by device

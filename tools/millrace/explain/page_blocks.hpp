@@ -9,12 +9,12 @@
 namespace millrace::cli {
 
 /**
- * @brief Which event of the page is the first one of a log: 1 if the log begins with memory, which
- *        event 0 of the page shows, the beginning.
+ * @brief The page's number of a log's first event: 1 if the log begins with memory, because event 0
+ *        of the page then shows that beginning; otherwise 0.
  */
 [[nodiscard]] PageEvent first_event_of(const trace::AllocationLog& log);
 
-/** @brief Indices of the page, by index of the log; kUnknown: the page does not have it. */
+/** @brief Maps indices of the log to indices of the page. kUnknown: not in the page. */
 struct PageIndices {
   std::vector<std::uint32_t> stacks;
   std::vector<std::uint32_t> tags;   ///< by label
@@ -22,8 +22,8 @@ struct PageIndices {
 };
 
 /**
- * @brief The blocks of a log with their lives, and with the block that had their memory before.
- * @param explanation  of the log
+ * @brief The blocks of a log with their lifetimes, and with the earlier block in their memory.
+ * @param explanation  the explanation of this log
  */
 [[nodiscard]] std::vector<PageBlock> page_blocks_of(const trace::AllocationLog& log,
                                                     const Explanation& explanation,

@@ -9,7 +9,7 @@ using trace::OrderKind;
 
 namespace {
 
-// A page of 200,000 waits is some MiB. Frontiers of 4 million entries are 256 MiB.
+// 200,000 waits need some MiB in the page. Frontiers with 4 million entries need 256 MiB.
 constexpr std::size_t kMostWaits = 200'000, kMostEntries = std::size_t{1} << 22;
 
 }  // namespace
@@ -64,7 +64,8 @@ void PageOrder::take(const LoggedOrder& step, std::size_t index) {
   }
 }
 
-// What the other stream was ordered after when it made the mark, the waiting stream is, too.
+// The waiting stream is also ordered after everything that the other stream was ordered after when
+// it made the mark.
 void PageOrder::wait(const LoggedOrder& step, std::size_t index) {
   const auto found = marks_[step.other].lower_bound(step.marker);
   if (found == marks_[step.other].end()) return;
@@ -76,7 +77,7 @@ void PageOrder::wait(const LoggedOrder& step, std::size_t index) {
   if (entries_ >= kMostEntries) return;
   Frontier& after = own_frontier(step.stream);
   const auto add = [&](std::uint32_t stream, std::uint64_t position) {
-    if (position <= done_[stream]) return;  // complete: after that is everything
+    if (position <= done_[stream]) return;  // complete work precedes everything
     After& known = after[stream];
     if (position > known.position) known = {position, number};
   };
@@ -87,8 +88,8 @@ void PageOrder::wait(const LoggedOrder& step, std::size_t index) {
   }
 }
 
-// A mark keeps the frontier that its stream had: then the stream gets a copy, without what is
-// complete by now.
+// If a mark shares the frontier, the stream gets a copy without the entries that are complete by
+// now.
 PageOrder::Frontier& PageOrder::own_frontier(std::uint32_t stream) {
   std::shared_ptr<Frontier>& frontier = frontier_[stream];
   if (!frontier) {
@@ -107,7 +108,7 @@ PageOrder::Frontier& PageOrder::own_frontier(std::uint32_t stream) {
 void PageOrder::freed(const trace::LogEvent& event) {
   const trace::LoggedStream& by = log_.streams[event.stream];
   freed_at_[event.block] = position_;
-  if (by.for_all) {  // all work is complete
+  if (by.for_all) {  // the call implies that all work is complete
     complete_[event.block] = true;
   } else if (event.stream != log_.blocks[event.block].stream) {
     uses_[event.block].insert(event.stream);

@@ -16,7 +16,7 @@ namespace {
 using trace::EventKind;
 using trace::LogEvent;
 
-/** Segments of one device that are there now, by address: indices into the page's. */
+/** The present segments of one device, by address. Values are indices into the page's segments. */
 using Open = std::map<std::uint64_t, std::uint32_t>;
 
 class SegmentMaker {
@@ -57,7 +57,7 @@ class SegmentMaker {
   }
 
  private:
-  // The pool of a segment is that of the block for which it was acquired.
+  // A segment belongs to the pool of the block for which it was acquired.
   void place(std::uint32_t index, PageEvent now) {
     PageBlock& block = run_.blocks[index];
     if (block.address == kUnknownBytes) return;
@@ -75,7 +75,7 @@ class SegmentMaker {
     if (memory != free_.end()) static_cast<void>(memory->second.taken(index, now));
   }
 
-  // A program may have as many pools as segments, and each is looked up for many of these.
+  // Caches the lookup. A program may have as many pools as segments.
   std::uint32_t pool_of(const trace::TorchPool& pool) {
     const auto [known, fresh] = pools_.try_emplace(pool, kUnknown);
     if (fresh && pool != trace::TorchPool{0, 0}) {
@@ -119,10 +119,10 @@ class SegmentMaker {
     held_[event.device] += event.bytes;
   }
 
-  // The newest first: of several segments at unknown addresses, any may be the one that is gone.
+  // Removes the newest segments first. Any segment at an unknown address may be the released one.
   void remove_unplaced(const LogEvent& event, PageEvent now) {
     std::uint64_t& held = held_[event.device];
-    if (event.bytes >= held) {  // a reset of the device
+    if (event.bytes >= held) {  // the device was reset
       for (const auto& [address, index] : open_[event.device]) segments_[index].unmapped = now;
       open_[event.device].clear();
       if (const auto memory = free_.find(event.device); memory != free_.end())
@@ -161,13 +161,13 @@ class SegmentMaker {
     has_pool_.push_back(false);
   }
 
-  /** Ends what is in the range of an event. What is left of a segment goes on as another one. */
+  /** Ends the segments in the range of an event. The rest of a segment becomes a new segment. */
   void close(const LogEvent& event, PageEvent now) {
     const std::uint64_t begin = event.address, end = event.address + event.bytes;
     Open& open = open_[event.device];
     auto at = open.lower_bound(begin);
     if (at != open.begin() && end_of(std::prev(at)->second) > begin) --at;
-    std::vector<std::pair<PageSegment, bool>> rests;  // and whether their pool is known
+    std::vector<std::pair<PageSegment, bool>> rests;  // segment, and whether its pool is known
     if (const auto memory = free_.find(event.device); memory != free_.end())
       memory->second.released(begin, end, now);
     while (at != open.end() && at->first < end) {
@@ -204,10 +204,10 @@ class SegmentMaker {
   PageRun& run_;
   const trace::AllocationLog& log_;
   std::vector<PageSegment>& segments_;
-  const std::size_t known_pools_;  // of the page, before those of segments
+  const std::size_t known_pools_;  // pools of blocks, added before those of segments
   std::map<trace::TorchPool, std::uint32_t> pools_;
   std::vector<bool> has_pool_;                                    // by segment
-  std::map<std::uint32_t, FreeMemory> free_;                      // of devices that share it
+  std::map<std::uint32_t, FreeMemory> free_;                      // by device with shared streams
   std::map<std::uint32_t, Open> open_;                            // by device
   std::map<std::uint32_t, std::uint64_t> held_;                   // bytes, by device
   std::map<std::uint32_t, std::vector<std::uint32_t>> unplaced_;  // at unknown addresses, by device

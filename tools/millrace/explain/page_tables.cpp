@@ -15,7 +15,7 @@
 namespace millrace::cli {
 namespace {
 
-/** Shares that are one row. */
+/** Shares that form one row. */
 struct TableShare {
   MemoryShare share;
   bool is_new = true;

@@ -9,29 +9,30 @@
 #include "page/page_data.hpp"
 
 /// @file
-/// The tables of a page that come from an explanation.
+/// The page's tables that come from an explanation.
 
 namespace millrace::cli {
 
-/** @brief Adds where the memory of a device is at a moment, by part. */
+/** @brief Adds a table of a device's memory at one moment, by part. */
 void add_part_rows(PageRun& run, std::uint32_t device, const MemoryMoment& moment,
                    const char* title);
 
 /**
- * @brief Adds what is reserved and not live: by site, by stream and by pool.
+ * @brief Adds tables of memory that is reserved but not live: by site, by stream and by pool.
  * @param by_site  title of the first table
- * @param prefix   of the titles of the others
+ * @param prefix   prefix of the other titles
  */
 void add_share_rows(PageRun& run, const ExplainedFile& file, const ExplainedDevice& device,
                     const char* by_site, const std::string& prefix);
 
-/** @brief Adds the ladder of a device, if there is one, and what it would have reserved. */
+/** @brief Adds the ladder of a device, if it exists, and the table of what-if replays. */
 void add_what_if(PageRun& run, const ExplainedDevice& device);
 
-/** @brief The rows of the replays: what each would have reserved, and what it costs. */
+/** @brief The rows of the replays: the reserved bytes and the cost of each. */
 [[nodiscard]] std::vector<PageRow> what_if_rows(const ExplainedDevice& device);
 
-/** @brief Inserts what grew since the earlier file, by part, stream and site, before all tables. */
+/** @brief Inserts tables of growth since the earlier file (by part, stream and site) at the front.
+ */
 void add_change_rows(PageRun& run, const std::vector<DeviceDifference>& devices);
 
 }  // namespace millrace::cli

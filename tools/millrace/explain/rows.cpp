@@ -22,16 +22,17 @@
 namespace millrace::cli {
 namespace {
 
-// With more, the replays take over ten seconds, and the search for a layout minutes.
+// Above these limits the replays take over ten seconds, and the search for a layout takes minutes.
 constexpr std::size_t kMostReplayedEvents = 3'000'000;
 constexpr std::size_t kMostPackedEvents = 200'000;
-constexpr std::size_t kMostLadderEvents = 100'000;  // it takes a second for 50,000 allocations
+constexpr std::size_t kMostLadderEvents = 100'000;  // 50,000 allocations take a second
 
 bool is_modeled(const WhatIfRow& row) {
   return row.allocator == kDriverLeast || row.allocator == kDriverMost;
 }
 
-/** The last request of a device that the recorded allocator could not serve; nullptr: none. */
+/** The last request on a device that the recorded allocator could not serve; nullptr if none
+ * failed. */
 const trace::LogEvent* last_failure(const trace::AllocationLog& log, std::uint32_t device) {
   const trace::LogEvent* last = nullptr;
   for (const trace::LogEvent& event : log.events) {
@@ -40,27 +41,27 @@ const trace::LogEvent* last_failure(const trace::AllocationLog& log, std::uint32
   return last;
 }
 
-/** Whether the last request that failed is served. By a replay of its own: what is served there
- * would count in the figures. */
+/** Whether the last failed request is served. This needs a separate replay, because requests that
+ * it serves would change the figures of the row. */
 std::optional<bool> serves_failed(const trace::AllocationLog& log, std::uint32_t device,
                                   ReplayOptions options) {
   options.retries_failed = true;
   try {
     const RetriedRequests retried = replay(log, device, options).retried;
     return retried.tried == 0 ? std::nullopt : std::optional{retried.last_served};
-  } catch (const out_of_memory&) {  // another request fails, after one that is served
+  } catch (const out_of_memory&) {  // a request fails after one that is served
     return std::nullopt;
   }
 }
 
-/** Replays the requests of a device on one allocator. */
+/** Replays the requests of a device with one allocator. */
 void replay_row(WhatIfRow& row, const ExplainedDevice& device, const trace::AllocationLog& log,
                 std::uint32_t main) {
   const std::uint32_t number = device.memory.device;
   const bool is_changed = row.change != ProgramChange::none;
   const bool is_ring = row.change == ProgramChange::ring;
   const std::size_t limit = device.limit.bytes;
-  // The buffers of a ring take their part of the device.
+  // The ring's buffers take a part of the device.
   const std::uint64_t ring = is_ring ? ring_bytes(log, number, main) : 0;
   if (limit != 0 && ring >= limit) {
     row.failure = fmt::format("the buffers alone need {}", format_bytes(ring));
@@ -79,7 +80,7 @@ void replay_row(WhatIfRow& row, const ExplainedDevice& device, const trace::Allo
     row.reserved = report.statistics.bytes.reserved.peak + ring;
     row.waits = report.statistics.counts.waits_inserted;
     row.notes = report.warnings;
-    // A side stream of a ring requests no memory, so its failure is none of the ring's.
+    // A side stream with a ring requests no memory, so its failed request does not occur.
     const trace::LogEvent* const failed = last_failure(log, number);
     if (limit != 0 && failed != nullptr && (!is_ring || failed->stream == main))
       row.serves_failed = serves_failed(replayed, number, options);
@@ -88,7 +89,7 @@ void replay_row(WhatIfRow& row, const ExplainedDevice& device, const trace::Allo
   }
 }
 
-/** The driver's pool, which only the order of streams allows to model. */
+/** Computes the rows of the driver's pool. The model needs the order of the streams. */
 void model_driver_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
   for (WhatIfRow& row : device.rows) {
     if (is_modeled(row)) row.failure = "the requests do not fit";
@@ -100,11 +101,11 @@ void model_driver_rows(ExplainedDevice& device, const trace::AllocationLog& log)
       if (row.allocator == kDriverMost) row.reserved = model.most;
       if (row.reserved) row.failure.clear();
     }
-  } catch (const DeviceError&) {  // they keep what they say
+  } catch (const DeviceError&) {  // the rows keep their failure text
   }
 }
 
-/** Runs tasks on as many threads as there are processors. @throws what the first of them throws */
+/** Runs tasks on one thread per processor. @throws the exception of the first task that failed */
 void run_all(const std::vector<std::function<void()>>& tasks) {
   std::atomic<std::size_t> next = 0;
   std::vector<std::exception_ptr> thrown(tasks.size());
@@ -122,7 +123,7 @@ void run_all(const std::vector<std::function<void()>>& tasks) {
   std::vector<std::jthread> others;
   for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
   work();
-  others.clear();  // joins them
+  others.clear();  // joins the threads
   for (const std::exception_ptr& error : thrown) {
     if (error != nullptr) std::rethrow_exception(error);
   }
@@ -132,7 +133,7 @@ std::size_t events_of(const trace::AllocationLog& log, std::uint32_t device) {
   return static_cast<std::size_t>(std::ranges::count(log.events, device, &trace::LogEvent::device));
 }
 
-/** The stream that has the blocks of a changed program. */
+/** The stream that allocates the blocks of a changed program. */
 std::uint32_t main_of(const ExplainedDevice& device, const trace::AllocationLog& log) {
   return main_stream(log, device.memory.device).value_or(device.memory.peak.asker.stream);
 }
@@ -157,7 +158,7 @@ void plan_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
   }
 }
 
-/** Why a device is not replayed; "" if it is. */
+/** Why a device is not replayed; "" if it is replayed. */
 std::string left_out(std::size_t events, Replays replays) {
   if (events == 0) return "what other allocators would have reserved: the log has no events";
   const bool too_many = replays != Replays::all && events > kMostReplayedEvents;
@@ -178,7 +179,8 @@ void add_replays(Tasks& tasks, ExplainedDevice& device, const trace::AllocationL
   }
 }
 
-/** The unchanged program must fit into a size that a log does not have exactly, or none holds. */
+/** Removes an inexact size limit if the unchanged program does not fit into it. @return whether it
+ * removed the limit */
 bool drops_limit(ExplainedDevice& device) {
   const auto failed = std::ranges::find_if(device.rows, [](const WhatIfRow& row) {
     return !is_modeled(row) && row.change == ProgramChange::none && !row.failure.empty();
@@ -195,7 +197,7 @@ bool drops_limit(ExplainedDevice& device) {
   return true;
 }
 
-/** The allocator whose replay is most like the record, from which the ladder comes. */
+/** The allocator for the ladder: the one whose replay is most similar to the recording. */
 std::string most_alike(const ExplainedDevice& device, const trace::AllocationLog& log) {
   if (log.snapshot && !device.memory.shares_streams) return "torch";
   for (const char* const allocator : {"millrace", "torch"}) {
@@ -205,12 +207,13 @@ std::string most_alike(const ExplainedDevice& device, const trace::AllocationLog
   return device.memory.shares_streams ? "millrace" : "torch";
 }
 
-/** Whether what takes longer is computed, of at most so many events. */
+/** Whether to make a slow computation, which has a limit of `most` events. */
 bool computes(std::size_t events, std::size_t most, Replays replays) {
   return replays == Replays::all || (replays == Replays::limited && events <= most);
 }
 
-/** Of a snapshot, a replay from its own beginning repeats what PyTorch did. */
+/** Computes the ladder. A snapshot with PyTorch's allocator is replayed from the recorded memory,
+ * which repeats PyTorch's decisions. */
 void find_ladder(ExplainedDevice& device, const trace::AllocationLog& log) {
   const std::string allocator = most_alike(device, log);
   const bool repeats = log.snapshot && allocator == "torch";
@@ -225,14 +228,14 @@ void find_ladder(ExplainedDevice& device, const trace::AllocationLog& log) {
     device.ladder = {.of = allocator,
                      .is_recorded = recorded && report.ladder.reserved == *recorded,
                      .ladder = report.ladder};
-  } catch (const out_of_memory&) {  // of a request that PyTorch could serve: there is no ladder
+  } catch (const out_of_memory&) {  // a request fails that PyTorch could serve: no ladder
   }
 }
 
-/** Equal notes of several rows are one. */
+/** Joins equal notes of several rows into one. */
 void collect_notes(ExplainedDevice& device) {
   if (!device.limit.note.empty()) device.notes.push_back(device.limit.note);
-  std::vector<std::pair<std::string, std::string>> notes;  // text, and the rows that have it
+  std::vector<std::pair<std::string, std::string>> notes;  // text, and the names of its rows
   for (const WhatIfRow& row : device.rows) {
     if (row.change != ProgramChange::none) continue;
     for (const std::string& text : row.notes) {

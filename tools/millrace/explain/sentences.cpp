@@ -12,7 +12,7 @@
 namespace millrace::cli {
 namespace {
 
-/** Why a request failed, in words. */
+/** Sentences about why a request failed. */
 class FailureWords {
  public:
   FailureWords(const ExplainedFile& file, const FailedRequest& failed)
@@ -152,7 +152,7 @@ std::string gain(const Advice& advice) {
   return advice.serves ? "serves what failed" : "saves most: " + amount(advice);
 }
 
-/** Why there is no advice. */
+/** Why the device has no advice. */
 std::string without_advice(const ExplainedDevice& device) {
   if (device.memory.peak.reserved) {
     return device.rows.empty()
@@ -169,7 +169,7 @@ std::string without_advice(const ExplainedDevice& device) {
                      format_bytes(*least->reserved));
 }
 
-/** How PyTorch's replayed row differs from the record; "" if it does not. */
+/** How the replay of PyTorch's decisions differs from the recording; "" if it does not differ. */
 std::string difference_of_replay(const ExplainedFile& file, const ExplainedDevice& device) {
   const WhatIfRow* const torch = device.find("torch", ProgramChange::none);
   const auto recorded = device.memory.peak.reserved;

@@ -32,7 +32,7 @@ std::string sentence(const std::string& text, std::size_t width, std::size_t ind
 
 TextTable::Cell cell(std::string text, Look look = Look::plain) { return {std::move(text), look}; }
 
-/** The text of one device. */
+/** The text about one device. */
 class DeviceText {
  public:
   DeviceText(const ExplainedFile& file, const ExplainedDevice& device, const ExplainText& options,
@@ -51,7 +51,7 @@ class DeviceText {
     if (device_.memory.failure) add_failure(*device_.memory.failure);
     for (const std::string& line : peak_sentences(file_, device_)) add(line);
     text_ += moment_.parts(peak_);
-    // What is held at a failure matters more.
+    // With a failure, the holders at the failure matter more.
     if (!device_.memory.failure || wide_) text_ += moment_.holders(peak_);
     if (!is_host_) {
       add_rows();
@@ -132,7 +132,7 @@ class DeviceText {
   const Painter& paint_;
   const std::size_t width_;
   const bool wide_;
-  const bool is_host_;  ///< pinned memory, which no replay has
+  const bool is_host_;  ///< pinned host memory, which is not replayed
   const SizeUnit unit_;
   std::string text_;
 };

@@ -9,9 +9,9 @@
 
 namespace millrace::cli {
 
-/** @brief How much of an explanation the text has. */
+/** @brief The amount of detail in the text. */
 struct ExplainText {
-  bool wide = false;  ///< every row, in the width of the terminal; otherwise a screen of 80 columns
+  bool wide = false;  ///< all rows, at the width of the terminal; otherwise a screen of 80 columns
 };
 
 /** @brief The text of an explanation. */

@@ -43,7 +43,7 @@ std::string share_of(std::uint64_t part, std::uint64_t all) {
 std::string shortened(const std::string& any_text, std::size_t columns) {
   const std::string text = printable(any_text);
   if (width_of(text) <= columns) return text;
-  // Names of functions are at the beginning and places at the end. Cut between characters.
+  // Function names are at the beginning and places at the end. Cut only between characters.
   const auto is_inside = [&](std::size_t at) {
     return (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U;
   };

@@ -8,9 +8,9 @@
 namespace millrace::cli {
 namespace {
 
-// A browser's numbers are exact up to here.
+// JavaScript numbers are exact up to 2^53.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 53;
-constexpr double kMostClock = 9e12;  // microseconds from the start: 100 days
+constexpr double kMostClock = 9e12;  // 100 days in microseconds
 
 [[noreturn]] void refuse_page(const std::string& what) {
   throw std::invalid_argument{"a page cannot be written: " + what};

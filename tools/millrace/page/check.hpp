@@ -4,7 +4,7 @@
 
 namespace millrace::cli {
 
-/** @brief Checks what `write_page` promises to refuse. @throws std::invalid_argument */
+/** @brief Checks the conditions of `write_page`. @throws std::invalid_argument */
 void check_page(const PageData& data);
 
 }  // namespace millrace::cli

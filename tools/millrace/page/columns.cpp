@@ -8,7 +8,7 @@
 namespace millrace::cli {
 namespace {
 
-// Fast compression: the planes are mostly runs of equal bytes, on which better levels gain little.
+// Fast compression: the planes are mostly runs of equal bytes, where higher levels gain little.
 constexpr int kLevel = 4;
 
 std::string compressed(std::string_view bytes) {
@@ -40,7 +40,7 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-// The bytes of the zigzag codes of the differences, plane by plane.
+// The bytes of the zigzag codes of the differences: one plane per byte position.
 template <typename Unsigned, typename Value>
 std::string planes(const std::vector<Value>& values) {
   constexpr unsigned kBits = sizeof(Unsigned) * 8;

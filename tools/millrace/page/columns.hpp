@@ -11,22 +11,24 @@
 namespace millrace::cli {
 
 /**
- * @brief The columns of a page: numbers and texts, compressed, as base64.
+ * @brief The columns of a page: numbers and texts, compressed and encoded as base64.
  *
- * A column of n numbers is a list of differences d[i] = v[i] - v[i-1], v[-1] = 0, each as the
- * zigzag code of a signed 32- or 64-bit number: first the lowest byte of all of them, then the next
- * byte of all, and so on. All of it is one zlib stream. Equal and slowly growing values then take
- * almost no space, and a browser decodes a million numbers within some milliseconds.
+ * A column of n numbers is stored as differences d[i] = v[i] - v[i-1] with v[-1] = 0. Each
+ * difference is the zigzag code of a signed 32-bit or 64-bit number. The lowest bytes of all
+ * numbers come first, then the second bytes, and so on. All of it is one zlib stream. Equal and
+ * slowly growing values need almost no space, and a browser decodes a million numbers in a few
+ * milliseconds.
  */
 class Columns {
  public:
-  /** @brief Adds a column. @return what the header has to say, in order to find and read it */
+  /** @brief Adds a column. @return the entry for the page's header, which locates the column */
   nlohmann::ordered_json add(const std::vector<std::uint32_t>& values);
-  /** @param values  at most 53 bits, and differences too; std::uint64_t(-1) is read as -1 */
+  /** @param values  they and their differences need at most 53 bits; std::uint64_t(-1) is read as
+   *         -1 */
   nlohmann::ordered_json add(const std::vector<std::int64_t>& values);
   nlohmann::ordered_json add_text(std::string_view text);
 
-  /** @brief Writes each column as an element that a browser does not show. */
+  /** @brief Writes each column as a hidden HTML element. */
   void write(std::ostream& out) const;
 
  private:

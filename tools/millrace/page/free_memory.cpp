@@ -47,7 +47,7 @@ std::vector<PageFree> FreeMemory::finish(PageEvent end) {
   return std::move(free_);
 }
 
-// What is beside the range stays as it is.
+// Removes a range. Parts that extend beyond the range are split.
 template <typename Found>
 void FreeMemory::remove(std::uint64_t begin, std::uint64_t end, PageEvent now, Found found) {
   auto at = parts_.lower_bound(begin);

@@ -10,40 +10,42 @@
 namespace millrace::cli {
 
 /**
- * @brief Which block has, or last had, each address of a device, at a moment that moves forward;
- *        and, for the page, where memory is free for its last user's stream only.
+ * @brief Follows a device's memory through the events: the last block at each address, and the free
+ *        memory that only the stream of its last block can use.
  */
 class FreeMemory {
  public:
-  /** A part of an earlier block's memory that a new block takes. */
+  /** A part of an earlier block's memory that a new block occupies. */
   struct Taken {
     std::uint32_t block;
     std::uint64_t bytes;
   };
-  /** From when on every stream may use the memory of a block; nothing: never. */
+  /** Returns the event from which the memory of a block is free for every stream that the page
+   * shows. An empty function means never. */
   using UsableByAll = std::function<PageEvent(std::uint32_t block)>;
 
-  /** @param blocks  outlives this object; known up to the present moment */
+  /** @param blocks  must outlive this object and contain all blocks up to the current event */
   FreeMemory(const std::vector<PageBlock>& blocks, std::uint32_t device, UsableByAll usable = {})
       : blocks_(blocks), device_(device), usable_(std::move(usable)) {}
 
-  /** @param stream  its free memory serves this stream only, until a block has it; kUnknown: all */
+  /** @param stream  only this stream can use the memory until it has a block; kUnknown: any */
   void acquired(std::uint64_t begin, std::uint64_t end, std::uint32_t stream, PageEvent now);
   void released(std::uint64_t begin, std::uint64_t end, PageEvent now);
-  /** @brief The memory has other addresses now. */
+  /** @brief Moves memory and its blocks to other addresses. */
   void moved(std::uint64_t from, std::uint64_t to, std::uint64_t bytes, PageEvent now);
-  /** @brief A block takes its memory. @return what had it before */
+  /** @brief Gives a block its memory. @return the parts of earlier blocks in that memory */
   std::vector<Taken> taken(std::uint32_t block, PageEvent now);
 
-  /** @brief Ends at `end`. @return the free memory, by time of its end */
+  /** @brief Ends the last intervals at `end`. @return the free memory, in ascending order of its
+   *         end */
   [[nodiscard]] std::vector<PageFree> finish(PageEvent end);
 
  private:
   struct Part {
     std::uint64_t end = 0;
-    std::uint32_t block = kUnknown;   // kUnknown: none since it was acquired
-    std::uint32_t stream = kUnknown;  // without a block
-    PageEvent since = 0;              // at these addresses
+    std::uint32_t block = kUnknown;   // kUnknown: none since the memory was acquired
+    std::uint32_t stream = kUnknown;  // if no block had it
+    PageEvent since = 0;              // since when it is at these addresses
   };
 
   template <typename Found>

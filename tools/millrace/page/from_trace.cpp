@@ -21,11 +21,11 @@ double microseconds(Nanoseconds time) {
   return std::chrono::duration<double, std::micro>{time}.count();
 }
 
-/// Positions of a trace count from 1, events of a page from 0.
+/// Positions of a trace count from 1; events of a page count from 0.
 PageEvent event_of(TracePosition position) { return static_cast<PageEvent>(position - 1); }
 
-/// What the blocks of a trace say of its segments, as those of a snapshot do: a segment belongs to
-/// the stream of its first block, unless streams share their free memory.
+/// Derives the streams of segments from the blocks, as in a snapshot: a segment belongs to the
+/// stream of its first block, unless streams share free memory.
 class SegmentStreams {
  public:
   explicit SegmentStreams(std::span<const TracedSegment> segments)
@@ -51,7 +51,7 @@ class SegmentStreams {
   }
 
   [[nodiscard]] StreamId stream(std::size_t segment) const { return streams_[segment]; }
-  /** Whether streams got memory of other streams' segments. */
+  /** Whether streams received memory from segments of other streams. */
   [[nodiscard]] bool are_shared() const noexcept { return shared_ > 0; }
 
  private:
@@ -61,12 +61,12 @@ class SegmentStreams {
   std::uint64_t placed_ = 0, shared_ = 0;
 };
 
-/// The events of a trace that change its memory, in order.
+/// The events of a trace that change memory, in order.
 struct TraceStep {
   enum class What : std::uint8_t { released, acquired, allocated, freed };
   TracePosition position = 0;
   What what = What::allocated;
-  std::size_t index = 0;  // of the block or the segment
+  std::size_t index = 0;  // index of the block or the segment
 };
 
 std::vector<TraceStep> steps_of(const AllocationTrace& trace) {
@@ -149,17 +149,17 @@ class Filler {
     return position == kNever ? run_.events : event_of(position);
   }
 
-  /// Which stream keeps the memory of a block.
+  /// The stream that owns the memory of a block until it can be reused.
   StreamId keeper_of(const TracedBlock& block) const {
     return segments_.are_shared() ? block.user : block.owner;
   }
 
-  /// The stream that is named so, or else the one whose blocks hold most memory at once.
+  /// The stream named "main". Without one, the stream whose blocks hold most memory at one time.
   StreamId find_main() const {
     for (const auto& [id, name] : names_) {
       if (name == "main") return id;
     }
-    std::map<StreamId, std::pair<std::uint64_t, std::uint64_t>> live;  // now, and at most
+    std::map<StreamId, std::pair<std::uint64_t, std::uint64_t>> live;  // now, and maximum
     StreamId main;
     std::uint64_t most = 0;
     for (const TraceStep& step : steps_) {
@@ -176,7 +176,8 @@ class Filler {
     return main;
   }
 
-  /// Work on its own stream does not keep that stream from using it.
+  /// The event at which the block's own stream may reuse it. Work on that stream itself does not
+  /// delay the reuse.
   PageEvent ready_of(const TracedBlock& block) const {
     TracePosition from = block.freed;
     for (const Point point : block.free_points) {
@@ -186,7 +187,7 @@ class Filler {
     return within(from);
   }
 
-  /// From when on the main stream may use the memory without waiting.
+  /// The event from which the main stream may use the memory without waiting.
   PageEvent usable_by_main(const TracedBlock& block) const {
     TracePosition from = block.freed;
     for (const Point point : block.free_points) {
@@ -197,12 +198,12 @@ class Filler {
     return within(from);
   }
 
-  /// Blocks that were freed before one mark have the same wait.
+  /// Blocks freed before the same mark share one arrow.
   std::uint32_t arrow_of(const ReuseEdge& edge) {
     const std::tuple key{edge.after.stream, edge.stream, edge.waited};
     const auto [known, is_new] =
         edges_.try_emplace(key, static_cast<std::uint32_t>(run_.arrows.size()));
-    // A wait within an allocation is noted at its position, and may have come before the free.
+    // A wait during an allocation has the position of the allocation, and may precede the free.
     const double from = clock_at(edge.freed), to = clock_at(std::max(edge.waited, edge.freed));
     if (is_new) {
       run_.arrows.push_back({.from_stream = stream_of(edge.after.stream),
@@ -281,7 +282,7 @@ class Filler {
     block.reuse = reuse_of(trace_.ordering(), traced, before);
     if (block.reuse != PageReuse::ordered) return;
     if (const auto edge = edge_of(trace_.ordering(), traced, before)) {
-      const std::uint32_t wait = arrow_of(*edge);  // it may add a stream, and no block
+      const std::uint32_t wait = arrow_of(*edge);  // may add a stream, but no block
       run_.blocks.back().wait = wait;
     }
   }
@@ -298,7 +299,7 @@ class Filler {
     }
   }
 
-  /// After the request that made the reserved memory grow to its peak, as `explain` has it.
+  /// Marks the peak after the request that caused it, as `explain` does.
   void mark_peak() {
     std::uint64_t reserved = 0, most = 0;
     bool has_grown = false;
@@ -322,7 +323,7 @@ class Filler {
         {.kind = PageMark::Kind::peak, .text = "peak", .begin = at, .end = at, .event = *peak});
   }
 
-  /// Without what follows the last step.
+  /// Work after the last step gets no mark.
   void mark_steps(std::span<const AllocationTrace::Mark> steps) {
     for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
       run_.marks.push_back({.kind = PageMark::Kind::step,
@@ -332,7 +333,7 @@ class Filler {
     }
   }
 
-  /// The page's time of an event.
+  /// The time of an event on the page's clock.
   [[nodiscard]] double clock_at(TracePosition position) const {
     const PageEvent event = event_of(position);
     return event < run_.times_us.size() ? run_.times_us[event] : static_cast<double>(event);
@@ -356,7 +357,7 @@ class Filler {
   void fill_operations(const experiment::RunRecording& recording) {
     run_.names = recording.names;
     std::vector<std::uint32_t> streams(recording.streams.size(), kUnknown);
-    const auto stream = [&](std::uint32_t index) {  // one that did nothing gets no lane
+    const auto stream = [&](std::uint32_t index) {  // a stream without work gets no lane
       std::uint32_t& known = streams[index];
       if (known == kUnknown) known = stream_named(recording.streams[index]);
       return known;
@@ -364,7 +365,7 @@ class Filler {
     for (const experiment::RecordedOperation& recorded : recording.operations) {
       const bool is_before =
           !run_.times_us.empty() && microseconds(recorded.end) <= run_.times_us[0];
-      if (is_before) continue;  // than the first event: the axis does not have it
+      if (is_before) continue;  // ends before the axis begins
       const bool wait = recorded.engine == Engine::stream;
       run_.operations.push_back({stream(recorded.stream), kind_of(recorded.engine), recorded.name,
                                  microseconds(wait ? recorded.stands_since : recorded.begin),
@@ -386,7 +387,7 @@ class Filler {
   PageRun run_;
   std::unordered_map<std::string, std::uint32_t> by_name_;
   std::unordered_map<std::uint32_t, std::uint32_t> tags_;
-  /// Arrows, by the streams and where the wait is.
+  /// Arrows by both streams and the position of the wait.
   std::map<std::tuple<StreamId, StreamId, TracePosition>, std::uint32_t> edges_;
 };
 

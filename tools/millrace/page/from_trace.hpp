@@ -11,12 +11,12 @@
 namespace millrace::cli {
 
 /**
- * @brief The blocks, segments, streams and operations of a run of our own.
+ * @brief The blocks, segments, streams and operations of a run on Millrace's own allocators.
  *
- * For each block it finds the one that had the memory before, and why the reuse was safe.
- * @param recording  nullptr: there are no operations, and the run's clock counts events
- * @param streams    names of the trace's streams; others are called by number
- * @param steps      marks of the steps, each until the next one begins
+ * For each block it finds the earlier block in the same memory, and why the reuse was safe.
+ * @param recording  nullptr: the page has no operations, and its clock counts events
+ * @param streams    names of the trace's streams; other streams are named by number
+ * @param steps      marks of the steps; a step ends where the next one begins
  */
 [[nodiscard]] PageRun page_run(const AllocationTrace& trace,
                                const experiment::RunRecording* recording,

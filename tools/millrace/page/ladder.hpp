@@ -8,9 +8,9 @@
 
 namespace millrace::cli {
 
-/** @brief Where the reserved memory of a run went, from level to level. */
+/** @brief The reserved memory of a run, from level to level of the ladder. */
 [[nodiscard]] PageRows page_ladder(const Ladder& ladder);
-/** @brief The same in sentences. */
+/** @brief The ladder in sentences. */
 [[nodiscard]] std::vector<std::string> ladder_sentences(const Ladder& ladder);
 
 }  // namespace millrace::cli

@@ -8,18 +8,18 @@
 #include "page/page_data.hpp"
 
 /// @file
-/// The option `--html`, the same for each command.
+/// The option `--html`, which all commands share.
 
 namespace millrace::cli {
 
 /** @brief Adds `--html`. */
 void add_page_option(Command& command, std::optional<std::string>& file);
 
-/** @brief The file of `--html`: whole, or not at all. */
+/** @brief The file of `--html`. It appears only when it is complete. */
 class PageOutput {
  public:
-  /** @brief Before the work begins. @throws UsageError if the file cannot be written, or this
-   *         program has no viewer */
+  /** @brief Construct it before the work begins. @throws UsageError if the file cannot be written,
+   *         or if this program has no viewer */
   explicit PageOutput(const std::string& file);
 
   /** @throws UsageError if the disk is full */

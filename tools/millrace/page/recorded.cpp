@@ -65,7 +65,8 @@ void RecordedPage::take(std::size_t index, const experiment::RecordedRun& record
             .run = std::move(run)};
 }
 
-/** What other allocators would have reserved, as `explain` has it of the run's trace. */
+/** Adds the bytes that other allocators would have reserved, as `explain` computes them from the
+ * run's trace. */
 void RecordedPage::explain(std::size_t shown) {
   Taken& taken = *taken_[shown];
   const std::string& name = taken.run.name;
@@ -75,15 +76,15 @@ void RecordedPage::explain(std::size_t shown) {
   const ExplainedDevice* const device = any ? &explained.devices.front() : nullptr;
   taken.run.tables.push_back(compared(shown, device));
   if (!any) return;
-  // The trace does not have what the driver's pool reserved: advice has nothing to compare with.
+  // The trace lacks the reserved bytes of the driver's pool, so advice would have no baseline.
   if (device->memory.peak.reserved)
     add_sentences(taken.run, advice_sentences(explained, *device, false));
   for (const std::string& note : device->notes) taken.run.meta.emplace_back("note", note);
   if (!device->left_out.empty()) taken.run.meta.emplace_back("left out", device->left_out);
 }
 
-// What this run reserved, what the other one did and replays would have, and what no allocator can
-// be better than.
+// The reserved bytes of this run, of the other run and of the replays, and the lower bounds for any
+// allocator.
 PageRows RecordedPage::compared(std::size_t shown, const ExplainedDevice* explained) const {
   PageRows rows{.title = "What is reserved for this work", .rows = {}};
   for (std::size_t i = 0; i < taken_.size(); ++i) {

@@ -13,18 +13,18 @@
 
 namespace millrace::cli {
 
-/** @brief A run that a page will show: its name, and what is said about it. */
+/** @brief A run that a page will show: its name and its description. */
 struct PlannedRun {
   std::string name;
   std::vector<std::pair<std::string, std::string>> meta;
 };
 
 /**
- * @brief Before the work begins.
+ * @brief Call it before the work begins.
  * @param runs  "6 rows", for the message
- * @param two   the options with which there are two, for the message
- * @throws UsageError if there are more runs than a page shows, or their device is a GPU, on which
- *         work is not recorded
+ * @param two   options that select two runs, for the message
+ * @throws UsageError if a page cannot show that many runs, or if the device is a GPU, whose work is
+ *         not recorded
  */
 void check_page_runs(std::size_t count, const std::string& runs, const std::string& two);
 void check_page_device(const std::string& device, bool modelled);
@@ -32,17 +32,17 @@ void check_page_device(const std::string& device, bool modelled);
 /** @brief The page of `--html` for one recorded run, or for two on one axis. */
 class RecordedPage {
  public:
-  /** @throws UsageError as PageOutput */
+  /** @throws UsageError like PageOutput */
   RecordedPage(const std::string& file, std::string title, std::vector<PlannedRun> runs);
 
   /**
-   * @brief Takes the run with this index; of several ranks it keeps the one that reserved most.
+   * @brief Stores a run under its index. Of several ranks, it keeps the one that reserved most.
    *
-   * Runs with different indices may come on several threads.
+   * Runs with different indices may come from several threads.
    */
   void take(std::size_t index, const experiment::RecordedRun& run);
 
-  /** @brief Writes the page; nothing if no run was taken. */
+  /** @brief Writes the page; does nothing if no run was stored. */
   void write();
 
  private:

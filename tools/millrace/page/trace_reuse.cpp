@@ -4,7 +4,7 @@ namespace millrace::cli {
 
 PageReuse reuse_of(const OrderingHistory& ordering, const TracedBlock& block,
                    const TracedBlock& before) {
-  // Work on its own stream comes first in any case.
+  // Work on the block's own stream always precedes the reuse.
   bool complete = true, same_stream = true, ordered = true;
   for (const Point point : before.free_points) {
     const bool own = point.stream == block.user;

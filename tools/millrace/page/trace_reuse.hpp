@@ -7,7 +7,7 @@
 
 namespace millrace::cli {
 
-/** @brief Why a block could have the memory of `before`, which had it last. */
+/** @brief Why a block could use the memory that `before` last had. */
 [[nodiscard]] PageReuse reuse_of(const OrderingHistory& ordering, const TracedBlock& block,
                                  const TracedBlock& before);
 
@@ -16,11 +16,11 @@ struct ReuseEdge {
   Point after;  ///< the work
   TracePosition freed = 0;
   TracePosition waited = 0;  ///< the first event at which the order is known
-  StreamId stream;           ///< that waited
+  StreamId stream;           ///< the stream that waited
 };
 
-/** @brief The last wait without which a block could not have had the memory of `before`; nothing if
- *         no wait was needed, or none is known. */
+/** @brief The last wait that a block needed in order to use the memory of `before`; std::nullopt if
+ *         no wait was needed, or if none is known. */
 [[nodiscard]] std::optional<ReuseEdge> edge_of(const OrderingHistory& ordering,
                                                const TracedBlock& block, const TracedBlock& before);
 

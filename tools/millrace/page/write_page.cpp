@@ -10,8 +10,8 @@
 #include "page/columns.hpp"
 #include "page/page_data.hpp"
 
-// The file is the template `markup`, with the style, the bundled script, a header of JSON (names,
-// tables, where each column is), and the columns. tools/viewer/src/read.ts reads it.
+// The file is the template `markup` with the style, the bundled script, a JSON header (names,
+// tables, locations of columns), and the columns. tools/viewer/src/read.ts reads it.
 
 namespace millrace::cli {
 namespace {
@@ -25,7 +25,7 @@ std::string_view viewer_file(std::string_view name) {
   return {};
 }
 
-/// Text in which a browser finds no markup, within JSON: `<` is only ever inside of strings.
+/// Escapes JSON so that a browser finds no markup in it. JSON contains `<` only in strings.
 std::string without_markup(std::string text) {
   for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos; at += 6) {
     text.replace(at, 1, "\\u003c");
@@ -37,7 +37,7 @@ std::string plain_json(const Json& document) {
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// The clock of a run in the page: nanoseconds from its first event, or events.
+/// The clock of a run on the page: nanoseconds since its first event, or events.
 class Clock {
  public:
   explicit Clock(const PageRun& run)
@@ -148,7 +148,7 @@ Json arrows_of(const PageRun& run, Columns& columns) {
           {"for_reuse", numbers(columns, arrows, &PageArrow::for_reuse)}};
 }
 
-/// Frames are decoded when a stack is shown or searched for, hence a text of their own.
+/// Frames are a separate text, because the viewer decodes them only to show or search a stack.
 Json stacks_of(const PageRun& run, Columns& columns) {
   Json frames = Json::array();
   for (const PageFrame& frame : run.frames) {

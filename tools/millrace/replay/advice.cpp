@@ -13,7 +13,7 @@ namespace {
 
 std::size_t peak_of(const ReplayRow& row) { return row.report->statistics.bytes.reserved.peak; }
 
-/** Rows that start with the blocks that were live: only these differ in nothing but the policy. */
+/** Rows that start with the live blocks. They differ only in the allocator. */
 std::vector<const ReplayRow*> comparable(const ReplayedDevice& device) {
   std::vector<const ReplayRow*> rows;
   for (const ReplayRow& row : device.rows) {
@@ -22,7 +22,7 @@ std::vector<const ReplayRow*> comparable(const ReplayedDevice& device) {
   return rows;
 }
 
-/** A name with a comma is quoted. */
+/** Quotes a name that contains a comma. */
 std::string quoted(const std::string& name) {
   return name.find(',') == std::string::npos ? name : '"' + name + '"';
 }
@@ -33,19 +33,19 @@ std::string cost_of(const ReplayRow& row) {
   return fmt::format("a stream waits {} more time{}", waits, waits == 1 ? "" : "s");
 }
 
-/** As in the table. */
+/** The unit of the table. */
 std::string amount(std::size_t bytes) { return mib(bytes) + " MiB"; }
 
-/** What a layout with knowledge of the future, and on one stream, would save. */
-/** What most programs would reserve, which changes are compared with. */
+/** The row or program from which changes are measured. */
 struct Usual {
   std::string name;
   std::size_t reserved = 0;
-  const ReplayReport* report = nullptr;  // of the same requests
+  const ReplayReport* report = nullptr;  // a replay of the same requests
   const ReplayRow* row = nullptr;        // nullptr: the program as it ran
 };
 
-/** PyTorch's decisions; but another program as it ran, if the file has that. */
+/** For PyTorch's snapshots this is the row `torch`. For other files it is the recorded program if
+ * its peak is known, otherwise the row `torch`. */
 Usual usual_of(const ReplayedDevice& device, const std::vector<const ReplayRow*>& rows) {
   const ReplayReport& any = *rows.front()->report;
   const bool is_of_torch = std::ranges::any_of(
@@ -80,7 +80,7 @@ std::vector<std::string> replay_advice(const ReplayedDevice& device, const Paint
   }
   const auto add = [&](std::string_view title, const std::string& text, bool is_good) {
     std::string line = advice_line(title, text, is_good, paint);
-    line.pop_back();  // the end of the line
+    line.pop_back();  // remove the line end
     lines.push_back(std::move(line));
   };
   if (least != nullptr) {

@@ -8,9 +8,9 @@
 
 namespace millrace::cli {
 
-/** @brief The advice for a device, at most three lines: what PyTorch's decisions reserve, or
- * another program as it ran; the allocator that reserves least; and a bound for any other. Empty if
- *         no row has figures. */
+/** @brief The advice for a device, at most three lines; empty if no row has figures. The lines are
+ *         the bytes that PyTorch's decisions (or another program as it ran) reserve, the allocator
+ *         that reserves least, and a bound for any other allocator. */
 [[nodiscard]] std::vector<std::string> replay_advice(const ReplayedDevice& device,
                                                      const Painter& paint);
 

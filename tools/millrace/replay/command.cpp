@@ -42,14 +42,14 @@ struct ReplayArguments {
   ResultArguments results;
 };
 
-/** Only such a trace has the order of the streams. */
+/** Refuses a trace without the order of the streams. */
 void require_order(const std::string& file, const trace::AllocationLog& log) {
   if (knows_order(log.format)) return;
   throw UsageError{"'" + file + "' does not have the order of the program's streams", "--what-if",
                    "a trace of millrace run --record"};
 }
 
-/** Something was to be replayed, and every row ran out of memory. */
+/** Whether at least one row was requested, and every row ran out of memory. */
 bool none_fits(const std::vector<ReplayedFile>& files) {
   bool any = false;
   for (const ReplayedFile& file : files) {
@@ -75,7 +75,7 @@ void check_one_file(const ReplayArguments& arguments) {
                    "--html", "one FILE"};
 }
 
-/** The memory of every device as the replayed allocator held it. */
+/** The memory of all devices, as the replayed allocator held it. */
 trace::TorchSnapshot snapshot_of(const ReplayedFile& file, const std::string& allocator) {
   trace::TorchSnapshot whole;
   for (const ReplayedDevice& device : file.devices) {

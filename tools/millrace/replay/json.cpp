@@ -24,7 +24,7 @@ nlohmann::json curve_of(const ReplayReport& report) {
   return curve;
 }
 
-/** The device's size. The recorded start repeats PyTorch's decisions, so only the option limits it.
+/** The device's size. A recorded start repeats PyTorch's decisions, so only the option limits it.
  */
 nlohmann::json device_memory_of(const ReplayRow& row, const ReplayMemory& memory) {
   const bool limited = memory.bytes > 0 && (row.start != ReplayStart::recorded ||

@@ -7,7 +7,7 @@
 
 namespace millrace::cli {
 
-/** @brief The JSON document of a replay; docs/replay.md has its keys. */
+/** @brief The JSON document of a replay. docs/replay.md lists its keys. */
 [[nodiscard]] nlohmann::json to_document(const std::vector<ReplayedFile>& files);
 
 }  // namespace millrace::cli

@@ -10,7 +10,7 @@
 namespace millrace::cli {
 namespace {
 
-/** The reserved bytes of all rows, and what no allocator can be better than. */
+/** The reserved bytes of all rows, and the lower bounds for any allocator. */
 PageRows compared(const ReplayedDevice& device, const ReplayReport& shown, bool is_snapshot) {
   PageRows rows{.title = "What is reserved for these requests", .rows = {}};
   if (shown.recorded_peak) {

@@ -12,20 +12,20 @@
 
 namespace millrace::cli {
 
-/** @brief The page of `--html`: what one allocator does with the requests of a file, or two on one
- *         axis, which counts events. */
+/** @brief The page of `--html` for one allocator with the requests of a file, or for two allocators
+ *         on one axis. The axis counts events. */
 class ReplayPage {
  public:
-  /** @brief Before the work begins. @throws UsageError as PageOutput */
+  /** @brief Construct it before the work begins. @throws UsageError like PageOutput */
   explicit ReplayPage(const std::string& file) : output_(file) {}
 
-  /** @throws UsageError if the replays of this log are more than a page shows */
+  /** @throws UsageError if a page cannot show that many replays */
   static void check(const trace::AllocationLog& log, const std::vector<std::string>& allocators);
 
-  /** @brief For ReplayRequest::traced. This object outlives it. */
+  /** @brief For ReplayRequest::traced. This object must outlive the returned function. */
   [[nodiscard]] ReplayTraced tracer();
 
-  /** @brief Writes the page; nothing if every row ran out of memory. */
+  /** @brief Writes the page; does nothing if every row ran out of memory. */
   void write(const ReplayedFile& file);
 
  private:

@@ -26,7 +26,7 @@ std::string ratio(std::size_t bytes, std::size_t least) {
   return fmt::format("{:.3f}", static_cast<double>(bytes) / static_cast<double>(least));
 }
 
-// The most that a curve reaches in each of `width` equal stretches of the trace's events.
+// The maximum of a curve in each of `width` equal parts of the trace's events.
 std::vector<std::size_t> sampled(const std::vector<ReservedPoint>& curve,
                                  std::size_t ReservedPoint::*side, std::size_t width) {
   const std::uint64_t events = curve.back().event + 1;
@@ -42,7 +42,7 @@ std::vector<std::size_t> sampled(const std::vector<ReservedPoint>& curve,
   return most;
 }
 
-// One row of block characters, `highest` at full height.
+// A row of block characters, with `highest` at full height.
 std::string sparkline(const std::vector<std::size_t>& values, std::size_t highest) {
   static constexpr const char* kBars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   std::string line;
@@ -52,7 +52,7 @@ std::string sparkline(const std::vector<std::size_t>& values, std::size_t highes
   return line;
 }
 
-/** Curves of reserved bytes; "" if the trace does not have those of its own allocator. */
+/** The curves of reserved bytes; "" if the trace lacks the curve of its own allocator. */
 std::string curves(const ReplayedDevice& device, bool snapshot) {
   std::size_t highest = 0;
   const ReplayReport* recorded = nullptr;
@@ -126,7 +126,7 @@ std::vector<TextTable::Group> groups(bool wide) {
 
 Cell ladder_cell(std::size_t bytes) { return {mib(bytes), Look::step}; }
 
-/** The cells after the ones of peak reserved memory. */
+/** The cells after the peak of reserved memory. */
 std::vector<Cell> parts_of(const ReplayReport& report, bool wide) {
   const Ladder& ladder = report.ladder;
   if (!wide) {
@@ -188,7 +188,7 @@ std::string listed(const std::vector<std::string>& all) {
   return fmt::format("{} and {}", fmt::join(all.begin(), all.end() - 1, ", "), all.back());
 }
 
-/** What each row starts with. */
+/** The memory with which the rows start. */
 std::string starts(const ReplayedDevice& device, bool snapshot) {
   std::string text;
   std::vector<std::string> names, sizes;
@@ -215,7 +215,7 @@ std::string starts(const ReplayedDevice& device, bool snapshot) {
   return text + sentence(fmt::format("{} run{} on {}", who, s, in_words(device.memory, snapshot)));
 }
 
-/** What became of the requests that the recorded allocator could not serve. */
+/** Results of the requests that the recorded allocator could not serve. */
 std::string retried(const ReplayedDevice& device) {
   std::size_t tried = 0;
   std::vector<std::string> served;
@@ -243,7 +243,7 @@ WhatIf with_printable_names(WhatIf what_if) {
   return what_if;
 }
 
-/** One device of a file. */
+/** The text of one device. */
 std::string render_device(const ReplayedDevice& device, bool snapshot, bool wide,
                           const Painter& paint) {
   const ReplayReport* const first = device.any();

@@ -8,8 +8,10 @@
 
 namespace millrace::cli {
 
-/** @brief The tables, and below each what its rows start with and how they compare.
- *  @param wide  with all columns */
+/**
+ * @brief The tables, each followed by the starting memory of its rows and their comparison.
+ * @param wide  show all columns
+ */
 [[nodiscard]] std::string render(const std::vector<ReplayedFile>& files, bool wide,
                                  const Painter& paint);
 

@@ -18,8 +18,8 @@ bool has_failures(const trace::AllocationLog& log, std::uint32_t device) {
   });
 }
 
-/** Makes the requests that failed as well, in a replay of its own: what is served there would count
- * in the figures. */
+/** Also makes the requests that failed. This needs a separate replay, because requests that it
+ * serves would change the figures of the row. */
 void retry(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
            const ReplayRequest& request) {
   try {
@@ -31,7 +31,7 @@ void retry(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device
                                   .retries_failed = true,
                                   .ladder = false})
                               .retried;
-  } catch (const out_of_memory&) {  // another request fails, after one that is served: not known
+  } catch (const out_of_memory&) {  // a request fails after one that is served: unknown
   }
 }
 
@@ -57,8 +57,8 @@ void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
   if (retries && row.start == ReplayStart::live_blocks) retry(row, log, device, request);
 }
 
-/** Runs all rows with an empty start on the same device size, so that they can be compared. If one
- * does not fit into the size in the log, all run again without a limit. */
+/** Runs all rows with an empty start on the same device size, so that they can be compared. If a
+ * row does not fit into the log's size, all rows run again without a limit. */
 void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log,
                       const RequestBounds& bounds, ReplayRequest request) {
   const auto run_all = [&] {
@@ -77,7 +77,7 @@ void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log,
   run_all();
 }
 
-/** All rows have the same requests, so the best layout found for one of them holds for all. */
+/** Shares the best layout among all rows, because all rows have the same requests. */
 void share_best_packing(ReplayedDevice& device) {
   std::size_t packed = std::numeric_limits<std::size_t>::max();
   for (const ReplayRow& row : device.rows) {
@@ -88,7 +88,7 @@ void share_best_packing(ReplayedDevice& device) {
   }
 }
 
-/** What `millrace run` would have reserved; nullopt if the requests do not fit. */
+/** Bytes that `millrace run` would have reserved; std::nullopt if the requests do not fit. */
 std::optional<ModeledRun> run_of(const trace::AllocationLog& log, std::uint32_t number,
                                  std::size_t device_bytes) {
   try {
@@ -98,7 +98,7 @@ std::optional<ModeledRun> run_of(const trace::AllocationLog& log, std::uint32_t 
   }
 }
 
-/** nullopt if the requests do not fit. */
+/** Returns std::nullopt if the requests do not fit, or if the log has no order of streams. */
 std::optional<DriverModel> driver_of(const trace::AllocationLog& log, std::uint32_t number,
                                      std::size_t device_bytes) {
   if (!knows_order(log.format)) return std::nullopt;
@@ -122,7 +122,7 @@ ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t numb
   }
   const RequestBounds bounds = request_bounds(log, number);
   for (const std::string& name : request.allocators) {
-    // The setting of a snapshot is part of what `torch` replays.
+    // If the snapshot uses expandable segments, the row `torch` already replays this setting.
     const bool is_torch = name == "torch-expandable" && log.snapshot.has_value() &&
                           log.snapshot->settings.expandable_segments;
     if (is_torch && request.allocators.size() > 1) continue;

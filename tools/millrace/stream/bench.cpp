@@ -113,7 +113,7 @@ BenchOptions read_options(const BenchArguments& given) {
 }
 
 /** Runs a loop of this workload. @throws UsageError that names the options that do not fit; the
- *  library's message says what is expected */
+ * library's message says what is expected */
 template <typename Run>
 auto measured(const char* options, Run run) {
   try {
@@ -124,7 +124,7 @@ auto measured(const char* options, Run run) {
 }
 
 /** The page of one size. It shows two ways of capture, or one way beside the loop without a
- *  capture. */
+ * capture. */
 RecordedPage page_of(const std::string& file, const BenchOptions& options) {
   const experiment::CaptureWorkload& workload = options.workload;
   check_page_device(workload.device, find_device(workload.device).modelled);

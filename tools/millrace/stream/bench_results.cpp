@@ -35,7 +35,7 @@ double link_factor(const CaptureCounts& counts) {
 }
 
 /** The gather's part of the stall. It is the whole stall, unless the training stream also waits for
- *  the copy. */
+ * the copy. */
 Nanoseconds gather_time(const BenchRow& row) {
   const CaptureCounts& counts = row.run.counts;
   const bool waits_for_copy = row.way == "sync" || row.way == "sync-pageable";

@@ -31,7 +31,7 @@ struct VerifyArguments {
 };
 
 /** The numbers of a row in a checkpoint: weights, then m and v with one number per weight or per
- *  row. */
+ * row. */
 class CheckpointRows {
  public:
   explicit CheckpointRows(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}

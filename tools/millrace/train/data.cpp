@@ -31,7 +31,7 @@ SyntheticSettings drawn(const DataOptions& options, const BatchOptions& batches)
 }
 
 /** The test set has a quarter as many examples. It uses the batches that follow an epoch of
- *  `settings`. */
+ * `settings`. */
 TrainData draw(const DataOptions& options, const BatchOptions& batches,
                const PinnedStaging& staging) {
   SyntheticSettings settings = drawn(options, batches);

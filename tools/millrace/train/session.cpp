@@ -112,7 +112,7 @@ class Session {
   }
 
   /** Trains. On an error it first fails the group, so that the other ranks end before this stack is
-   *  unwound. */
+   * unwound. */
   TrainResult run() {
     if (group_ == nullptr) return train_all();
     return fail_group_on_error(*group_, [&] { return train_all(); });
