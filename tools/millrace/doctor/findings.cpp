@@ -9,7 +9,7 @@
 namespace millrace::cli {
 namespace {
 
-/** CUDA's release notes: the oldest driver that each major version runs on. */
+/** The oldest driver for each major version, from CUDA's release notes. */
 constexpr int kDriverOfCuda13 = 580;
 constexpr int kDriverOfCuda12 = 525;
 

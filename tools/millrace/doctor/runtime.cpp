@@ -26,8 +26,8 @@ struct Function {
   std::string_view name;
   Capability capability;
   std::string_view note;
-  std::vector<int> versions;  ///< major versions of CUDA whose library has it; empty: all
-  int since = 0;              ///< version of CUDA that brought its parameters; 0: not told
+  std::vector<int> versions;  ///< major versions of CUDA with this function; empty: all
+  int since = 0;              ///< CUDA version that introduced these parameters; 0: unknown
 };
 
 struct Library {
@@ -94,7 +94,7 @@ std::string counts(const std::vector<Library>& all, const Painter& paint) {
   return table.render(paint);
 }
 
-/** Name and capability; the note beside them, or else below. */
+/** Name, capability and note. A note that does not fit on the line is printed below it. */
 std::string row(const Function& function) {
   constexpr std::size_t kNameWidth = 48;
   constexpr std::size_t kIndent = 4;
@@ -108,7 +108,7 @@ std::string row(const Function& function) {
          '\n';
 }
 
-/** Only the functions whose names match; of the libraries, only those that have one. */
+/** Keeps only functions whose names match, and libraries that have such a function. */
 std::vector<Library> matching(std::vector<Library> all, const std::string& pattern) {
   const bool part = pattern.find_first_of("*?") == std::string::npos;
   const std::string whole = part ? '*' + pattern + '*' : pattern;

@@ -8,12 +8,12 @@
 namespace millrace::cli {
 
 /**
- * @brief What the virtual CUDA runtime makes of each function of CUDA, for people.
- * @param pattern  of the functions' names, with * and ?; a part of a name without these
- * @throws UsageError if no function has such a name
+ * @brief Text about the virtual CUDA runtime: the capability of each function of CUDA.
+ * @param pattern  pattern for function names with * and ?; without these, a part of the name
+ * @throws UsageError if no function matches
  */
 [[nodiscard]] std::string runtime_text(const Painter& paint, const std::string& pattern);
-/** @brief The document `millrace.doctor.runtime/1`; docs/doctor.md has its keys. */
+/** @brief The document `millrace.doctor.runtime/1`. docs/doctor.md lists its keys. */
 [[nodiscard]] nlohmann::ordered_json runtime_document(const std::string& pattern);
 
 }  // namespace millrace::cli

@@ -20,11 +20,11 @@ namespace {
 
 double bytes(std::size_t value) { return static_cast<double>(value); }
 
-/** One step of the ladder: how many bytes, and what they are. */
+/** A level of the ladder: its size and its meaning. */
 struct Step {
   std::string_view name;
   std::string_view meaning;
-  std::string_view less;  ///< how there came to be less of it
+  std::string_view less;  ///< why a row has fewer of these bytes
   std::string_view more;
   std::size_t (*size)(const FootprintFigures&);
 };
@@ -55,7 +55,7 @@ std::map<std::string, std::size_t> idle_by_stream(const FootprintRow& row) {
   return idle;
 }
 
-/** For the step "streams": which blocks wait for which stream's work. */
+/** For the level "streams": which blocks wait for the work of which stream. */
 std::string blocks_behind(const FootprintRow& row) {
   std::map<std::string, std::map<std::string, std::size_t>> behind;
   for (const LadderShare& share : row.example.ladder.heaviest) {
@@ -100,7 +100,7 @@ std::string explain_usual(const FootprintRow& row) {
   return text;
 }
 
-/** "; 0.55 to 2.76 over the seeds"; nothing for one seed. */
+/** "; 0.55 to 2.76 over the seeds"; "" for one seed. */
 std::string range_of(const Spread& saving, std::size_t seeds) {
   if (seeds == 1) return "";
   return fmt::format("; {} to {} over the seeds", gib_plain(saving.least), gib_plain(saving.most));
@@ -115,7 +115,7 @@ std::string saving(const FootprintRow& from, const FootprintRow& to) {
                      range_of(saving, to.by_seed.size()));
 }
 
-/** Free memory by its last user, before and after. */
+/** Free memory by its last user, in both rows. */
 std::string idle_change(const FootprintRow& from, const FootprintRow& to) {
   if (!from.knows_usable() || !to.knows_usable()) {
     return "; the users of free memory are unknown, since the driver's pool does not show them";
@@ -151,7 +151,7 @@ std::string reason(const FootprintRow& from, const FootprintRow& to) {
   return fmt::format("{} GiB{}.", fmt::join(parts, ", "), idle_change(from, to));
 }
 
-/** "0.2% longer", by the table's medians. */
+/** "0.2% longer", from the medians in the table. */
 std::string longer(double from, double to) {
   const double percent = std::round((to / from - 1) * 1000) / 10;
   if (percent == 0) return "as long";

@@ -11,7 +11,7 @@
 namespace millrace::cli {
 namespace {
 
-/** The row that reserves least of those that `accept` takes; nullptr if it takes none. */
+/** The row that reserves least among the rows that `accept` takes; nullptr if it takes none. */
 template <typename Accept>
 const FootprintRow* least(const FootprintTable& table, Accept accept) {
   const FootprintRow* best = nullptr;
@@ -22,7 +22,7 @@ const FootprintRow* least(const FootprintTable& table, Accept accept) {
   return best;
 }
 
-/** Changes from the usual row, each row once. */
+/** Collects changes from the usual row, each row once. */
 class Changes {
  public:
   explicit Changes(const FootprintTable& table) : table_(table), from_(*table.usual()) {}

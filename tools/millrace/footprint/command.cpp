@@ -51,7 +51,7 @@ bool none_fits(const std::vector<FootprintTable>& tables) {
 
 constexpr const char* kInit = "--init";
 
-/** Writes the workload, with what options change of it, in place of a run. */
+/** Writes the workload with the values of the options. It runs nothing. */
 void write_workload(const FootprintArguments& arguments, const FootprintOptions& options) {
   const auto refuse = [](const char* option, const std::optional<std::string>& given) {
     refuse_without_effect(option, given.has_value(), "--init writes a workload and runs nothing",

@@ -54,7 +54,7 @@ Json explained(const FootprintRow& row) {
       row.knows_usable());
 }
 
-/** How each figure of a run came about. */
+/** Whether each figure of a run is measured or modeled. */
 Json basis_of(const FootprintRow& row) {
   const char* const sizes = row.modelled_sizes() ? "modelled" : "measured";
   const char* const times = row.example.modelled ? "modelled" : "measured";
@@ -63,7 +63,7 @@ Json basis_of(const FootprintRow& row) {
           {"h2d_hidden", times},  {"device_calls", "measured"}};
 }
 
-/** What the seeds make of a run, and of what it saves on the same sizes. */
+/** The spread over the seeds: of a row's reserved bytes, and of its saving on the same sizes. */
 Json spread_of(const FootprintRow& row, const FootprintRow& usual) {
   Json spread{{"peak_reserved_bytes", to_json(row.reserved())}};
   if (&row == &usual) return spread;

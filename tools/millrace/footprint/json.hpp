@@ -7,7 +7,7 @@
 
 namespace millrace::cli {
 
-/** @brief The document `millrace.footprint/1`; docs/footprint.md has its keys. */
+/** @brief The document `millrace.footprint/1`. docs/footprint.md lists its keys. */
 [[nodiscard]] nlohmann::ordered_json to_document(const std::vector<FootprintTable>& tables,
                                                  const FootprintOptions& options);
 

@@ -18,9 +18,9 @@ namespace {
 
 constexpr const char* kSparseDist = "sparse_data_dist_base";
 constexpr const char* kBase = "train_pipeline_base";
-constexpr std::size_t kBatchBytes = std::size_t{1} << 30;  // of workloads that ship
-// With this many seeds, medians of different sets of seeds have a standard deviation of 2%, and
-// savings one of 0.2 to 0.7 GiB (docs/footprint.md).
+constexpr std::size_t kBatchBytes = std::size_t{1} << 30;  // of built-in workloads
+// With this many seeds, medians over different sets of seeds have a standard deviation of 2%. For
+// savings it is 0.2 to 0.7 GiB (docs/footprint.md).
 constexpr std::size_t kModelledSeeds = 16;
 
 constexpr std::size_t kMostBatchBytes = std::size_t{64} << 30;
@@ -47,7 +47,7 @@ experiment::Workload read_workload(const std::string& text) {
   }
 }
 
-/** The workload with the values that options give instead of its own. */
+/** Replaces values of the workload by the given options. */
 experiment::Workload adapted(experiment::Workload workload, const FootprintArguments& given) {
   if (given.batch_bytes) {
     workload = workload.scaled_to(read_bytes("--batch-bytes", *given.batch_bytes, kMostBatchBytes));

@@ -12,7 +12,7 @@
 
 namespace millrace::cli {
 
-/** @brief What the user typed. */
+/** @brief The values of the options, not checked yet. */
 struct FootprintArguments {
   std::string device = "virtual:h200";
   std::string allocators = "all";
@@ -27,26 +27,26 @@ struct FootprintArguments {
   std::optional<std::string> timeline, html, record, snapshot, init;
 };
 
-/** @brief The same, checked. */
+/** @brief The checked options. */
 struct FootprintOptions {
   DeviceDescription device;
   std::vector<std::string> allocators;
   std::vector<CopyMethod> methods;
-  std::vector<experiment::Workload> workloads;  ///< the first is the one that is asked for
+  std::vector<experiment::Workload> workloads;  ///< the requested workload comes first
   Waits waits = Waits::coarse;
-  std::uint64_t seed = 1;  ///< of the first draw
-  std::size_t seeds = 1;   ///< draws of the batches' sizes
-  bool wide = false;       ///< the table has all columns, and the advice is explained
+  std::uint64_t seed = 1;  ///< seed of the first draw
+  std::size_t seeds = 1;   ///< number of draws of the batch sizes
+  bool wide = false;       ///< show all columns and explain the advice
 };
 
 /** @throws UsageError */
 [[nodiscard]] FootprintOptions read_options(const FootprintArguments& arguments);
 
-/** @brief How many rows the tables will have together. */
+/** @brief The number of rows of all tables. */
 [[nodiscard]] std::size_t rows_of(const FootprintOptions& options) noexcept;
 
 /**
- * @brief For an option whose file shows one run.
+ * @brief Checks an option whose file shows one run.
  * @param option  "--timeline"
  * @param what    "timeline"
  * @throws UsageError if the tables have several rows

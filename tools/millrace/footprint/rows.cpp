@@ -64,11 +64,11 @@ FootprintFigures medians(const std::vector<FootprintFigures>& all) {
   return result;
 }
 
-/** One run: a row of a table, on sizes drawn with one seed. */
+/** One run: a row of a table with the batch sizes of one seed. */
 struct SeedCell {
   FootprintTable* table;
   FootprintRow* row;
-  std::size_t number;  ///< of the row, over all tables
+  std::size_t number;  ///< number of the row over all tables
   std::size_t seed;
   std::optional<experiment::FootprintRun> run;
   std::string failure;
@@ -100,7 +100,8 @@ void run_cell(SeedCell& cell, const FootprintOptions& options,
   }
 }
 
-/** Does `work` for each index below `count`: on virtual devices two at a time, on a GPU one. */
+/** Calls `work` for each index below `count`: two at a time on virtual devices, one at a time on a
+ * GPU. */
 template <typename Work>
 void for_each_index(std::size_t count, const FootprintOptions& options, const Work& work) {
   std::atomic<std::size_t> next{0};

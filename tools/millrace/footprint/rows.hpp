@@ -12,9 +12,9 @@
 
 namespace millrace::cli {
 
-/** @brief The figures of one run, that is of one seed. Sizes in bytes, times in nanoseconds. */
+/** @brief The figures of one run, with one seed. Sizes are in bytes, times in nanoseconds. */
 struct FootprintFigures {
-  std::size_t requested = 0, allocated = 0, active = 0, reserved = 0;  ///< peaks of the run
+  std::size_t requested = 0, allocated = 0, active = 0, reserved = 0;  ///< peak values of the run
   std::size_t rounded = 0, ordered = 0, packed = 0;                    ///< levels of the ladder
   std::size_t stranded = 0;
   double fragmentation = 0;
@@ -22,7 +22,7 @@ struct FootprintFigures {
   double hidden = 0;
   std::array<double, static_cast<std::size_t>(Call::count_)> calls{};  ///< in each step
 
-  // Steps of the ladder.
+  // Differences between levels of the ladder.
   [[nodiscard]] std::size_t rounding() const noexcept { return rounded - requested; }
   [[nodiscard]] std::size_t streams() const noexcept { return ordered - rounded; }
   [[nodiscard]] std::size_t packing() const noexcept { return packed - ordered; }
@@ -38,30 +38,30 @@ struct FootprintFigures {
 struct FootprintRow {
   std::string allocator;
   CopyMethod method = CopyMethod::side_stream;
-  std::string failure;  ///< why there are no figures; "" if there are
+  std::string failure;  ///< why the row has no figures; "" if it has figures
 
-  FootprintFigures figures;  ///< the median of each over the seeds
+  FootprintFigures figures;  ///< the median of each figure over the seeds
   std::vector<FootprintFigures> by_seed;
   experiment::FootprintRun example;  ///< the run whose reserved bytes are the median
 
   std::optional<std::vector<std::string>> races;  ///< of all seeds; see experiment::FootprintRun
 
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
-  /** @brief False for the driver's pool: it does not say which stream may use its free bytes. */
-  [[nodiscard]] bool knows_usable() const noexcept { return !uses_driver_pool(allocator, method); }
-  /** @brief True if sizes come from a model of the driver's pool, without an allocator's decisions.
+  /** @brief False for the driver's pool, which does not tell which stream may use its free bytes.
    */
+  [[nodiscard]] bool knows_usable() const noexcept { return !uses_driver_pool(allocator, method); }
+  /** @brief True if the sizes come from a model of the driver's pool and not from an allocator. */
   [[nodiscard]] bool modelled_sizes() const noexcept {
     return example.modelled && uses_driver_pool(allocator, method);
   }
-  /** @brief The name of one of the loop's streams; "another stream" for any other. */
+  /** @brief The name of a stream of the loop; "another stream" for an unknown stream. */
   [[nodiscard]] std::string stream_name(StreamId stream) const;
 
   [[nodiscard]] Spread reserved() const;  ///< peak bytes, over the seeds
-  /** @brief Peak reserved bytes of `from` less those of this row, seed by seed, so for the same
-   * sizes. Both rows must be ok. */
+  /** @brief Peak reserved bytes of `from` minus those of this row. Each seed is compared with
+   *         itself, so the batch sizes are the same. Both rows must be ok. */
   [[nodiscard]] Spread saving(const FootprintRow& from) const;
-  /** @brief How much longer a step (P50) takes than with `from`, seed by seed, in nanoseconds. */
+  /** @brief Added time of a step (P50) compared with `from`, seed by seed, in nanoseconds. */
   [[nodiscard]] Spread longer_step(const FootprintRow& from) const;
 };
 
@@ -70,21 +70,21 @@ struct FootprintTable {
   experiment::Workload workload;
   std::vector<FootprintRow> rows;
 
-  /** @brief nullptr if there is no such row, or it failed. */
+  /** @return nullptr if the row does not exist or failed */
   [[nodiscard]] const FootprintRow* find(std::string_view allocator, CopyMethod method) const;
-  /** @brief The row that others are compared with: torch with side-stream, or else the row that
-   * reserves most; nullptr if every row failed. */
+  /** @brief The row that others are compared with: torch with side-stream if it has figures,
+   *         otherwise the row that reserves most. nullptr if every row failed. */
   [[nodiscard]] const FootprintRow* usual() const;
 };
 
-/** @brief What is recorded of the runs with the first seed. */
+/** @brief Receivers of the recorded runs with the first seed. */
 struct FootprintWatch {
-  Timeline* timeline = nullptr;  ///< gets the run of the only row
-  /// Gets each row's run, by the row's number over all tables; called on several threads.
+  Timeline* timeline = nullptr;  ///< receives the run of the only row
+  /// Receives the run of each row. Rows are numbered over all tables. Called on several threads.
   std::function<void(std::size_t row, const experiment::RecordedRun&)> recorded{};
 };
 
-/** @brief Runs every cell: on virtual devices two at a time, on a GPU one after another. */
+/** @brief Runs every cell: two at a time on virtual devices, one at a time on a GPU. */
 [[nodiscard]] std::vector<FootprintTable> run_tables(const FootprintOptions& options,
                                                      const FootprintWatch& watch = {});
 

@@ -30,7 +30,7 @@ const char* basis_of(const FootprintOptions& options) {
   return options.device.modelled ? "modeled" : "measured";
 }
 
-/** A range stands only beside the median of several draws. */
+/** A range is shown only beside a median of several draws. */
 bool has_range(const FootprintOptions& options) { return options.seeds > 1; }
 
 std::vector<TextTable::Group> first_groups(const FootprintOptions& options) {
@@ -53,7 +53,7 @@ std::vector<TextTable::Group> wide_groups(const FootprintOptions& options) {
   };
 }
 
-/** The best figures of a table, which are shown in another look. */
+/** The best figures of a table. They are highlighted. */
 struct Best {
   std::size_t reserved = std::numeric_limits<std::size_t>::max();
   double step = std::numeric_limits<double>::max();
@@ -89,7 +89,7 @@ std::string range_text(const Spread& spread) {
   return fmt::format("{} to {}", gib_short(spread.least), gib_short(spread.most));
 }
 
-/** What a row saves compared with the usual one. */
+/** The saving of a row compared with the usual row. */
 Cell saved_cell(const FootprintRow& row, const FootprintRow& usual) {
   if (&row == &usual) return {"–"};
   const double saved = row.saving(usual).median;
@@ -220,7 +220,7 @@ std::string modelled_text(const FootprintOptions& options) {
       options.device.name);
 }
 
-/** With what savings are compared; "" if every row failed. */
+/** The row with which savings are compared; "" if every row failed. */
 std::string saved_text(const FootprintTable& table, const FootprintOptions& options) {
   const FootprintRow* const usual = table.usual();
   if (usual == nullptr) return "";

@@ -9,16 +9,16 @@
 
 namespace millrace::cli {
 
-/** @brief The file of `--record` or `--snapshot`: the run of the only row with the first seed. */
+/** @brief The file of `--record` or `--snapshot`: the only row's run with the first seed. */
 class FootprintTrace {
  public:
-  /** @throws UsageError if there are several rows, or the device is a GPU, or as `Output` */
+  /** @throws UsageError if there are several rows, if the device is a GPU, or like `Output` */
   FootprintTrace(const TraceForm& form, const std::string& file, const FootprintOptions& options);
 
-  /** @brief For FootprintWatch::recorded. */
+  /** @brief Stores the run; for FootprintWatch::recorded. */
   void keep(const experiment::RecordedRun& recorded);
 
-  /** @brief Writes the file; nothing if the run ran out of memory. @throws UsageError as Output */
+  /** @brief Writes the file; does nothing if the run failed. @throws UsageError like `Output` */
   void write() const;
 
  private:

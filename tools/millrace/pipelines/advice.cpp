@@ -13,11 +13,11 @@
 namespace millrace::cli {
 namespace {
 
-constexpr double kSameLoop = 0.01;  ///< of the loop's P50: it counts as the same time
+constexpr double kSameLoop = 0.01;  ///< share of the loop's P50 that counts as the same time
 
 std::size_t reserved_by(const PipelineRow& row) { return row.example.memory.reserved.peak; }
 
-/** Torch with side-stream, which most programs have; or else the row that reserves most. */
+/** The usual choice, torch with side-stream; if it has no figures, the row that reserves most. */
 const PipelineRow* usual_row(const std::vector<PipelineRow>& rows) {
   const PipelineRow* most = nullptr;
   for (const PipelineRow& row : rows) {
@@ -30,7 +30,7 @@ const PipelineRow* usual_row(const std::vector<PipelineRow>& rows) {
   return most;
 }
 
-/** The least of the rows that `accept` takes; nullptr if it takes none. */
+/** The row with the smallest figure among those that `accept` takes; nullptr if it takes none. */
 template <typename Accept, typename Figure>
 const PipelineRow* least_row(const std::vector<PipelineRow>& rows, Accept accept, Figure figure) {
   const PipelineRow* best = nullptr;

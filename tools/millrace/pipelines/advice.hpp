@@ -8,7 +8,7 @@
 
 namespace millrace::cli {
 
-/** @brief The advice of the first screen, at most three lines: where the usual row stands, and one
+/** @brief The advice of the first screen, up to three lines: the figures of the usual row, and one
  *         or two changes. "" if every row failed. */
 [[nodiscard]] std::string render_advice(const std::vector<PipelineRow>& rows, const Painter& paint);
 

@@ -37,7 +37,7 @@ std::optional<Output> further_output(const char* option, const std::optional<std
   return output;
 }
 
-/** The output of a single run. @throws UsageError if there are several */
+/** The output of a single run. @throws UsageError if the command has several runs */
 std::optional<Output> output_of_run(const char* option, const std::optional<std::string>& file,
                                     const PipelinesOptions& options) {
   if (file && (options.cells.size() != 1 || options.seeds != 1)) {
@@ -51,7 +51,7 @@ std::optional<Output> output_of_run(const char* option, const std::optional<std:
 std::vector<PipelineRow> rows_of(const PipelinesOptions& options, const PipelinesWatch& watch) {
   try {
     return run_rows(options, watch);
-  } catch (const std::invalid_argument& error) {  // what only the model itself can tell
+  } catch (const std::invalid_argument& error) {  // found when the model is built
     throw UsageError{
         fmt::format("the model of the workload {}: {}", options.workload.name, error.what()),
         "--workload",
@@ -90,7 +90,7 @@ void run_pipelines_command(const PipelinesArguments& arguments) {
   if (std::ranges::none_of(rows, &PipelineRow::ok)) throw Ended{number_of(ExitCode::out_of_memory)};
 }
 
-/** What is compared: a row for each combination. */
+/** Options whose values are compared. Each combination is a row. */
 void add_compared_options(Command& command, PipelinesArguments& given) {
   command.add("--pipeline", given.pipelines, "A,B|all",
               "Compare these training pipelines (default all)");
@@ -114,7 +114,7 @@ void add_compared_options(Command& command, PipelinesArguments& given) {
                            pipelines_with(&PipelineTraits::stale)));
 }
 
-/** What all rows have in common. */
+/** Options that apply to all rows. */
 void add_shared_options(Command& command, PipelinesArguments& given) {
   command.add("--ranks", given.ranks, "N", "Run N ranks (default: workload's world_size)");
   command.add("--steps", given.steps, "N",

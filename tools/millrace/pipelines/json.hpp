@@ -7,7 +7,7 @@
 
 namespace millrace::cli {
 
-/** @brief The document `millrace.pipelines/1`; docs/comparison.md has its keys. */
+/** @brief The document `millrace.pipelines/1`. docs/comparison.md lists its keys. */
 [[nodiscard]] nlohmann::ordered_json to_document(const std::vector<PipelineRow>& rows,
                                                  const PipelinesOptions& options);
 

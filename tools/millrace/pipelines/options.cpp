@@ -100,7 +100,7 @@ std::vector<double> read_works(const std::string& text) {
   return works;
 }
 
-/** All combinations of lookup position and stream, if the pipeline has these options. */
+/** All combinations of lookup position and lookup stream, if the pipeline has these options. */
 std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
                                       const std::vector<LookupPosition>& positions,
                                       const std::vector<LookupStream>& streams) {
@@ -112,7 +112,7 @@ std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
   return lookups;
 }
 
-/** The link between ranks in GB/s: the workload's, or else the device's. */
+/** The bandwidth between ranks in GB/s. The workload's value replaces the device's. */
 double link_of(const experiment::Workload& workload, const DeviceDescription& device) {
   if (workload.exchange_gb_per_s) return *workload.exchange_gb_per_s;
   const std::string profile = device.name.substr(device.name.find(':') + 1);
@@ -181,7 +181,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   experiment::PipelineCell cell;
   cell.device = options.device.name;
   cell.forward_only = arguments.forward_only;
-  cell.options.stale.start_batch = 0;  // semi-sync from the first batch on
+  cell.options.stale.start_batch = 0;  // semi-sync starts with the first batch
   for (const double work : read_works(arguments.optimizer_work.value_or("1"))) {
     cell.optimizer_work = work;
     for (const PipelineKind pipeline : pipelines) {

@@ -12,7 +12,7 @@
 
 namespace millrace::cli {
 
-/** @brief What the user typed. */
+/** @brief The values of the options, not checked yet. */
 struct PipelinesArguments {
   std::string workload = "sparse_data_dist_base";
   std::string device = "virtual:h100";
@@ -31,22 +31,22 @@ struct PipelinesArguments {
   std::optional<std::string> lookup_positions, lookup_streams, optimizer_work;
 };
 
-/** @brief The same, checked. */
+/** @brief The checked options. */
 struct PipelinesOptions {
   experiment::Workload workload;
   DeviceDescription device;
-  std::vector<experiment::PipelineCell> cells;  ///< one for each row
-  std::optional<TableCache> cache;              ///< of all pipelines' tables
-  std::uint64_t seed = 1;                       ///< of the first draw
+  std::vector<experiment::PipelineCell> cells;  ///< one per row
+  std::optional<TableCache> cache;              ///< for the tables of all pipelines
+  std::uint64_t seed = 1;                       ///< seed of the first draw
   std::size_t seeds = 1;
-  bool wide = false;         ///< the table has all columns
-  double link_gb_per_s = 0;  ///< what the link of each rank carries, each way, in 10^9 bytes/s
+  bool wide = false;         ///< show all columns
+  double link_gb_per_s = 0;  ///< bandwidth of each rank's link per direction, in 10^9 bytes/s
 };
 
-/** @brief Names of the workloads that ship and have a model, which a pipeline needs. */
+/** @brief Names of the built-in workloads with a model. A pipeline needs a model. */
 [[nodiscard]] std::vector<std::string> workloads_with_models();
 
-/** @brief What a cell runs: the pipeline, and what of its options is not the default. */
+/** @brief Title of a cell: the pipeline, and its options that differ from the default. */
 [[nodiscard]] std::string title_of(const experiment::PipelineCell& cell);
 
 /** @throws UsageError */

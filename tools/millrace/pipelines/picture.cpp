@@ -16,13 +16,13 @@ namespace {
 
 constexpr double kWidth = 900, kHeight = 480;
 constexpr double kLeft = 64, kRight = 250, kTop = 44, kBottom = 48;
-constexpr double kMark = 7;  // half a mark's width
+constexpr double kMark = 7;  // half the width of a mark
 
 // Okabe and Ito's colors, which people with color blindness can distinguish.
 constexpr std::array<std::string_view, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#7a6a00", "#444444"};
 
-/** One axis: maps values to coordinates, and has marks at round numbers. */
+/** One axis. It maps values to coordinates, and has marks at round numbers. */
 class Axis {
  public:
   Axis(double least, double most, double from, double to) : from_(from), to_(to) {
@@ -50,7 +50,7 @@ std::string_view colour_of(PipelineKind kind) {
   return kColours[static_cast<std::size_t>(at) % kColours.size()];
 }
 
-/** What an allocator looks like: torch a circle, millrace a square, driver a diamond. */
+/** The mark of an allocator: torch is a circle, millrace a square, driver a diamond. */
 std::string mark(double x, double y, std::string_view allocator, std::string_view colour) {
   if (allocator == "torch") {
     return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" fill="{}"/>)", x, y, kMark,
@@ -62,7 +62,7 @@ std::string mark(double x, double y, std::string_view allocator, std::string_vie
                      x - kMark, y - kMark, 2 * kMark, 2 * kMark, colour, turn);
 }
 
-/** What stands in a mark. */
+/** The letter inside a mark. */
 std::string_view letter_of(CopyMethod method) { return {&traits_of(method).letter, 1}; }
 
 double runtime_ms(const PipelineRow& row) { return in_milliseconds(row.runtime_p50); }

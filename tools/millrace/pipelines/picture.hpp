@@ -7,7 +7,7 @@
 
 namespace millrace::cli {
 
-/** @brief An SVG: the loop's runtime against peak reserved memory, a mark for each row. */
+/** @brief An SVG of the loop's runtime against peak reserved memory, with a mark for each row. */
 [[nodiscard]] std::string draw_picture(const std::vector<PipelineRow>& rows,
                                        const PipelinesOptions& options);
 

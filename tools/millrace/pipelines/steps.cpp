@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kLanesWidth = 900, kLane = 26, kBox = 18;
 constexpr double kLanesLeft = 92, kLanesRight = 12, kLanesTop = 34, kAxis = 22, kLegendLine = 18;
-constexpr double kLeastWidth = 0.8;  // of a box, so that it is seen
+constexpr double kLeastWidth = 0.8;  // of a box, so that it stays visible
 
 constexpr std::size_t kLegendColumns = 3;
 
@@ -76,8 +76,7 @@ Part part_of(const experiment::LoopOperation& operation) {
 
 const Kind& kind_of(Part part) { return *std::ranges::find(kKinds, part, &Kind::part); }
 
-/** Two steps in the middle of the loop, from the end of a step to the end of the second after it.
- */
+/** Two steps in the middle of the loop. They begin and end with the last operation of a step. */
 experiment::TimeSpan window_of(const std::vector<experiment::LoopOperation>& operations,
                                std::string_view last_of_step) {
   std::vector<Nanoseconds> ends;
@@ -92,7 +91,7 @@ experiment::TimeSpan window_of(const std::vector<experiment::LoopOperation>& ope
   return {ends[middle - 1], ends[middle + 1]};
 }
 
-/** Streams in the order of the picture: copies to the device, exchange between ranks, compute. */
+/** Streams from top to bottom: copies to the device, exchange between ranks, compute. */
 std::vector<std::string> lanes_of(const std::vector<experiment::LoopOperation>& operations,
                                   experiment::TimeSpan window) {
   std::vector<std::string> lanes{"copy", "data-dist",   "prefetch", "lookup",

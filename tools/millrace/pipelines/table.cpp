@@ -19,7 +19,7 @@ namespace {
 
 using Cell = TextTable::Cell;
 
-/** The columns that name a row. Wait modes stand there only if rows differ in them. */
+/** The columns that identify a row. Wait modes have a column only if rows differ in them. */
 TextTable::Group keys(bool waits) {
   TextTable::Group keys{"", {{"copy", 12}}};
   if (waits) keys.columns.push_back({"waits", 7});
@@ -51,7 +51,7 @@ std::string share(Nanoseconds part, Nanoseconds whole) {
   return percent(static_cast<double>(part.count()) / static_cast<double>(whole.count()));
 }
 
-/** The best figures of a table, which are shown in another look. */
+/** The best figures of a table. They are highlighted. */
 struct BestRows {
   std::size_t reserved = std::numeric_limits<std::size_t>::max();
   double runtime = std::numeric_limits<double>::max();
@@ -140,7 +140,7 @@ std::string loop_text(const PipelinesOptions& options) {
                      seeds, cache);
 }
 
-/** @param waits  the only wait mode; "" if rows have several */
+/** @param waits  the wait mode if all rows have the same; otherwise "" */
 std::string title(const PipelinesOptions& options, std::string_view waits, const Painter& paint) {
   const experiment::Workload& workload = options.workload;
   const std::string loop =
@@ -170,8 +170,7 @@ std::string legend(const PipelinesOptions& options) {
   return wrap(text, page_width(), 0);
 }
 
-/** What was measured of a pipeline in TorchRec's pull request 2916, on GPUs that it does not name.
- */
+/** A measurement of a pipeline in TorchRec's pull request 2916. The GPU is not named there. */
 struct Published {
   PipelineKind pipeline;
   LookupPosition lookup;
@@ -187,7 +186,7 @@ constexpr std::array kPublished{
 };
 constexpr std::string_view kPublishedWorkload = "pr2916";
 
-/** The row with the options of the published run; nullptr if there is none. */
+/** The row with the options of the published run; nullptr if it does not exist. */
 const PipelineRow* as_published(const std::vector<PipelineRow>& rows, const Published& published) {
   const auto is = [&](const PipelineRow& row) {
     const experiment::PipelineCell& cell = row.cell;
@@ -201,7 +200,7 @@ const PipelineRow* as_published(const std::vector<PipelineRow>& rows, const Publ
   return found == rows.end() ? nullptr : &*found;
 }
 
-/** Compares rows with published figures. Runtimes are relative to SparseDist's, as the GPU is
+/** Compares rows with published figures. Runtimes are relative to SparseDist's, because the GPU is
  * unknown. */
 std::string render_published(const std::vector<PipelineRow>& rows, const Painter& paint) {
   const PipelineRow* const base = as_published(rows, kPublished.front());

@@ -27,7 +27,7 @@ namespace {
 struct RunOptions {
   std::string schedule;
   bool check = false;
-  std::string allocator;  // empty: as the other options and this build need it
+  std::string allocator;  // empty: depends on the other options and on this build
   bool what_if = false;
   std::optional<std::string> record, snapshot, json;
   bool waits = false;
@@ -52,7 +52,7 @@ void set(const char* variable, const std::string& value) {
     throw std::runtime_error{std::string{variable} + " cannot be set: " + std::strerror(errno)};
 }
 
-/** Puts `words` before what a list of the environment, with colons between its words, has. */
+/** Inserts `words` at the front of a colon-separated list in the environment. */
 void put_first(const char* variable, const std::vector<std::string>& words) {
   const char* const before = std::getenv(variable);
   std::string list;
@@ -62,7 +62,8 @@ void put_first(const char* variable, const std::vector<std::string>& words) {
   set(variable, list);
 }
 
-/** The loader takes ours for NVIDIA's, also where a program says in which folder those are. */
+/** Makes the loader choose the virtual libraries. The auditor is needed for programs that name
+ * folders or paths of NVIDIA's libraries. */
 void let_loader_find(const VirtualCuda& libraries) {
   put_first("LD_LIBRARY_PATH", libraries.folders);
   if (libraries.auditor.empty()) return;
@@ -70,8 +71,9 @@ void let_loader_find(const VirtualCuda& libraries) {
   set("MILLRACE_VIRTUAL_LIBRARIES", libraries.root);
 }
 
-/** Allocators that annotate their memory with NVTX are heard, unless another tool listens. One of
- * them is Millrace's, in programs that are linked with it. */
+/** Turns the checker on. It also receives NVTX annotations of allocators, unless another tool
+ * receives them. Millrace's allocator sends such annotations in programs that are linked with it.
+ */
 void check(const VirtualCuda& libraries) {
   set("MILLRACE_VIRTUAL_CHECK", "on");
   if (std::getenv("MILLRACE_DEBUG") == nullptr) set("MILLRACE_DEBUG", "tools");
@@ -79,7 +81,7 @@ void check(const VirtualCuda& libraries) {
     set("NVTX_INJECTION64_PATH", libraries.root + "/libcuda.so.1");
 }
 
-/** Becomes the program: its input, output, signals and exit code are its own. */
+/** Replaces this process with the program, which gets its input, output and signals. */
 [[noreturn]] void become(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -98,8 +100,8 @@ void use_virtual_gpus(const RunOptions& options) {
   if (std::getenv("MILLRACE_VIRTUAL_REPORT") == nullptr) set("MILLRACE_VIRTUAL_REPORT", "-");
 }
 
-/** Memory of cudaMalloc that a program gives to other processes has to be the runtime's own, and
- * when it is requested nobody knows what is exported later. */
+/** Whether cudaMalloc stays the runtime's own. Memory that the program shares with other processes
+ * must come from the runtime, and the later export is not known at the time of the request. */
 bool leaves_malloc(const RunOptions& options) {
   if (options.leaves_malloc && options.serves_malloc)
     throw UsageError{"it cannot be used with --leave-malloc", "--serve-malloc", "one of the two"};
@@ -116,8 +118,8 @@ void use_millrace(const RunOptions& options) {
   require_catchable(options.program.front());
   const Interposer interposer = find_interposer();
   put_first("LD_PRELOAD", {interposer.library});
-  // Before an auditor that does not look at bindings: after it, glibc 2.36 tells of no look-up by
-  // hand.
+  // Insert it in front of an auditor that ignores bindings. Otherwise glibc 2.36 does not report
+  // look-ups through dlsym.
   put_first("LD_AUDIT", {interposer.auditor});
   if (std::getenv("MILLRACE_RUN_REPORT") == nullptr) set("MILLRACE_RUN_REPORT", "-");
   set("MILLRACE_RUN_JSON", options.json ? place_for_report(*options.json) : "");
@@ -128,7 +130,7 @@ void use_millrace(const RunOptions& options) {
   set("MILLRACE_RUN_LEAVE", leaves_malloc(options) ? "cudaMalloc" : "");
 }
 
-/** What only Millrace's allocator has. */
+/** Refuses options that need Millrace's allocator. */
 void refuse_without_millrace(const RunOptions& options) {
   const char* const given = options.waits           ? "--wait"
                             : options.leaves_malloc ? "--leave-malloc"
@@ -143,7 +145,7 @@ void refuse_without_millrace(const RunOptions& options) {
                      "--allocator millrace without --check"};
 }
 
-/** Whether the program keeps its allocator, and Millrace's library is not loaded into it. */
+/** Whether the program keeps its allocator, so that Millrace's library is not loaded into it. */
 bool keeps_own(const RunOptions& options) {
   if (options.check && (options.what_if || options.record))
     throw UsageError{"it cannot be used with --check", options.what_if ? "--what-if" : "--record",

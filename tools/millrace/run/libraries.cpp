@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/** The folder above that of this program. */
+/** The parent folder of this program's folder. */
 fs::path prefix_here() { return fs::read_symlink("/proc/self/exe").parent_path().parent_path(); }
 
 std::optional<Interposer> look_for_interposer() {

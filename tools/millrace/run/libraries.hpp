@@ -5,32 +5,32 @@
 
 namespace millrace::cli {
 
-/** @brief Where the virtual CUDA runtime is. */
+/** @brief Paths of the virtual CUDA runtime. */
 struct VirtualCuda {
   std::string root;  ///< the folder with the driver, libcuda.so.1
   std::vector<std::string>
-      folders;          ///< to search: those of the runtimes, CUDA 13 first, and `root`
-  std::string auditor;  ///< of the loader, so that it finds these first; empty if there is none
+      folders;          ///< search path: the runtimes' folders (CUDA 13 first), then `root`
+  std::string auditor;  ///< loader auditor that makes these libraries win; "" if absent
 };
 
 /**
- * @brief Finds the virtual CUDA runtime beside this program.
- * @throws UsageError if this build or installation has none
+ * @brief Finds the virtual CUDA runtime relative to this program.
+ * @throws UsageError if this build or installation does not contain it
  */
 [[nodiscard]] VirtualCuda find_virtual_cuda();
 
-/** @brief What puts a program on Millrace's allocator. */
+/** @brief The libraries that put a program on Millrace's allocator. */
 struct Interposer {
-  std::string library;  ///< to load before all others
-  std::string auditor;  ///< of the loader, for what the program looks up by handle
+  std::string library;  ///< for LD_PRELOAD
+  std::string auditor;  ///< loader auditor for functions that the program looks up by handle
 };
 
-/** @brief Whether this build or installation has it. */
+/** @brief Whether this build or installation contains the interposer. */
 [[nodiscard]] bool has_interposer();
 
 /**
- * @brief Finds it beside this program.
- * @throws UsageError if this build or installation has none
+ * @brief Finds the interposer relative to this program.
+ * @throws UsageError if this build or installation does not contain it
  */
 [[nodiscard]] Interposer find_interposer();
 

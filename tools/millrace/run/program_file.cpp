@@ -17,7 +17,7 @@
 namespace millrace::cli {
 namespace {
 
-/** A file in memory, of which nothing is trusted. */
+/** A mapped file. All offsets in it are checked, because it may be damaged. */
 class MappedProgram {
  public:
   explicit MappedProgram(const std::string& path)
@@ -38,7 +38,7 @@ class MappedProgram {
 
   [[nodiscard]] mode_t mode() const noexcept { return mode_; }
 
-  /** The object at `offset`, if the file has it whole. */
+  /** The object at `offset`, if it lies completely in the file. */
   template <typename Object>
   [[nodiscard]] std::optional<Object> at(std::uint64_t offset) const {
     if (start_ == nullptr || offset > bytes_ || bytes_ - offset < sizeof(Object)) return {};
@@ -66,7 +66,7 @@ std::string path_of_program(const std::string& name) {
     const std::string candidate = (folder.empty() ? "." : folder) + '/' + name;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
-  return name;  // execvp says that it is not there
+  return name;  // execvp will report that the program does not exist
 }
 
 bool names_loader(const MappedProgram& file, const Elf64_Ehdr& header) {
@@ -79,7 +79,7 @@ bool names_loader(const MappedProgram& file, const Elf64_Ehdr& header) {
 
 enum class Symbol { defined, imported };
 
-/** Whether a symbol table of the file has the function, as `kind`. */
+/** Whether a symbol table of the file defines or imports the function, as `kind` says. */
 bool has_function(const MappedProgram& file, const Elf64_Ehdr& header, std::string_view function,
                   Symbol kind) {
   for (unsigned i = 0; i < header.e_shnum; ++i) {

@@ -5,17 +5,18 @@
 namespace millrace::cli {
 
 /**
- * @brief Why calls of the CUDA runtime in the program `name` cannot be taken over, and what to do.
+ * @brief Refuses a program whose calls of the CUDA runtime cannot be intercepted. The error says
+ *        why, and what to do.
  *
- * Reads the program's file, which is looked for as by execvp. What is not an ELF file (a script) is
- * not looked into.
- * @throws UsageError if it is linked statically, has the CUDA runtime inside, is not a program for
- *         this machine, or changes its user, for which the loader ignores libraries of others
+ * It looks for the program's file like execvp, and reads it. A file that is not ELF (a script) is
+ * accepted without a check.
+ * @throws UsageError if the program is linked statically, contains the CUDA runtime, is not a
+ *         64-bit program, or is set-user-id (the loader then ignores preloaded libraries)
  */
 void require_catchable(const std::string& name);
 
-/** @brief Whether the file of the program `name` calls a shared library's `function`. Says nothing
- *         of its libraries, nor of a script. */
+/** @brief Whether the file of the program `name` imports `function` from a shared library. It does
+ *         not check the program's libraries or scripts. */
 [[nodiscard]] bool calls_function(const std::string& name, const std::string& function);
 
 }  // namespace millrace::cli

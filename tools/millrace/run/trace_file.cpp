@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 /** A kind of file that the program writes. */
 struct FileKind {
   const char* option;
-  std::string_view beginning;  // of such a file
+  std::string_view beginning;  // first bytes of such a file
   const char* named;
 };
 
-/** Nothing, or what an earlier run has left. */
+/** Whether the file is empty or was written by an earlier run. */
 bool may_replace(const fs::path& path, const FileKind& kind) {
   if (!fs::is_regular_file(path)) return false;
   std::ifstream file{path, std::ios::binary};

@@ -21,6 +21,7 @@ void check_agreement(ProcessGroup& group, const TrainOptions& options, const Tra
                   fmt::format("{} {} {}", options.save.has_value(), options.evaluate_only,
                               static_cast<int>(options.training.pipeline)),
                   to_string(options.stream));
+  // A hash is enough to find a difference, and it fits into one exchange of sizes.
   const auto own = static_cast<std::int64_t>(std::hash<std::string>{}(all));
   const ExchangedSizes received =
       group.exchange_sizes(RankState::ok, std::vector<std::int64_t>(group.size(), own));
