@@ -40,7 +40,7 @@ class Setting {
   std::span<const Cell> rows_;
 };
 
-/** What is compared: kept while it is at most its limit. */
+/** A value and its limit. The bound holds while the value is at most the limit. */
 struct Comparison {
   double value, limit;
 };

@@ -7,25 +7,25 @@
 
 namespace millrace::side_stream_tax {
 
-/** @brief What a bound came to over all settings it is about. */
+/** @brief The result of one bound over all its settings. */
 struct Verdict {
   std::string bound;
   std::size_t settings = 0;
-  double least_margin = 0;  ///< in the bound's unit; below 0: broken
+  double least_margin = 0;  ///< in the bound's unit; negative if the bound is broken
   std::string unit;
-  std::string where;                ///< the setting with that margin
-  std::vector<std::string> broken;  ///< a line for each setting that breaks it
+  std::string where;                ///< the setting with the least margin
+  std::vector<std::string> broken;  ///< one line per setting that breaks the bound
 };
 
 /**
- * @brief Holds the sweep against what Millrace promises.
+ * @brief Compares the sweep with Millrace's promises.
  *
  * SparseDist: `side-stream` on `millrace` reserves no more than `in-place` on `torch`, and steps
- * take at most 1% longer than with `side-stream` on `torch`; `precise` on `millrace` reserves no
+ * take at most 1% longer than with `side-stream` on `torch`. `precise` on `millrace` reserves no
  * more than `in-place` on `torch`, and hides as much as `side-stream` on `torch`, within 0.01.
- * Base: both reserve at most a batch more than `in-place` on `torch`, and hide as much as
- * `side-stream` there, within 0.01.
- * Reserved is the median over the seeds, steps and what is hidden are the mean.
+ * Base: both reserve at most one batch more than `in-place` on `torch`, and hide as much as
+ * `side-stream` on `torch`, within 0.01.
+ * Reserved bytes are the median over the seeds. Steps and hidden shares are the mean.
  */
 [[nodiscard]] std::vector<Verdict> hold_to_bounds(const std::vector<Cell>& cells);
 

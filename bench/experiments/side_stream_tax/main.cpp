@@ -1,6 +1,6 @@
-// What a side stream costs in reserved memory and in time, by allocator and copy strategy, for each
-// balance of compute to copy and each size of activations: a table of medians over seeds, or, with
-// --check, what Millrace promises held against it.
+// Measures what a side stream costs in reserved memory and in time, by allocator and copy strategy,
+// for each balance of compute to copy and each size of activations. It prints a table of medians
+// over seeds. With --check it compares the results with Millrace's promises.
 
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ void print(const std::vector<Cell>& cells) {
   }
 }
 
-/** Whether all bounds hold. */
+/** Prints the verdicts. @return whether all bounds hold */
 bool print(const std::vector<Verdict>& verdicts) {
   bool all = true;
   for (const Verdict& verdict : verdicts) {

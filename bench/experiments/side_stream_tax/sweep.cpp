@@ -15,7 +15,7 @@
 namespace millrace::side_stream_tax {
 namespace {
 
-/** Sizes depend on the seed only: not on shape, balance or activations. */
+/** Caches drawn batches by seed. Shape, balance and activations do not influence their sizes. */
 class DrawnBatches {
  public:
   std::vector<InputShape> get(const experiment::Workload& workload, std::size_t count,

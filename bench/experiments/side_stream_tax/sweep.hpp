@@ -11,7 +11,7 @@
 
 namespace millrace::side_stream_tax {
 
-/** @brief What is compared at each setting. */
+/** @brief The allocator and the copy strategy of a run. */
 struct Row {
   const char* allocator;
   CopyMethod method;
@@ -22,13 +22,13 @@ inline constexpr std::array kRows{
     Row{"millrace", CopyMethod::precise},
 };
 
-/** @brief A setting is one of each list, in every combination. */
+/** @brief The values to combine. A setting has one value of each list. */
 struct Settings {
   std::vector<double> balances{0.5, 1, 2, 5};
   std::vector<std::string> activations{"4GiB", "20GiB"};
   std::vector<std::string> shapes{"sparse-dist", "base"};
   std::vector<std::string> waits{"coarse"};
-  std::vector<unsigned> run_ahead;  ///< none: the workload's
+  std::vector<unsigned> run_ahead;  ///< empty: the workload's value
   std::string workload = "sparse_data_dist_base";
   std::string batch_bytes = "1GiB";
   std::size_t seeds = 16;
@@ -38,13 +38,13 @@ struct Settings {
   Policy policy = Policy::millrace();
 };
 
-/** @brief What one run came to: GiB, milliseconds, and counts a step. */
+/** @brief The figures of one run: GiB, milliseconds, and counts per step. */
 struct Figures {
   double reserved = 0, active = 0, step = 0, hidden = 0, calls = 0, waits = 0, stranded = 0;
 };
 using Figure = double Figures::*;
 
-/** @brief A row at one setting. */
+/** @brief The figures of a row at one setting. */
 struct Cell {
   experiment::Workload workload;
   Waits waits;
@@ -56,8 +56,9 @@ struct Cell {
 };
 
 /**
- * @brief Runs every row at every setting, two at a time; those of a setting follow one another.
- * @throws std::invalid_argument for names that there are not
+ * @brief Runs every row at every setting, two runs at a time.
+ * @return the cells; the rows of a setting are adjacent
+ * @throws std::invalid_argument for an unknown name
  */
 [[nodiscard]] std::vector<Cell> sweep(const Settings& settings);
 

@@ -1,7 +1,7 @@
-// Batches go through three stages of a StagedPipeline on a virtual H100: copied to the device,
-// decoded and sorted, each on a stream of its own, while main computes on the one before. Writes
-// the timeline that docs/pipelines.md has a picture of. Times of the kernels are given; those of
-// copies, launches and waits are the profile's.
+// Runs batches through three stages of a StagedPipeline on a virtual H100. They are copied to the
+// device, decoded and sorted, each on a separate stream, while main computes with the previous
+// batch. The program writes the timeline for the picture in docs/pipelines.md. Kernel times are
+// given here; times of copies, launches and waits come from the profile.
 
 #include <fmt/format.h>
 

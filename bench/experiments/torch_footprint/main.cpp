@@ -1,5 +1,5 @@
-// The training loop of `millrace footprint` on a GPU, on PyTorch's own caching allocator and on
-// Millrace's, in one process: the same program, sizes and streams on each.
+// Runs the training loop of `millrace footprint` on a GPU with PyTorch's own caching allocator and
+// with Millrace's, in one process. Program, sizes and streams are the same.
 
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 using namespace millrace;
 
-constexpr int kSkipped = 4;  // as a test that was skipped
+constexpr int kSkipped = 4;  // exit code: a skipped test for CTest
 
 struct Arguments {
   int device = 0;
@@ -38,7 +38,7 @@ struct Row {
   experiment::LoopReport loop;
 };
 
-/** The loop on PyTorch's allocator; pinned memory comes from ours. */
+/** The loop on PyTorch's allocator. Pinned memory comes from Millrace. */
 Row run_on_torch(const Arguments& arguments, const experiment::Workload& workload,
                  CopyMethod method, const std::vector<InputShape>& batches) {
   const auto gpu = CudaDevice::create(arguments.device);

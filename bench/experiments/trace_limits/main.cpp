@@ -1,5 +1,5 @@
-// What reading a trace costs, of honest files and of the worst that are known: docs/traces.md has
-// the table. Each file is read in a process of its own, whose peak of resident memory is told.
+// The cost of reading a trace, for honest files and for the worst known files. docs/traces.md has
+// the table. Each file is read in a separate process, whose peak of resident memory is reported.
 //
 //   experiment_trace_limits [MEGABYTES]
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ std::string little(std::uint64_t value, std::size_t bytes) {
   return text;
 }
 
-/// Keys and actions of a trace in the memo, under their indices here.
+/// Keys and actions of a trace. Their memo indices in the pickle are their indices here.
 const std::vector<std::string> kWords = {
     "action",         "addr",   "size",     "stream",   "time_us", "alloc", "free_requested",
     "free_completed", "frames", "snapshot", "filename", "name",    "line"};
@@ -72,7 +72,7 @@ std::string snapshot_begins() {
 
 constexpr std::string_view kSnapshotEnds = "eeu.";
 
-/// As PyTorch writes one, with a list of frames that every event shares.
+/// An event as PyTorch writes it, with a list of frames that all events share.
 std::string event(std::string_view action, std::uint64_t address, std::uint64_t bytes,
                   std::uint64_t time, bool honest) {
   std::string text = "}(" + word("action") + word(action) + word("addr") + "\x8a\x06" +
@@ -96,7 +96,7 @@ std::string honest_pickle(std::size_t bytes) {
     for (const char* action : {"alloc", "free_requested", "free_completed"}) {
       text += event(action, address, 4000, 1'783'874'495'854'988 + i, true);
     }
-    if (i % 300 == 299) text += "e(";  // writers append a thousand at a time
+    if (i % 300 == 299) text += "e(";  // writers append 1,000 items at a time
   }
   return text + std::string{kSnapshotEnds};
 }
@@ -199,7 +199,7 @@ void write(const std::filesystem::path& file, const std::string& bytes, bool gzi
   }
 }
 
-/// Runs it in a process of its own. @return its peak of resident memory, in bytes
+/// Runs `work` in a child process. @return the child's peak of resident memory in bytes
 template <typename Work>
 std::uint64_t in_child(const Work& work) {
   std::cout.flush();

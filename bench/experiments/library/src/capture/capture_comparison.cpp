@@ -22,7 +22,7 @@
 namespace millrace::experiment {
 namespace {
 
-constexpr unsigned kBatches = 4;  ///< number of different batches, which steps use in turn
+constexpr unsigned kBatches = 4;  ///< number of different batches; steps use them in turn
 constexpr unsigned kCopies = 9;
 
 void check(const CaptureWorkload& workload) {
@@ -43,7 +43,7 @@ void check(const CaptureWorkload& workload) {
   }
 }
 
-/** Timed events of a stream, destroyed with it. */
+/** Timed events of a stream. The destructor destroys them. */
 class Stamps {
  public:
   explicit Stamps(Device& device) : device_(device) {}
@@ -77,7 +77,7 @@ class Arrivals final : public CaptureReceiver {
   explicit Arrivals(Executor& executor) : executor_(executor) {}
 
   [[nodiscard]] bool captured(const CapturedRows& rows) override {
-    StepBatch batch;  // as those who ship do
+    StepBatch batch;  // as a shipper does, so that its work counts
     append_rows(batch, rows, 1);
     const std::lock_guard lock{mutex_};
     if (rows.more) return true;
@@ -96,7 +96,7 @@ class Arrivals final : public CaptureReceiver {
   std::vector<Nanoseconds> at_;
 };
 
-/** A device and what a loop needs there. */
+/** A device and the loop's resources on it. */
 struct Place {
   explicit Place(const CaptureWorkload& workload)
       : cell(RunDevice::open(workload.device, {})),
@@ -133,14 +133,15 @@ BatchTensor uploaded(Place& place, const std::vector<T>& values) {
   return tensor;
 }
 
-/** A batch with distinct rows of each table, in scattered order. Batches have different rows. */
+/** A batch with distinct rows of each table, in scattered order. Different batches have different
+ * rows. */
 KeyedJaggedTensor batch_of(Place& place, const CaptureWorkload& workload, const EmbeddingBags& bags,
                            unsigned number) {
   const std::size_t of_table = workload.rows / workload.tables;
   JaggedLayout layout{.keys = make_keys(bags.features()),
                       .batch_size = of_table,
                       .counts = std::vector<std::size_t>(workload.tables, of_table)};
-  std::size_t step = workload.table_rows / 2 + 1;  // prime to the number of rows
+  std::size_t step = workload.table_rows / 2 + 1;  // coprime to the number of rows
   while (std::gcd(step, workload.table_rows) != 1) ++step;
   std::vector<std::int64_t> values;
   for (std::size_t t = 0; t < workload.tables; ++t) {
@@ -241,7 +242,7 @@ class Loop {
   }
 
  private:
-  /** The executor's time minus that of events. */
+  /** The difference between the executor's time and the time of events. */
   [[nodiscard]] Nanoseconds clock_offset() {
     Stamps now{place_.device};
     now.stamp(place_.main);
@@ -270,7 +271,7 @@ class Loop {
     ship::Lags lags;
     for (std::size_t i = workload_.warm_up; i + 1 < begins_.size(); ++i) {
       periods.push_back(begins_.time(i + 1) - begins_.time(i));
-      const Nanoseconds arrived = arrivals_.at(i + 1);  // steps of tables are counted from 1
+      const Nanoseconds arrived = arrivals_.at(i + 1);  // table steps count from 1
       if (arrived > Nanoseconds{0}) lags.add(arrived - updates_.time(i) - offset);
       std::size_t under_way = 0;  // steps whose update had not begun
       while (under_way <= i && updates_.time(i - under_way) + offset > enqueued_[i]) ++under_way;
@@ -290,7 +291,7 @@ class Loop {
   Array<float> pooled_, gradient_;
   std::vector<KeyedJaggedTensor> batches_;
   Stamps begins_, updates_;
-  std::vector<Nanoseconds> enqueued_;  ///< when a step's last call had returned
+  std::vector<Nanoseconds> enqueued_;  ///< time at which the step's last call returned
   std::unique_ptr<RowCapture> capture_;
   std::optional<RunRecording> recording_;
 };

@@ -14,8 +14,8 @@ std::unique_ptr<LoopClock> make_clock(RunDevice& on) {
   return std::make_unique<EventClock>(on.device());
 }
 
-/** The run-ahead that the loop has to enforce itself, as a GPU's queue length cannot be set; 0 on a
- * virtual device, which enforces it. */
+/** The run-ahead that the loop must enforce itself, because a GPU's queue length cannot be set; 0
+ * on a virtual device, which enforces it. */
 unsigned most_launches_ahead(RunDevice& on, const Workload& workload) {
   return on.machine() != nullptr ? 0 : workload.run_ahead;
 }

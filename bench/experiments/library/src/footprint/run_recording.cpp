@@ -38,7 +38,8 @@ void RunRecording::executed(const ExecutedOperation& operation) {
     if (earlier == ended_.end() || earlier->second.first == stream) continue;
     orders.push_back({earlier->second.first, stream, earlier->second.second, operation.end});
   }
-  // A stream's records, waits and pool operations take no time: only a wait that stood is kept.
+  // Records, waits and pool operations of a stream take no time. Only a wait that delayed the
+  // stream is kept.
   if (operation.engine == Engine::stream && operation.end <= idle_since) return;
   operations.push_back({index_of(names, operation.name), stream, operation.engine, operation.begin,
                         operation.end, idle_since});

@@ -5,7 +5,7 @@
 namespace millrace::experiment {
 namespace {
 
-/** The union of the intervals within the window: disjoint and sorted. */
+/** The union of the intervals within the window, as disjoint, sorted intervals. */
 std::vector<TimeSpan> merged(const std::vector<TimeSpan>& intervals, TimeSpan window) {
   std::vector<TimeSpan> result;
   for (TimeSpan piece : intervals) {

@@ -9,14 +9,13 @@
 namespace millrace::experiment {
 
 /**
- * @brief Limits how many launches the host is ahead, on a device whose queue has no settable
- * length.
+ * @brief Limits the host's run-ahead in launches, for a device whose queue length cannot be set.
  *
- * The ledger does not see its events, as they order nothing that an allocator could use.
+ * The ledger does not see the events of this class, because an allocator cannot use their order.
  */
 class LaunchLimit {
  public:
-  /** @param most  launches that may be pending; 0: any number */
+  /** @param most  maximum number of pending launches; 0: no limit */
   LaunchLimit(Device& device, unsigned most) : device_(device), most_(most) {}
   ~LaunchLimit();
   LaunchLimit(const LaunchLimit&) = delete;
@@ -25,7 +24,7 @@ class LaunchLimit {
   /** @brief Call it before a launch. Waits until fewer than `most` launches are pending. */
   void before_launch();
   void launched(StreamHandle stream);
-  /** @brief Driver calls that this object has made. */
+  /** @brief Number of driver calls of this object. */
   [[nodiscard]] std::uint64_t own_calls(Call call) const noexcept;
 
  private:

@@ -44,21 +44,21 @@ void LayerOffloads::fetch(Offloaded& layer) {
   layer.back.mask = work_.allocate(layer.host_mask.size(), *work_.offload, tag_);
   copy(layer.back.output, layer.host_output, CopyKind::host_to_device);
   copy(layer.back.mask, layer.host_mask, CopyKind::host_to_device);
-  layer.host_output.reset();  // before the marker, which then covers these frees
+  layer.host_output.reset();  // before the event, which then covers these frees
   layer.host_mask.reset();
   work_.setting().device.record(layer.is_back, *work_.offload);
 }
 
 void LayerOffloads::fetch_for(std::size_t layer) {
   if (workload_.offload_every == 0) return;
-  const std::size_t most = layer + 1;  // backward of a layer needs its input too
+  const std::size_t most = layer + 1;  // backward of a layer also needs the layer's input
   for (std::size_t ahead = 0; ahead <= workload_.offloads_ahead + 1 && ahead < most; ++ahead)
     fetch(layers_[layer - ahead]);
 }
 
 KeptLayer LayerOffloads::take(std::size_t layer) {
   Offloaded& taken = layers_[layer];
-  fetch(taken);  // if it was not expected so soon, as where layers are computed again
+  fetch(taken);  // not fetched ahead, for example when layers are recomputed
   if (!taken.back.output && !taken.back.mask) return {};
   work_.setting().device.wait(work_.streams.main, taken.is_back);
   for (Buffer* const used : {&taken.back.output, &taken.back.mask})

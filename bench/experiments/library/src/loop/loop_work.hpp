@@ -29,18 +29,18 @@ namespace millrace::experiment {
   return {buffer.data(), buffer.size(), Access::read_write};
 }
 
-/** @brief The streams of a loop, and how its parts allocate and enqueue on them. */
+/** @brief The streams of a loop. Its parts use this class to allocate memory and enqueue work. */
 class LoopWork final : public CopyObserver {
  public:
   LoopWork(const LoopSetting& setting, const Workload& workload);
 
   PipelineStreams streams;
-  std::optional<Stream> collective;  ///< of gathers and reductions, if the workload has some
-  std::optional<Stream> offload;     ///< of activations that are copied to the host, likewise
+  std::optional<Stream> collective;  ///< for gathers and reductions, if the workload has any
+  std::optional<Stream> offload;     ///< for copies of activations to the host, if it has any
 
   [[nodiscard]] const LoopSetting& setting() const noexcept { return setting_; }
   [[nodiscard]] PeakMeter& meter() noexcept { return meter_; }
-  /** @brief Driver calls that measure or limit the loop, and so do not count as the loop's own. */
+  /** @brief Driver calls that measure or limit the loop. They do not count as calls of the loop. */
   [[nodiscard]] std::uint64_t overhead(Call call) const {
     return setting_.clock.own_calls(call) + limit_.own_calls(call);
   }
@@ -48,10 +48,10 @@ class LoopWork final : public CopyObserver {
   [[nodiscard]] Buffer allocate(std::size_t bytes, const Stream& stream, Tag tag) {
     return {setting_.allocator, bytes, stream, tag};
   }
-  /** @brief Enqueues an operation. Empty views are left out. */
+  /** @brief Enqueues an operation. Empty views are ignored. */
   void launch(const Stream& stream, std::string name, const Cost& cost, std::vector<View> views);
 
-  /** @brief How many operations were launched on main. */
+  /** @brief Number of operations launched on main. */
   [[nodiscard]] std::size_t pieces_on_main() const noexcept { return pieces_on_main_; }
 
   void copies_begin(Stream& stream) override;
@@ -61,7 +61,7 @@ class LoopWork final : public CopyObserver {
   LoopSetting setting_;
   PeakMeter meter_;
   LaunchLimit limit_;
-  const Nanoseconds host_time_;  ///< of each operation that the host enqueues
+  const Nanoseconds host_time_;  ///< host time per enqueued operation
   std::size_t pieces_on_main_ = 0;
 };
 

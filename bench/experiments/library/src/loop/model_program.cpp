@@ -6,11 +6,11 @@
 namespace millrace::experiment {
 namespace {
 
-// Shares of the activations. The rest is the over-arch's.
+// Shares of the activations. The over-arch has the rest.
 constexpr double kPooled = 0.25;
 constexpr double kInteraction = 0.20;
 constexpr double kDense = 0.05;
-constexpr double kMask = 0.2;  // of a layer's activations
+constexpr double kMask = 0.2;  // share of a layer's activations
 
 // Shares of a step's compute time.
 constexpr double kZeroGradients = 0.005;
@@ -43,7 +43,7 @@ std::size_t parameter_bytes(const Workload& workload) {
   return (first + (workload.layers - 1) * kOverArchWidth) * kOverArchWidth * sizeof(float);
 }
 
-/** How many ids a batch has, compared with the mean batch. */
+/** Number of ids in a batch, divided by the average number. */
 double ids_over_mean(const InputTensors& input, const Workload& workload) {
   const auto features =
       static_cast<double>(workload.num_unweighted_features + workload.num_weighted_features +
@@ -265,7 +265,8 @@ void ModelProgram::update_tables(TableLookup& of, Stream& stream) {
                {reads(lookup.gradient), writes(exchanged)});
   lookup.gradient.reset();
 
-  // Rows are sorted by id before each is updated once: keys and positions, for each group.
+  // Rows are sorted by id, and then each row is updated once. The keys and the positions of each
+  // group need memory.
   const auto update = [&](const char* name, const BatchTensor& ids, Buffer& tables) {
     const Buffer sorted = allocate(ids.bytes(), stream);
     const Buffer positions = allocate(ids.bytes(), stream);
@@ -291,7 +292,8 @@ void ModelProgram::optimizer_step() {
   }
 }
 
-// As forward, but nothing is kept for backward: each buffer lives until the next layer has read it.
+// Like forward, but nothing is kept for backward. Each buffer lives until the next layer has read
+// it.
 void ModelProgram::evaluate() {
   const auto run = [&](const char* name, double weight, std::vector<View> views) {
     work_.launch(work_.streams.main, name, share(weight), std::move(views));

@@ -13,10 +13,10 @@ namespace millrace::experiment {
 /**
  * @brief The operations of a workload's step, without data: lookups, dense layers, and backward.
  *
- * A quarter of `workload.activations` are pooled embeddings, a fifth is their interaction with the
- * dense features, and the rest are layers that shrink towards the loss. Backward allocates each
- * gradient, and frees in reverse order what forward kept. docs/workloads.md says what a workload
- * can add: checkpoints, accumulated gradients, evaluation, sharded parameters.
+ * A quarter of `workload.activations` are pooled embeddings, and a fifth is their interaction with
+ * the dense features. The rest are layers that shrink towards the loss. Backward allocates each
+ * gradient, and frees the kept activations in reverse order. docs/workloads.md describes the
+ * additions of a workload: checkpoints, accumulated gradients, evaluation, sharded parameters.
  */
 class ModelProgram final : public TrainModel {
  public:
@@ -43,7 +43,7 @@ class ModelProgram final : public TrainModel {
     return work_.allocate(bytes, stream, activations_tag_);
   }
   [[nodiscard]] Cost share(double weight) const;
-  /** The bytes of a part of the activations, for the batch of the current step. */
+  /** Scales a part of the activations to the batch of the current step. */
   [[nodiscard]] std::size_t scaled(std::size_t bytes) const;
   /** Whether forward keeps the output of this layer. */
   [[nodiscard]] bool is_kept(std::size_t layer) const;
@@ -53,12 +53,12 @@ class ModelProgram final : public TrainModel {
   void plan_layers(const Workload& workload);
   void compute_layer(std::size_t layer, const char* name);
   void forward_layers();
-  /** Copies a layer to the host that main has computed, and whose output only the next one reads.
-   */
+  /** Copies a layer to the host. Main must have computed it, and only the next layer reads its
+   * output. */
   void offload(std::size_t layer);
   /** Makes main wait for an offloaded layer. */
   void bring_back(std::size_t layer);
-  /** Computes again the layers up to this one from the output that forward kept. */
+  /** Recomputes the layers up to `last`, from the nearest output that forward kept. */
   void restore_layers(std::size_t last);
   [[nodiscard]] Buffer backward_layers();
   void evaluate();
@@ -72,11 +72,11 @@ class ModelProgram final : public TrainModel {
   const std::size_t pooled_bytes_, interaction_bytes_, dense_bytes_;
 
   Buffer unweighted_tables_, weighted_tables_, parameters_, gradients_, optimizer_state_;
-  Buffer interaction_, dense_, loss_;  ///< of the current step
+  Buffer interaction_, dense_, loss_;  ///< for the current step
   std::vector<Layer> layers_;
-  double layers_bytes_ = 0;  ///< of all outputs; each layer's share of the time follows from it
-  double scale_ = 1;         ///< of the activations, for the batch of the current step
-  std::size_t batches_ = 0;  ///< trained so far
+  double layers_bytes_ = 0;  ///< sum of all outputs; it determines each layer's share of the time
+  double scale_ = 1;         ///< factor of the activations for the current batch
+  std::size_t batches_ = 0;  ///< batches trained so far
 };
 
 }  // namespace millrace::experiment

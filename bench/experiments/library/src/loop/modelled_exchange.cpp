@@ -10,7 +10,7 @@ namespace millrace::experiment {
 namespace {
 
 /** The tensors that ranks exchange: values and lengths of both kinds of features, and weights.
- * Offsets are computed from the lengths. */
+ * Offsets are computed from the lengths and not exchanged. */
 constexpr std::size_t kExchanged = 5;
 using Exchanged = std::array<BatchTensor, kExchanged>;
 

@@ -5,14 +5,14 @@
 
 namespace millrace::experiment {
 
-/** @brief The time in which this rank has exchanged `bytes` with the others. */
+/** @brief The time that this rank needs to exchange `bytes` with the others. */
 [[nodiscard]] Cost link_cost(const Workload& workload, std::size_t bytes);
 
 /**
- * @brief The exchange between a workload's ranks, as one rank sees it.
+ * @brief The exchange between a workload's ranks, from the view of one rank.
  *
- * Everything is allocated and enqueued, but no data is moved. The time of an all-to-all follows
- * from the link.
+ * Everything is allocated and enqueued, but no data is moved. The link determines the time of an
+ * all-to-all.
  */
 class ModelledExchange final : public SparseExchange {
  public:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kEngines = static_cast<std::size_t>(Engine::count_);
 
-/** For each byte of one device's memory, the operation that wrote it last. */
+/** Stores for each byte of a device's memory which operation wrote it last. */
 class WrittenBytes {
  public:
   template <typename Visit>
@@ -54,7 +54,7 @@ class WrittenBytes {
     return {begin, begin + view.bytes};
   }
 
-  /** The first piece that could reach beyond `address`. */
+  /** The first piece that may extend beyond `address`. */
   [[nodiscard]] Pieces::const_iterator from(std::uintptr_t address) const {
     auto it = pieces_.upper_bound(address);
     return it == pieces_.begin() ? it : std::prev(it);
@@ -67,19 +67,20 @@ class WrittenBytes {
   Pieces pieces_;
 };
 
-/** One operation; for a collective, its parts on all devices. */
+/** One operation. A collective includes its parts on all devices. */
 struct Step {
   std::vector<const LoggedOperation*> parts;
   std::vector<std::size_t> after;  ///< the steps whose data it reads
   Nanoseconds alone{0};
 };
 
-/** Follows data through operations. They have to be in an order in which they could run. */
+/** Follows data through operations. The operations must be in an order in which they could run. */
 class DataFlow {
  public:
   explicit DataFlow(std::span<const LoggedOperation> operations) {
     for (auto it = operations.begin(); it != operations.end();) {
-      // A device runs one collective at a time, so link operations that begin together are one.
+      // A device runs one collective at a time. Therefore link operations that begin at the same
+      // time belong to one collective.
       std::vector<const LoggedOperation*> parts{&*it};
       const Nanoseconds begin = it->begin;
       const bool meeting = it->engine == Engine::link;
@@ -123,7 +124,7 @@ class DataFlow {
   std::vector<Step> steps_;
 };
 
-/** How long the engines of each device are busy with some operations. */
+/** Computes how long operations keep the engines of each device busy. */
 class Work {
  public:
   explicit Work(const DeviceProfile& profile) : profile_(&profile) {}
@@ -142,13 +143,13 @@ class Work {
     most_ = std::max(most_, std::ranges::max(of.seconds));
   }
 
-  /** The time of the busiest engine of all devices. */
+  /** The time of the busiest engine on any device. */
   [[nodiscard]] Nanoseconds most() const {
     return Nanoseconds{static_cast<Nanoseconds::rep>(std::llround(most_ * 1e9))};
   }
 
  private:
-  // Kernels may run concurrently, but they share arithmetic, memory and the link to the host: each
+  // Kernels may run concurrently, but they share arithmetic, memory and the link to the host. Each
   // of these counts as an engine.
   static constexpr std::size_t kFlops = kEngines, kBytes = kEngines + 1, kHostRead = kEngines + 2,
                                kHostWritten = kEngines + 3;
@@ -176,9 +177,9 @@ Nanoseconds longest_chain(const std::vector<Step>& steps) {
 /**
  * The earliest time at which each step can begin.
  *
- * Before a step begins, all steps that its data comes from are done. Those among them that cannot
- * begin before a time t keep the engines busy after t, so the step begins at the earliest when the
- * busiest engine is done with them. This bound is that of the heads of preemptible jobs on one
+ * A step begins after all steps that its data comes from. Consider those among them that cannot
+ * begin before a time t. They keep the engines busy after t, so the step cannot begin before the
+ * busiest engine has finished them. This is the bound for the heads of preemptible jobs on one
  * machine (Carlier 1982).
  */
 class EarliestBegins {
@@ -188,7 +189,7 @@ class EarliestBegins {
     for (std::size_t i = 0; i < steps.size(); ++i) place(i);
   }
 
-  /** The earliest time at which all steps can be done. */
+  /** The earliest time at which all steps can be complete. */
   [[nodiscard]] Nanoseconds all_done() const {
     return done(std::vector<bool>(steps_.size(), true));
   }
@@ -204,7 +205,8 @@ class EarliestBegins {
       }
       begin = std::max(begin, begins_[direct] + steps_[direct].alone);
     }
-    // With a single predecessor, that step's own begin already accounts for all steps before it.
+    // With only one predecessor, the predecessor's own begin already accounts for all earlier
+    // steps.
     if (steps_[i].after.size() > 1) begin = std::max(begin, done(before));
     begins_.push_back(begin);
     before_.push_back(std::move(before));

@@ -14,7 +14,7 @@
 namespace millrace::experiment {
 namespace {
 
-/** Samples memory when copies begin and end, since a batch is allocated then. */
+/** Samples memory when copies begin and end, because batches are allocated then. */
 class Sampler final : public CopyObserver {
  public:
   explicit Sampler(PeakMeter& meter) : meter_(meter) {}
@@ -25,7 +25,7 @@ class Sampler final : public CopyObserver {
   PeakMeter& meter_;
 };
 
-/** The cell's pipeline, for training or for evaluation. */
+/** The pipeline of the cell, for training or for evaluation. */
 class Pipeline {
  public:
   Pipeline(const PipelineCell& cell, const PipelineEnvironment& setting, std::size_t copies_ahead) {
@@ -61,7 +61,7 @@ std::map<StreamId, std::string> names(const OrderedDevice& device, const Pipelin
 RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device,
                     const std::vector<InputShape>& batches) {
   OrderedDevice ordered{device};
-  const auto group = run.ranks.join(rank, ordered);  // from here on others hear of what it throws
+  const auto group = run.ranks.join(rank, ordered);  // from here on, exceptions fail all ranks
   RunMemory memory{ordered,
                    {.allocator = run.cell.allocator,
                     .policy = run.cell.policy,

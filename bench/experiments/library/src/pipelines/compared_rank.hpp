@@ -10,7 +10,7 @@
 
 namespace millrace::experiment {
 
-/** @brief What all ranks of a run share. */
+/** @brief The data that all ranks of a run share. */
 struct ComparedRun {
   const PipelineCell& cell;
   const Workload& workload;
@@ -23,7 +23,7 @@ struct ComparedRun {
 
 /** @brief The figures of one rank's run. */
 struct RankReport {
-  Nanoseconds begin{0}, end{0};  ///< when its loop began and ended
+  Nanoseconds begin{0}, end{0};  ///< begin and end of its loop
   MemoryGauges memory;
   Ladder ladder;
   std::size_t stranded_peak = 0;

@@ -7,7 +7,7 @@
 
 namespace millrace::experiment {
 
-/** @brief An ExecutedOperation that is kept. */
+/** @brief A stored copy of an ExecutedOperation. */
 struct LoggedOperation {
   std::string name{}, stream{};
   unsigned device = 0;
@@ -18,7 +18,7 @@ struct LoggedOperation {
   std::vector<View> views;
 };
 
-/** @brief Keeps what a virtual machine runs on its engines. */
+/** @brief Stores the operations of a virtual machine's engines. */
 class OperationLog final : private TimelineObserver {
  public:
   explicit OperationLog(VirtualMachine& machine);
@@ -26,7 +26,7 @@ class OperationLog final : private TimelineObserver {
   OperationLog(const OperationLog&) = delete;
   OperationLog& operator=(const OperationLog&) = delete;
 
-  /** @brief Those that began at `from` or later, in order of begin, then of index. */
+  /** @brief The operations that began at `from` or later, sorted by begin, then by index. */
   [[nodiscard]] std::vector<LoggedOperation> since(Nanoseconds from) const;
 
  private:

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kVirtual = "virtual:";
 
 DeviceProfile profile_of(const std::string& device) {
-  static_cast<void>(find_device(device));  // refuses what there is not
+  static_cast<void>(find_device(device));  // throws for an unknown device
   if (!device.starts_with(kVirtual)) {
     throw std::invalid_argument{
         fmt::format("pipelines are compared on virtual devices, and {} is none", device)};
@@ -54,7 +54,7 @@ RunNotes notes_of(const PipelineCell& cell) {
                    {"pipeline", std::string{to_string(cell.pipeline)}}}};
 }
 
-/** Gives tables to the ranks in turn, so that each rank has equally many of each kind. */
+/** Assigns tables to the ranks in turn, so that each rank has about equally many of each kind. */
 ShardingPlan spread(const SparseNNConfig& model, unsigned ranks) {
   ShardingPlan plan{.ranks = ranks, .tables = {}, .weighted_tables = {}};
   unsigned next = 0;

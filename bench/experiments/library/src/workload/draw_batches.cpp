@@ -17,7 +17,7 @@ namespace {
 
 using Random = std::mt19937_64;
 
-/** 65536 equally likely quantiles of a rounded normal distribution; each length is at least 1. */
+/** 65,536 equally likely quantiles of a rounded normal distribution. Each length is at least 1. */
 class LengthTable {
  public:
   LengthTable(double average, double deviation) {
@@ -48,7 +48,7 @@ class LengthTable {
   std::array<std::uint32_t, 65536> lengths_;
 };
 
-/** Draws lengths one after another, four from each random number. */
+/** Draws a sequence of lengths, four per random number. */
 class Lengths {
  public:
   Lengths(const LengthTable& table, Random& random)
@@ -73,7 +73,7 @@ class Lengths {
   unsigned used_ = 0;
 };
 
-// Box and Muller's method, since std::normal_distribution differs between standard libraries.
+// Box and Muller's method, because std::normal_distribution differs between standard libraries.
 double standard_normal(Random& random) {
   const double scale = 1.0 / 18446744073709551616.0;
   const double radius = (static_cast<double>(random()) + 1) * scale;
@@ -81,13 +81,13 @@ double standard_normal(Random& random) {
   return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * angle);
 }
 
-// Beyond three deviations a batch would be an outlier that no average run has.
+// A batch beyond three deviations would be an outlier that a typical run does not have.
 double draw_average(const Workload& workload, Random& random) {
   const double shift = std::clamp(standard_normal(random), -3.0, 3.0);
   return workload.feature_pooling_avg * (1 + workload.feature_pooling_variation * shift);
 }
 
-/** Draws one batch after another. */
+/** Draws a sequence of batches. */
 class BatchDraw {
  public:
   BatchDraw(const Workload& workload, std::uint64_t seed)

@@ -12,7 +12,7 @@
 namespace millrace::experiment {
 namespace {
 
-constexpr std::size_t kIndexBytes = 8;  // int64; lengths and offsets too
+constexpr std::size_t kIndexBytes = 8;  // int64, as for lengths and offsets
 constexpr std::size_t kFloatBytes = 4;
 
 std::size_t unweighted_features(const Workload& workload) {
@@ -28,7 +28,7 @@ double bytes_per_sample(const Workload& workload) {
          static_cast<double>(workload.float32_features() + 1) * kFloatBytes;
 }
 
-/** The features that `draw_batches` draws, each with a table of its own name. */
+/** The features that `draw_batches` draws. Each has its own table of the same name. */
 std::vector<TableConfig> tables(std::string_view prefix, std::size_t count,
                                 const Workload& workload) {
   std::vector<TableConfig> tables;

@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kSchema = "millrace.workload/1";
 constexpr std::size_t kMostSamples = std::size_t{1} << 27;
 constexpr std::size_t kMostFeatures = 100'000;
-constexpr std::size_t kMostFloats = 100'000'000;  // an image of 224 x 224 x 3 has 150,528
+constexpr std::size_t kMostFloats = 100'000'000;  // an image of 224 x 224 x 3 has 150,528 values
 constexpr std::size_t kMostRows = 100'000'000'000;
 
 ExtraTable read_table(const Json& json, const JsonPlace& place) {

@@ -6,7 +6,7 @@
 namespace millrace::experiment {
 namespace {
 
-constexpr std::size_t kBatchesOnTheirWay = 4;  // drawn, or being copied
+constexpr std::size_t kBatchesOnTheirWay = 4;  // batches that are drawn or being copied
 
 }  // namespace
 

@@ -9,12 +9,12 @@ namespace millrace::experiment {
 /**
  * @brief Allocates and frees pinned memory for all batches, so that the allocator has it cached.
  *
- * Allocating pinned memory stops the device. A loader that has run for a while does it no longer,
- * so this keeps it out of the measured steps.
+ * Allocating pinned memory stops the device. A loader that has run for a while no longer allocates.
+ * This function keeps these stops out of the measured steps.
  */
 void warm_pinned_memory(Allocator& pinned, std::span<const InputShape> batches, StreamRef copy);
 
-/** @brief Batches of given shapes, in pinned memory with undefined contents. */
+/** @brief Batches of given shapes, in pinned memory with undefined content. */
 class WorkloadSource final : public BatchSource {
  public:
   WorkloadSource(Allocator& pinned, StreamRef copy, std::span<const InputShape> shapes)

@@ -13,35 +13,36 @@
 namespace millrace::experiment {
 
 /** @brief A training loop that mainly changes rows: it looks them up, computes for a fixed time,
- * and updates them. */
+ *         and updates them. */
 struct CaptureWorkload {
-  std::string device = "virtual:h200";  ///< as find_device; a virtual one without data
+  std::string device = "virtual:h200";  ///< name for find_device; virtual devices without data
   std::string allocator = "millrace";   ///< one of kAllocatorNames
   std::size_t rows = 100'000;           ///< different rows changed per step
   std::size_t width = 64;               ///< floats per row
   std::size_t tables = 4;
   std::size_t table_rows = 1'000'000;                  ///< rows per table
-  Nanoseconds compute = std::chrono::milliseconds{5};  ///< work on main in addition to the tables'
-  unsigned warm_up = 32, steps = 32;  ///< unmeasured steps, in which slots are made; measured steps
+  Nanoseconds compute = std::chrono::milliseconds{5};  ///< work on main besides lookups and updates
+  unsigned warm_up = 32, steps = 32;  ///< unmeasured steps (slots are allocated); measured steps
   unsigned run_ahead = 8;             ///< maximum number of steps that the host is ahead
   RunRecorder recorded{};             ///< empty: nothing is recorded
 };
 
-/** @brief Times of a step, and of its rows to the host. Medians over the steps. */
+/** @brief Times of a step and of the delivery of its rows. Times are medians unless noted. */
 struct CaptureRun {
   Nanoseconds step{0};       ///< device time from the start of one step to the start of the next
   Nanoseconds host_wait{0};  ///< mean time that the training thread waits for the capture
   double run_ahead = 0;      ///< mean number of steps that the host is ahead
-  Nanoseconds lag_p50{0}, lag_p99{0};  ///< from the start of the update until rows are on the host
+  Nanoseconds lag_p50{0}, lag_p99{0};  ///< from the start of the update to arrival on the host
   CaptureCounts counts;                ///< counts of the measured steps
   std::size_t device_bytes = 0, pinned_bytes = 0;  ///< memory of the capture
   MemoryGauges bytes;      ///< all device memory: tables, activations, and the capture's memory
-  Ladder ladder;           ///< where that memory went
+  Ladder ladder;           ///< ladder of that memory
   std::uint64_t rows = 0;  ///< changed rows per step
   std::uint64_t changed_bytes = 0;  ///< bytes of their weights per step
 };
 
-/** @brief Times of one copy of the same bytes while nothing else runs, as a reference. */
+/** @brief Times of one copy of the same bytes while nothing else runs. They serve as a reference.
+ */
 struct CaptureReference {
   Nanoseconds on_device{0};  ///< copy within device memory
   Nanoseconds to_host{0};    ///< copy to pinned memory
@@ -50,13 +51,13 @@ struct CaptureReference {
 /**
  * @brief Trains and measures.
  * @param capture  std::nullopt: without a capture
- * @throws std::invalid_argument for an unknown device or allocator, or an invalid workload;
- *         out_of_memory, DeviceError
+ * @throws std::invalid_argument for an unknown device or allocator, or for an invalid workload
+ * @throws out_of_memory, DeviceError
  */
 [[nodiscard]] CaptureRun run_capture(const CaptureWorkload& workload,
                                      const std::optional<CaptureOptions>& capture);
 
-/** @brief Measures the reference copies. @throws as run_capture */
+/** @brief Measures the reference copies. @throws like run_capture */
 [[nodiscard]] CaptureReference measure_reference(const CaptureWorkload& workload);
 
 }  // namespace millrace::experiment

@@ -12,9 +12,9 @@ struct TimeSpan {
 };
 
 /**
- * @brief The time of copies, and the part of it that is not hidden by work on main.
+ * @brief The time of copies, and the part of it that work on main does not hide.
  *
- * For `window.begin` to `window.end`; both lists must be in order of `begin`.
+ * The times are within the window. Both lists must be sorted by `begin`.
  */
 struct Exposure {
   Nanoseconds copies{0};   ///< time in which at least one copy runs

@@ -19,8 +19,8 @@ struct FootprintCell {
   std::string allocator = "torch";  ///< one of kAllocatorNames
   std::optional<Policy> policy;     ///< replaces the policy of `allocator`
   LoopOptions loop;
-  /// Records the run until it ends or fails; its notes name the device, the allocator and the
-  /// strategy. On a GPU only host calls and bytes are recorded.
+  /// Records the run until it ends or fails. Its notes name the device, the allocator and the
+  /// strategy. On a GPU it records only host calls and bytes.
   Timeline* timeline = nullptr;
   RunRecorder recorded{};  ///< empty: nothing is recorded
 };
@@ -35,17 +35,17 @@ struct FootprintRun {
   /// The ladder of the whole run and all device memory; `reserved` is the peak of `loop.whole`.
   /// Tags: model, activations, features, batch.
   Ladder ladder;
-  /// Messages of the race checker for the whole run; std::nullopt on a GPU, where races are not
-  /// checked.
+  /// Messages of the race checker for the whole run; std::nullopt on a GPU, where it does not run.
   std::optional<std::vector<std::string>> races;
 };
 
 /**
  * @brief Runs one cell on its own device.
  *
- * Cells on virtual devices may run at the same time, each on one thread; on a GPU, one at a time.
+ * Cells on virtual devices may run at the same time, each on one thread. Cells on a GPU must run
+ * one at a time.
  * @throws std::invalid_argument for an unknown device or allocator
- * @throws out_of_memory, DeviceError as the loop
+ * @throws out_of_memory, DeviceError like the loop
  */
 [[nodiscard]] FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                                          std::span<const InputShape> batches);

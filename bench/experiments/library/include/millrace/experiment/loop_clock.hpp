@@ -17,20 +17,19 @@ enum class Lane : unsigned char {
   copy,  ///< copies of batches to the device
 };
 
-/** @brief Measures the times of a loop's work. The loop calls `begin` and `end` around each piece.
- */
+/** @brief Measures the times of a loop's work. The loop calls `begin` and `end` for each piece. */
 class LoopClock {
  public:
   virtual ~LoopClock() = default;
   virtual void begin(Lane, StreamHandle) {}
   virtual void end(Lane, StreamHandle) {}
-  /** @brief The time of each piece, in the order of calls. Synchronize the device before. */
+  /** @brief The time of each piece, in the order of calls. Synchronize the device first. */
   [[nodiscard]] virtual std::vector<TimeSpan> times(Lane lane) = 0;
-  /** @brief Driver calls that the clock itself has made. */
+  /** @brief Number of driver calls of the clock itself. */
   [[nodiscard]] virtual std::uint64_t own_calls(Call) const { return 0; }
 };
 
-/** @brief Records a pair of timed events around each piece. Works on every device, but adds driver
+/** @brief Records a pair of timed events for each piece. It works on every device, but adds driver
  *         calls. */
 class EventClock final : public LoopClock {
  public:
@@ -55,10 +54,10 @@ class EventClock final : public LoopClock {
   std::uint64_t stamps_ = 0;
 };
 
-/** @brief Uses the timeline of a virtual machine, which adds no calls. */
+/** @brief Uses the timeline of a virtual machine. It adds no driver calls. */
 class TimelineClock final : public LoopClock, private TimelineObserver {
  public:
-  /** @param main  the name of the main stream */
+  /** @param main  name of the main stream */
   TimelineClock(VirtualMachine& machine, std::string main);
   ~TimelineClock() override;
   TimelineClock(const TimelineClock&) = delete;

@@ -27,11 +27,11 @@ struct PipelineCell {
   std::optional<Policy> policy{};       ///< replaces the policy of `allocator`
   PipelineKind pipeline = PipelineKind::sparse_dist;
   PipelineOptions options{};
-  /// Factor by which the dense optimizer takes longer than its own work, to simulate a larger one.
+  /// Factor for the time of the dense optimizer. It simulates a larger optimizer.
   double optimizer_work = 1;
   bool forward_only = false;                ///< evaluate with an EvalPipeline
   std::optional<TableCache> table_cache{};  ///< caches tables; std::nullopt: tables on the device
-  RunRecorder recorded{};  ///< gets the run of each rank; empty: nothing is recorded
+  RunRecorder recorded{};  ///< receives the run of each rank; empty: nothing is recorded
 };
 
 /** @brief One operation on an engine of a rank. */
@@ -51,14 +51,14 @@ struct EngineTimes {
 };
 
 /**
- * @brief A lower bound of the runtime of any order of the same operations.
+ * @brief A lower bound of the runtime for any order of the same operations.
  *
  * `data_flow` is the longest chain of operations, over all ranks, in which each reads what the
- * previous one wrote; each operation takes the time that it takes alone. `engines` is the work of
+ * previous one wrote. Each operation takes the time that it takes alone. `engines` is the work of
  * the busiest engine: flops and bytes of all kernels divided by the device's rates, copies and
- * exchanges one after the other. `both` is at least the larger of the two: a chain whose links may
- * be several operations that run at the same time, and take the time that the engines need for
- * them.
+ * exchanges one after the other. `both` is at least the larger of the two. It is a chain whose
+ * links may be several operations that run at the same time, and it takes the time that the engines
+ * need for them.
  */
 struct RuntimeBound {
   Nanoseconds data_flow{0};
@@ -73,11 +73,11 @@ struct PipelineRun {
   /// Time of the whole loop, from its start until the last rank's device is idle.
   Nanoseconds runtime{0};
   RuntimeBound bound;
-  // The following members are those of the rank that reserves most.
+  // The members from here on are those of the rank that reserves most.
   unsigned rank = 0;
   MemoryGauges memory;  ///< peaks of the loop, including the model
   Ladder ladder;
-  std::size_t stranded_peak = 0;  ///< for main, at the ends of steps
+  std::size_t stranded_peak = 0;  ///< maximum for main at the ends of steps
   EngineTimes engines;
   std::map<StreamId, std::string> streams;
 
@@ -89,14 +89,13 @@ struct PipelineRun {
 /**
  * @brief Runs a workload's model with a pipeline, on all ranks of one virtual machine.
  *
- * It runs the real operations with their costs but without data. The model is a SparseNN; each
+ * It runs the real operations with their costs but without data. The model is a SparseNN. Each
  * table is on one rank. The link between ranks has the profile's rate and the workload's latency.
- * Batches are drawn for each rank from the seed. The loop starts when every rank has finished its
- * preparation.
+ * Batches are drawn from the seed for each rank. The loop starts when every rank is prepared.
  * @param timeline  records the run until it ends or fails; may be nullptr
  * @throws std::invalid_argument for a device that is not virtual, an unknown allocator, a workload
  *         without a model, or a model that the pipeline refuses
- * @throws out_of_memory, DeviceError as the ranks
+ * @throws out_of_memory, DeviceError like the ranks
  */
 [[nodiscard]] PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload,
                                        std::uint64_t seed, Timeline* timeline = nullptr);

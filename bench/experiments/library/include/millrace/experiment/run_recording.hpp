@@ -23,28 +23,28 @@ struct RecordedOperation {
   std::uint32_t stream = 0;  ///< index into RunRecording::streams
   Engine engine = Engine::stream;
   Nanoseconds begin{0}, end{0};
-  Nanoseconds stands_since{0};  ///< the time from which the stream had nothing else to do
+  Nanoseconds stands_since{0};  ///< since when the stream had no other work
 };
 
-/** @brief An operation of one stream waited for one of another, which had ended at `from`. */
+/** @brief An operation waited for another stream's operation, which ended at `from`. */
 struct RecordedOrder {
   std::uint32_t from_stream = 0, to_stream = 0;  ///< indices into RunRecording::streams
   Nanoseconds from{0}, to{0};
 };
 
 /**
- * @brief Records the operations of a virtual device, and when the events of an allocation trace
- *        happened: what a picture of a run needs beyond its trace.
+ * @brief Records the operations of a virtual device, and the times of the events of an allocation
+ *        trace. A picture of a run needs both in addition to the trace.
  *
- * It records while it lives, on one host thread. Memory is bounded: the first `kMost` operations
- * are kept, further ones are counted.
+ * It records during its lifetime, on one host thread. Memory is bounded: it keeps the first `kMost`
+ * operations, and only counts later ones.
  */
 class RunRecording final : private TimelineObserver, private DeviceObserver {
  public:
   static constexpr std::size_t kMost = 250'000;
 
   /**
-   * @brief All of them outlive this object.
+   * @brief All arguments must outlive this object.
    * @param ordinal  number of the device in its machine; other devices' operations are not recorded
    */
   RunRecording(VirtualMachine& machine, Device& device, const AllocationTrace& trace,
@@ -59,9 +59,9 @@ class RunRecording final : private TimelineObserver, private DeviceObserver {
   std::size_t left_out = 0;
 
   /**
-   * @brief The time of each event of the trace on the host's clock, ascending.
+   * @brief The time of each event of the trace on the host's clock, in ascending order.
    *
-   * An event has the time of the first device call after it.
+   * An event has the time of the next device call.
    */
   [[nodiscard]] std::vector<Nanoseconds> times() const;
 
@@ -75,35 +75,35 @@ class RunRecording final : private TimelineObserver, private DeviceObserver {
   const AllocationTrace& trace_;
   const unsigned ordinal_;
   std::vector<std::pair<TracePosition, Nanoseconds>> times_;
-  std::unordered_map<std::uint64_t, std::pair<std::uint32_t, Nanoseconds>> ended_;  // by index
+  std::unordered_map<std::uint64_t, std::pair<std::uint32_t, Nanoseconds>> ended_;  // by number
   std::map<std::pair<bool, std::string>, std::uint32_t, std::less<>> indices_;
   std::map<std::uint32_t, Nanoseconds> last_ends_;
 };
 
-/** @brief Where the newest steps of a loop begin in its trace. */
+/** @brief The positions in a trace where the newest steps of a loop begin. */
 class StepMarks {
  public:
-  /** Steps that are kept: with more, the oldest half is dropped. */
+  /** Maximum number of steps. Beyond it, the older half is dropped. */
   static constexpr std::size_t kMost = 2'000;
 
-  /** @param trace  outlives this object */
+  /** @param trace  must outlive this object */
   explicit StepMarks(const AllocationTrace& trace) : trace_(trace) { add(1); }
 
-  /** @brief The host has enqueued all of a step. */
+  /** @brief Call it when the host has enqueued all operations of a step. */
   void step_done() { steps_done(newest_); }
   /**
-   * @brief The same for several steps at once, of which the trace does not tell one from another.
-   * @param steps  how many the run has had, those before this trace included
+   * @brief Call it after several steps that the trace does not distinguish.
+   * @param steps  steps of the run so far, including those before this trace
    */
   void steps_done(std::uint64_t steps) {
     if (steps >= newest_) add(steps + 1);
   }
-  /** @brief The loop goes on after so many steps, which are not in this trace. */
+  /** @brief The loop continues after `steps` steps that are not in this trace. */
   void continue_after(std::uint64_t steps) {
     marks_.clear();
     add(steps + 1);
   }
-  /** @brief Each step begins at its mark. What follows the last one is "end". */
+  /** @brief The marks. Each step begins at its mark. The mark after the last step is "end". */
   [[nodiscard]] std::vector<AllocationTrace::Mark> marks() const {
     std::vector<AllocationTrace::Mark> marks;
     for (std::size_t i = 0; i < marks_.size(); ++i) {
@@ -136,19 +136,19 @@ class StepMarks {
   std::vector<Step> marks_;
 };
 
-/** @brief A run that has ended, while its trace is still there. */
+/** @brief A run that has ended, with its trace still in memory. */
 struct RecordedRun {
   const AllocationTrace& trace;
   const RunRecording& recording;
-  const std::map<StreamId, std::string>& streams;  ///< names
+  const std::map<StreamId, std::string>& streams;  ///< names of the streams
   const Ladder& ladder;
-  /// Peak of the free bytes that main could not use, at the ends of steps; std::nullopt: not known.
+  /// Peak of free bytes that main could not use, at the ends of steps; std::nullopt: unknown.
   std::optional<std::size_t> stranded_peak{};
   unsigned rank = 0;
-  std::vector<AllocationTrace::Mark> steps{};  ///< as StepMarks has them
+  std::vector<AllocationTrace::Mark> steps{};  ///< from StepMarks
 };
 
-/** @brief Is called at the end of a run on a virtual device, on the thread of the run. */
+/** @brief Called at the end of a run on a virtual device, on the thread of the run. */
 using RunRecorder = std::function<void(const RecordedRun&)>;
 
 }  // namespace millrace::experiment

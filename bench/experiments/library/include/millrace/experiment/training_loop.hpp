@@ -20,19 +20,19 @@
 
 namespace millrace::experiment {
 
-/** @brief What a training loop uses. Everything that it refers to outlives the loop. */
+/** @brief The resources of a training loop. All of them must outlive the loop. */
 struct LoopSetting {
   OrderedDevice& device;
   Allocator& allocator;  ///< allocates device memory
   Allocator& batches;    ///< allocates batches: the same allocator, or one with the driver's pool
   Allocator& pinned;     ///< allocates pinned host memory
   LoopClock& clock;
-  Executor* host = nullptr;  ///< spends Workload::host_us; nullptr: the host takes no time for it
-  /// Maximum number of pending launches, for a device whose own queue cannot be set; 0: the
-  /// device's own bound.
+  Executor* host = nullptr;  ///< spends Workload::host_us; nullptr: it takes no host time
+  /// Maximum number of pending launches, for a device whose own queue length cannot be set; 0: the
+  /// device's own limit.
   unsigned most_launches_ahead = 0;
-  /// Records the allocators and the bytes stranded for main; stopped at the end. It must be
-  /// attached to the machine and the device already.
+  /// Records the allocators and the bytes stranded for main. It must already be attached to the
+  /// machine and the device. The loop stops it at the end.
   Timeline* timeline = nullptr;
 };
 
@@ -40,14 +40,14 @@ struct LoopSetting {
 struct LoopOptions {
   CopyMethod method = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
-  std::size_t warm_up = 4;  ///< first steps, which times and the window do not include
+  std::size_t warm_up = 4;  ///< number of first steps that times and the window exclude
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
   std::function<void()> step_done{};  ///< called after each step, on the thread that runs the loop
 };
 
-/** @brief The result of a run; without the warm-up unless a member says otherwise. */
+/** @brief The result of a run. It excludes the warm-up unless a member says otherwise. */
 struct LoopReport {
   std::vector<Nanoseconds> steps;  ///< from the end of one step on main to the end of the next
   Nanoseconds mean_step{0};
@@ -57,33 +57,34 @@ struct LoopReport {
 
   MemoryGauges whole;             ///< peaks of the whole run, including batches
   MemoryGauges window;            ///< peaks after the warm-up
-  std::size_t stranded_peak = 0;  ///< for main, at the ends of steps
+  std::size_t stranded_peak = 0;  ///< maximum for main at the ends of steps
   double stranded_mean = 0;
   double fragmentation_mean = 0;
 
   std::size_t batches_at_rest = 0;  ///< maximum number of batches on the device between steps
   std::size_t batches_at_peak = 0;  ///< maximum number of batches on the device at any time
 
-  std::map<StreamId, std::string> streams;  ///< the loop's streams, by name
+  std::map<StreamId, std::string> streams;  ///< names of the loop's streams
 };
 
 /**
  * @brief Runs the pipeline of a workload, with one batch of `batches` per step.
  *
- * It is a real host program over streams, events and allocators, whose model and exchange have
- * views and costs but no data: a TrainPipeline runs a TrainModel that computes and keeps what the
- * workload says, and a SparseExchange over the workload's link.
+ * It is a real host program with streams, events and allocators. Model and exchange have views and
+ * costs but no data. A TrainPipeline runs a TrainModel with the workload's compute times and
+ * activations, and a SparseExchange over the workload's link.
  *
- * With `run_ahead` 0 the host waits for main after each step; otherwise the device's launch queue
- * limits how far it is ahead.
- * @throws out_of_memory, DeviceError as the allocator and the device
- * @throws std::invalid_argument if there are not more batches than `options.warm_up`
+ * With `run_ahead` 0 the host waits for main after each step. Otherwise the device's launch queue
+ * limits the run-ahead.
+ * @throws out_of_memory, DeviceError like the allocator and the device
+ * @throws std::invalid_argument if `options.warm_up` is 0, or not smaller than the number of
+ *         batches
  */
 [[nodiscard]] LoopReport run_training_loop(const Workload& workload,
                                            std::span<const InputShape> batches,
                                            const LoopSetting& setting, const LoopOptions& options);
 
-/** @brief The time that an idle `device` takes to copy `bytes` bytes of pinned memory to itself. */
+/** @brief Time of a copy of `bytes` bytes from pinned memory to an idle `device`. */
 [[nodiscard]] Nanoseconds host_to_device_time(Device& device, std::size_t bytes);
 
 }  // namespace millrace::experiment

@@ -14,8 +14,7 @@
 
 namespace millrace::experiment {
 
-/** @brief Default link rate of a footprint's workload: that of an H100 or H200, in each direction.
- */
+/** @brief Default link rate for `millrace footprint`: that of an H100 or H200 in each direction. */
 inline constexpr double kExchangeGbPerS = 450;
 
 /** @brief An additional embedding table with its own size; one unweighted feature uses it. */
@@ -26,12 +25,11 @@ struct ExtraTable {
 };
 
 /**
- * @brief What one rank of a training job moves and computes in a step.
+ * @brief The work of one rank of a training job in a step.
  *
- * docs/workloads.md describes the keys of the JSON form, their defaults, and what is derived from
- * them. A batch has two keyed jagged tensors (features without and with weights), dense float
- * features and labels. Ids and lengths are int64, everything else is float32 unless a table says
- * otherwise.
+ * docs/workloads.md describes the keys of the JSON form, their defaults, and the derived values. A
+ * batch has two keyed jagged tensors (features without and with weights), dense float features and
+ * labels. Ids and lengths are int64. Everything else is float32 unless a table says otherwise.
  */
 struct Workload {
   std::string name;
@@ -50,8 +48,8 @@ struct Workload {
   double feature_pooling_std = 0;        ///< standard deviation between samples
   double feature_pooling_variation = 0;  ///< relative deviation of the mean between batches
 
-  std::size_t base_row_size = 0;          ///< rows of a table
-  std::size_t embedding_feature_dim = 0;  ///< columns of a table
+  std::size_t base_row_size = 0;          ///< rows per table
+  std::size_t embedding_feature_dim = 0;  ///< columns per table
   std::vector<ExtraTable> additional_tables;
 
   std::size_t activations = 0;  ///< bytes that forward keeps for backward
@@ -59,31 +57,33 @@ struct Workload {
   double compute_to_copy = 1;   ///< compute time of a step divided by the time of its batch's copy
   std::optional<double> compute_ms{};  ///< compute time of a step; replaces compute_to_copy
   unsigned run_ahead = 0;  ///< maximum queued device operations; 0: a host sync in each step
-  /// Batches that are copied to the device ahead of those that the shape's loop needs there.
+  /// Number of batches that are copied to the device earlier than the loop needs them.
   std::size_t copies_ahead = 0;
-  double host_us = 0;  ///< time of the host for each operation that it enqueues
+  double host_us = 0;  ///< host time for each operation that it enqueues
 
-  /// @name What the loop of `millrace footprint` does beyond a plain step
+  /// @name Additions of `millrace footprint` to a plain step
   /// @{
-  std::optional<std::size_t> parameters{};  ///< dense; bytes. Default: from the layers' widths
-  std::optional<std::size_t> gradients{};   ///< of the parameters; bytes. Default: as many bytes
-  std::size_t optimizer_state = 0;          ///< of the dense optimizer; bytes
+  std::optional<std::size_t> parameters{};  ///< bytes of dense parameters; default: from widths
+  std::optional<std::size_t> gradients{};   ///< bytes of their gradients; default: the same
+  std::size_t optimizer_state = 0;          ///< bytes of the dense optimizer's state
   /// Fraction of the activations of dense layers that is proportional to the ids of the batch.
   double activations_by_ids = 0;
-  double layer_ratio = 0.85;  ///< activations of a layer, divided by those of the layer before
-  /// Forward keeps every n-th layer's output only, and backward computes the others again; 0: all.
+  double layer_ratio = 0.85;  ///< activations of a layer divided by those of the previous layer
+  /// Forward keeps the output of every n-th layer only, and backward recomputes the others; 0: keep
+  /// all.
   std::size_t checkpoint_every = 0;
-  std::size_t accumulate = 1;          ///< batches for each step of the dense optimizer
-  std::size_t evaluate_every = 0;      ///< batches from evaluation to evaluation; 0: none
-  std::size_t evaluation_batches = 1;  ///< forward passes of an evaluation
-  /// Bytes of sharded parameters that forward, and backward again, gather layer by layer on a
-  /// stream of their own; backward reduces as many bytes of gradients there. 0: none.
+  std::size_t accumulate = 1;          ///< batches per step of the dense optimizer
+  std::size_t evaluate_every = 0;      ///< batches between evaluations; 0: no evaluation
+  std::size_t evaluation_batches = 1;  ///< forward passes per evaluation
+  /// Bytes of sharded parameters. Forward and backward each gather them layer by layer on a
+  /// separate stream. Backward reduces as many bytes of gradients on that stream. 0: no sharded
+  /// parameters.
   std::size_t gathered = 0;
-  std::size_t gathers_ahead = 1;  ///< layers that are gathered before the one that main computes
-  /// Of every n-th layer, forward copies what it keeps to pinned host memory, and backward copies
-  /// it back, both on a stream of their own; 0: none. The last layer stays.
+  std::size_t gathers_ahead = 1;  ///< layers gathered ahead of the layer that main computes
+  /// Every n-th layer is offloaded: forward copies its kept activations to pinned host memory, and
+  /// backward copies them back, both on a separate stream. The last layer stays. 0: no layer.
   std::size_t offload_every = 0;
-  std::size_t offloads_ahead = 1;  ///< layers that are copied back before the one main needs
+  std::size_t offloads_ahead = 1;  ///< layers copied back ahead of the layer that main needs
   /// @}
 
   /// Rate at which this rank sends and receives, in 10^9 bytes/s. Default: kExchangeGbPerS for
@@ -92,28 +92,28 @@ struct Workload {
   double exchange_latency_us = 0;  ///< latency of each all-to-all, in microseconds
 
   /// Layers, interaction and optimizers of the model that `millrace pipelines` runs. `activations`,
-  /// `layers` and `compute_to_copy` are then ignored, since they follow from the model.
+  /// `layers` and `compute_to_copy` are then ignored, because they follow from the model.
   std::optional<ModelDescription> model;
 
-  /** @brief Bytes of a batch with mean lengths. */
+  /** @brief Bytes of a batch with average lengths. */
   [[nodiscard]] std::size_t mean_batch_bytes() const;
-  /** @brief The same workload with the batch size for which `mean_batch_bytes` is nearest to
-   *         `batch_bytes`. */
+  /** @brief This workload with the batch size whose `mean_batch_bytes` is nearest to `batch_bytes`.
+   */
   [[nodiscard]] Workload scaled_to(std::size_t batch_bytes) const;
-  /** @brief Dense features of a sample in InputShape, whose elements are float32: as many as have
-   *         the bytes of this workload's, rounded up. */
+  /** @brief Dense features per sample for InputShape, whose elements are float32. Their bytes are
+   *         those of this workload's dense features, rounded up. */
   [[nodiscard]] std::size_t float32_features() const;
   /** @brief Bytes of this rank's part of the embedding tables. */
   [[nodiscard]] std::size_t table_bytes() const;
 
   /**
-   * @brief The model's configuration: one table for each feature, with the workload's width and
-   *        rows. Elements are float32, whatever a table says.
+   * @brief The model's configuration: one table per feature, with the workload's width and rows.
+   *        All elements are float32, even if a table says otherwise.
    * @throws std::invalid_argument if the workload has no model
    */
   [[nodiscard]] SparseNNConfig model_config(std::uint64_t seed) const;
 
-  /** @brief A built-in workload. @throws std::invalid_argument that lists the built-in workloads */
+  /** @brief A built-in workload. @throws std::invalid_argument that lists the known names */
   [[nodiscard]] static Workload named(std::string_view name);
   /** @brief Names of the built-in workloads. */
   [[nodiscard]] static std::vector<std::string> names();
@@ -121,27 +121,27 @@ struct Workload {
   /**
    * @brief Parses a workload.
    * @param origin  name of the text in errors (for instance a file name)
-   * @throws std::invalid_argument with the origin, the key, the value found and the one expected
+   * @throws std::invalid_argument with the origin, the key, the given value and the expected values
    */
   [[nodiscard]] static Workload parse(std::string_view json, std::string_view origin);
-  /** @brief Reads a file. @throws std::invalid_argument as `parse`, or if it cannot be read */
+  /** @brief Reads a file. @throws std::invalid_argument like `parse`, or if it cannot be read */
   [[nodiscard]] static Workload load(const std::filesystem::path& file);
 
-  /** @brief The workload in the format of `parse`: all keys, sizes in bytes, indented by two. */
+  /** @brief The workload as text for `parse`: all keys, sizes in bytes, indented by two spaces. */
   [[nodiscard]] std::string to_json() const;
 };
 
 /**
- * @brief Draws the lengths of the features of every sample, for `count` batches, and sums them.
+ * @brief Draws the feature lengths of every sample for `count` batches, and sums them per feature.
  *
- * Unweighted features come before those of the additional tables. The same workload and seed give
- * the same sizes on any machine.
+ * Unweighted features come first, then those of the additional tables. The same workload and seed
+ * give the same sizes on any machine.
  */
 [[nodiscard]] std::vector<InputShape> draw_batches(const Workload& workload, std::size_t count,
                                                    std::uint64_t seed);
 
-/** @brief Whether `draw_batches` gives the same result for both; shape, activations and balance do
- *         not matter. */
+/** @brief Whether `draw_batches` gives the same result for both workloads. Shape, activations and
+ *         balance have no influence. */
 [[nodiscard]] bool same_batches(const Workload& a, const Workload& b);
 
 }  // namespace millrace::experiment
