@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Counts the instructions of the allocator's entry points:  bench/costs.sh [SUBJECT [ENTRY...]]
 #
-# Builds bench_costs as it is shipped (preset release) and runs it under valgrind's callgrind with two counts; prints a
-# table of the differences, in Markdown. Without arguments: each entry, of millrace, torch, cub and mutex-floor.
-# docs/costs.md says what they mean.
+# Builds bench_costs in the released configuration (preset release) and runs it under valgrind's
+# callgrind with two counts. Prints a Markdown table of the differences. Without arguments: each
+# entry of millrace, torch, cub and mutex-floor. docs/costs.md explains the figures.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,7 +16,7 @@ few=10000
 CMAKE_ARGS="${CMAKE_ARGS-} -DMILLRACE_BENCH=ON" tools/build.sh release bench_costs
 program=build/release/bin/bench_costs
 
-# Instructions of the whole program; fails if the subject does not have the entry.
+# Instructions of the whole program. Fails if the subject does not have the entry.
 instructions() {
   valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" "$@" 2>&1 |
     sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
@@ -39,7 +39,7 @@ entries=()
 [ $# -eq 0 ] || { subjects=("$1") && shift && entries=("$@"); }
 [ ${#entries[@]} -gt 0 ] || mapfile -t entries < <("$program" list | cut -f1)
 
-# What is misspelled is known before minutes of counting.
+# Report a misspelled name before the count, which takes minutes.
 for entry in "${entries[@]}"; do
   "$program" list | cut -f1 | grep -qx -- "$entry" || {
     echo "bench/costs.sh: no entry is called '$entry'; right: one of $("$program" list | cut -f1 | tr '\n' ' ')" >&2

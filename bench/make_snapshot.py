@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes a memory snapshot as PyTorch does, or an RMM log, of a random program of any length:
+"""Writes a memory snapshot in PyTorch's format, or an RMM log, for a random program of any length:
 
     bench/make_snapshot.py --events 1000000 snapshot.pickle
     bench/make_snapshot.py --events 1000000 --rmm log.csv
 
-The program trains: each step allocates on several streams and frees most of it; some blocks live for
-many steps. Its allocator makes PyTorch's decisions (best fit in the pool of a stream, segments of 2 MiB
-and 20 MiB, rests of up to 1 MiB), so a replay can follow it.
+The program trains. Each step allocates on several streams and frees most of its blocks; some blocks
+live for many steps. Its allocator makes PyTorch's decisions (best fit in the pool of a stream,
+segments of 2 MiB and 20 MiB, remainders of up to 1 MiB), so that a replay can follow it.
 """
 
 import argparse
@@ -35,13 +35,13 @@ class Segment:
 
 
 class Allocator:
-    """The decisions of PyTorch's caching allocator on one device, and its trace."""
+    """Makes the decisions of PyTorch's caching allocator on one device, and records its trace."""
 
     def __init__(self, device, options, clock):
         self.device, self.options, self.clock = device, options, clock
         self.next_address = (1 << 40) + device * (1 << 42)
         self.segments = {}
-        self.free = {}  # (large, stream, pool): sorted list of (size, address)
+        self.free = {}  # by (large, stream, pool): sorted list of (size, address)
         self.blocks = {}
         self.trace = []
         self.reserved = 0
@@ -129,7 +129,7 @@ class Allocator:
         if block.before and block.before.state == "inactive":
             self.take(block.before)
             before = block.before
-            self.put(block)  # join takes it out again
+            self.put(block)  # join removes it again
             self.join(before, block)
             block = before
         self.put(block)
@@ -157,7 +157,7 @@ class Allocator:
 
 
 def stacks(count, depth, rng):
-    """Stacks that share their outer frames, as those of one program do."""
+    """Makes stacks that share their outer frames, as the stacks of one program do."""
     outer = [{"filename": "/home/user/train.py", "line": 10 + i, "name": f"step_{i}"} for i in range(3)]
     library = [{"filename": "/usr/lib/python3/site-packages/torch/nn/modules/module.py", "line": 1500 + i,
                 "name": "_call_impl"} for i in range(depth)]
@@ -199,7 +199,7 @@ def run(options):
             else:
                 allocator.options.device_bytes *= 2
         else:
-            # The young die first, but some of any age.
+            # Young blocks are usually freed first, but blocks of any age may be freed.
             at = len(mine) - 1 - int(min(rng.expovariate(1 / 40), len(mine) - 1))
             mine[at], mine[-1] = mine[-1], mine[at]
             block = mine.pop()

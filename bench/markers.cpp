@@ -1,5 +1,5 @@
-// What marks and polls cost beside the driver: on a device whose events cost nothing.
-// much in flight.
+// The cost of marks and polls without the driver, on a device whose events cost nothing, with much
+// work in flight.
 
 #include <benchmark/benchmark.h>
 
@@ -68,7 +68,7 @@ void earliest_wait(benchmark::State& state) {
 }
 BENCHMARK(earliest_wait);
 
-// Time of one poll in which all of a stream's markers turn out to be complete.
+// Time of one poll that finds all of a stream's markers complete.
 void poll_of_complete_markers(benchmark::State& state) {
   Bench bench;
   Stream stream{bench.ordered};
@@ -93,7 +93,7 @@ void poll_with_streams_in_flight(benchmark::State& state) {
 }
 BENCHMARK(poll_with_streams_in_flight)->Arg(100)->Arg(1'000)->Arg(10'000)->MinTime(0.05);
 
-// Of one stream, asked for in one callback, until they are made.
+// Marks of one stream, requested in one callback, and the poll that makes them.
 void owed_marks(benchmark::State& state) {
   Bench bench;
   Stream stream{bench.ordered};
@@ -114,7 +114,7 @@ void mark_on_legacy_stream(benchmark::State& state) {
 }
 BENCHMARK(mark_on_legacy_stream)->Arg(10)->Arg(100)->Arg(1'000)->Arg(10'000)->Iterations(64);
 
-// With the device 300 markers behind: events made, and the longest mark.
+// The device is 300 markers behind. Reports the number of events and the longest mark.
 void mark_while_device_lags(benchmark::State& state) {
   Bench bench;
   Stream stream{bench.ordered};

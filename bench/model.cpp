@@ -12,9 +12,9 @@
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/pipeline/model/sparse_nn.hpp"
 
-/// The host kernels, through the virtual device, beside loops written by hand that do the same
-/// arithmetic: a batch of 256 examples and 14 features, row-wise Adagrad; rows of some width, bags
-/// of some ids.
+/// The host kernels, called through the virtual device, beside handwritten loops with the same
+/// arithmetic. The batch has 256 examples and 14 features, with row-wise Adagrad. Row width and ids
+/// per bag vary.
 
 namespace {
 
@@ -38,7 +38,7 @@ std::vector<TableConfig> tables(std::size_t width) {
 }
 
 struct Inputs {
-  /// @param bag  ids of each bag
+  /// @param bag  ids per bag
   Inputs(std::size_t width, std::size_t bag) : lengths(kBatch * kFeatures, static_cast<int>(bag)) {
     std::mt19937 random{1};
     for (std::size_t i = 0; i < lengths.size() * bag; ++i) ids.push_back(random() % kRows);
@@ -98,8 +98,9 @@ void bags_model(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 
-/// The same by hand: one pass a feature, gradients of rows added up in an array as large as the
-/// tables, no sorting. It knows how wide a row is, and how many ids a bag has, when it is compiled.
+/// Handwritten lookup and update. Each makes one pass per feature. Gradients of rows are summed in
+/// an array as large as the tables, without sorting. The row width and the number of ids per bag
+/// are known at compile time.
 template <std::size_t width, std::size_t bag>
 class BagsByHand {
  public:
@@ -188,7 +189,7 @@ BENCHMARK(bags_model<128, 10>);
 BENCHMARK(bags_by_hand<128, 10>);
 
 // Whole steps: 6 dense features, layers of 32 and 8, 15 vectors of 8 and their 105 products, layers
-// of 64, 32 and 1; Adam for these.
+// of 64, 32 and 1. Dense layers use Adam.
 
 constexpr std::size_t kDense = 6, kVectors = kFeatures + 1;
 constexpr std::size_t kInteracted = kWidth + kVectors * (kVectors - 1) / 2;
@@ -215,7 +216,7 @@ void step_model(benchmark::State& state) {
 }
 BENCHMARK(step_model);
 
-/// A linear layer, with ReLU, and Adam.
+/// A linear layer with ReLU and Adam.
 struct LayerByHand {
   LayerByHand(std::size_t inputs, std::size_t outputs)
       : in(inputs),
@@ -262,13 +263,13 @@ struct LayerByHand {
   std::vector<float> w, dw, m, v, y, dx;
 };
 
-/** Of an example, the dense vector and those of its tables, in one order. */
+/** The i-th vector of an example: the dense vector is first, then those of the tables. */
 float* vector_of(std::vector<float>& dense, std::vector<float>& others, std::size_t b,
                  std::size_t i) {
   return i == 0 ? &dense[b * kWidth] : &others[b * kColumns + (i - 1) * kWidth];
 }
 
-/** The dense vector of each example, and the products of each pair of vectors. */
+/** Computes the dense vector of each example, and the products of all pairs of vectors. */
 void interact_by_hand(std::vector<float>& dense, std::vector<float>& pooled,
                       std::vector<float>& interacted) {
   for (std::size_t b = 0; b < kBatch; ++b) {
@@ -285,7 +286,7 @@ void interact_by_hand(std::vector<float>& dense, std::vector<float>& pooled,
   }
 }
 
-/** Its gradients, of what was interacted. */
+/** Computes the gradients of `interact_by_hand`. */
 void interact_backward_by_hand(std::vector<float>& dense, std::vector<float>& pooled,
                                const std::vector<float>& dinteracted, std::vector<float>& ddense,
                                std::vector<float>& dpooled) {

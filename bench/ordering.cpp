@@ -1,4 +1,4 @@
-// What the ordering questions cost that allocations, frees, records and waits ask.
+// The cost of the ordering queries that allocations, frees, records and waits make.
 
 #include <benchmark/benchmark.h>
 
@@ -35,7 +35,7 @@ void frontier_join(benchmark::State& state) {
 }
 BENCHMARK(frontier_join)->Arg(2)->Arg(8)->Arg(64);
 
-/** @brief A main stream that waited for each of some side streams. */
+/** @brief A main stream that has waited for each of several side streams. */
 class Streams {
  public:
   explicit Streams(std::int64_t sides) : main(ledger.open()) {

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""How long a page of `--html` takes to load, and to answer zoom and pan, in a headless browser.
+"""Measures how fast a page of `--html` loads and answers zoom and pan in a headless browser.
 
     bench/page_frames.py PAGE [--frames N]
 
-Prints JSON: seconds from the start of the navigation until the first picture and until all names are there, and for
-zooms and pans the milliseconds from the event until the frame after its picture (with the wait for the display's next
-frame), and those that the page itself took to draw.
+Prints JSON with these figures:
+- seconds from the start of the navigation to the first picture, and to the last name
+- for zooms and pans, milliseconds from the event to the frame after its picture (this includes the
+  wait for the display's next frame)
+- for zooms and pans, milliseconds that the page itself took to draw
 """
 
 import argparse
@@ -18,7 +20,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "test", "page"))
 from browser import Browser, find_chromium  # noqa: E402
 
-# Zooms in on a place until little of the run is left, pans there, and zooms out again.
+# Zooms in on a place until little of the run is visible, pans there, and zooms out again.
 STEPS = """(async frames => {
   const canvas = document.querySelector('.map canvas');
   const box = canvas.getBoundingClientRect();
@@ -49,7 +51,7 @@ def summary(pairs):
 
 
 def measure(browser, page, frames):
-    """How long the page takes, in an open browser."""
+    """Measures the page in an open browser."""
     start = time.monotonic()
     browser.open(page)
     named = time.monotonic() - start

@@ -1,5 +1,5 @@
-// What a replay costs: the bounds of the requests, each allocator with its ladder, and the stages
-// of the ladder. `events` are allocations and frees.
+// The cost of a replay: the bounds of the requests, each allocator with its ladder, and the stages
+// of the ladder. `events` counts allocations and frees.
 
 #include "millrace/observe/replay.hpp"
 
@@ -29,8 +29,9 @@ struct Shape {
   std::size_t events, live, streams;
 };
 
-/** A log that keeps `live` blocks: sizes from 512 bytes to 32 MiB, each octave as often as another,
- * any of them freed next. One of eight is freed on another stream than it was allocated on. */
+/** A log that keeps `live` blocks. Sizes are from 512 bytes to 32 MiB, and each octave is equally
+ * frequent. The next freed block is random. One of eight blocks is freed on another stream than
+ * that of its allocation. */
 AllocationLog log_of(const Shape& shape) {
   std::mt19937_64 random{1};
   const auto draw = [&](std::size_t count) { return static_cast<std::size_t>(random() % count); };
@@ -92,8 +93,8 @@ void shapes(benchmark::internal::Benchmark* bench) {
   bench->Args({100'000, 3'000, 30'000});
 }
 
-/** The same requests as an allocator traces them, all blocks side by side in one segment, and no
- * stream ever ordered after another. */
+/** Writes the trace of an allocator with the same requests. All blocks lie side by side in one
+ * segment, and no stream is ever ordered after another. */
 void write_trace(const AllocationLog& log, AllocationTrace& trace) {
   trace.segment_acquired(nullptr, log.blocks.back().address + log.blocks.back().bytes);
   std::vector<Marker> next(log.streams.size(), 1);
@@ -116,7 +117,7 @@ void bounds_of_requests(benchmark::State& state) {
 }
 BENCHMARK(bounds_of_requests)->Apply(shapes);
 
-/** An allocator and its ladder. */
+/** A replay on one allocator, with its ladder. */
 void replay_with(benchmark::State& state, const Policy& policy) {
   const AllocationLog& log = log_of(state);
   const RequestBounds bounds;
@@ -165,7 +166,7 @@ std::string rmm_text(const AllocationLog& log) {
   return text;
 }
 
-/** All that the program does with an RMM log: reading, bounds, both allocators. */
+/** All work of the program for an RMM log: reading, bounds, both allocators. */
 void rmm_log(benchmark::State& state) {
   const std::string text = rmm_text(log_of(state));
   for (auto _ : state) {

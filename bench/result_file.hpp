@@ -12,18 +12,19 @@
 namespace millrace::bench {
 
 /**
- * @brief The file of a program's result: it appears whole or not at all.
+ * @brief The file of a program's result. It appears only when it is complete.
  *
  * Construct it before the work begins: the constructor refuses a place that cannot be written to.
  */
 class ResultFile {
  public:
-  /** @throws std::runtime_error if it cannot be written */
+  /** @throws std::runtime_error if the file cannot be written */
   explicit ResultFile(std::filesystem::path file) : file_(std::move(file)) {
     guarded([&] { check_whole_file(file_); });
   }
 
-  /** @brief Writes the result. Call it once. @throws std::runtime_error if it cannot be written */
+  /** @brief Writes the result. Call it once. @throws std::runtime_error if the file cannot be
+   *         written */
   void write(std::string_view text) const {
     guarded([&] {
       WholeFile out{file_};

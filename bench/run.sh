@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Builds a suite of benchmarks as it is shipped (preset release) and runs it:  bench/run.sh allocator [OPTION...]
+# Builds a suite of benchmarks in the released configuration (preset release) and runs it:
+#   bench/run.sh allocator [OPTION...]
 #
 #   --json FILE         keep the results
-#   --compare FILE      print them beside those of an earlier run
+#   --compare FILE      print them beside the results of an earlier run
 #   --table, --svg FILE write a table (Markdown), a picture
-#   other options       are bench_allocator's: --quick, --filter REGEX, --repetitions N, --device cuda:0, --help
+#   other options       passed to bench_allocator: --quick, --filter REGEX, --repetitions N,
+#                       --device cuda:0, --help
 #
-# docs/benchmarks.md says what is measured.
+# docs/benchmarks.md describes the measurements.
 set -euo pipefail
 began_in=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,7 +18,7 @@ usage_error() {
   exit 2
 }
 
-# Paths are the caller's: they do not change with the folder that this script works in.
+# Paths are relative to the caller's folder. This script works in another folder.
 absolute() {
   case $1 in /*) echo "$1" ;; *) echo "$began_in/$1" ;; esac
 }
@@ -44,7 +46,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-# What cannot be read is known before minutes of measuring.
+# Report an unreadable file before the measurement, which takes minutes.
 [ -z "$compare" ] || bench/allocator/table.py --check "$compare"
 
 CMAKE_ARGS="${CMAKE_ARGS-} -DMILLRACE_BENCH=ON" tools/build.sh release bench_allocator
@@ -52,7 +54,7 @@ CMAKE_ARGS="${CMAKE_ARGS-} -DMILLRACE_BENCH=ON" tools/build.sh release bench_all
 if [ -z "${MILLRACE_DATA-}" ] && [ -d ../shared/data ]; then
   export MILLRACE_DATA=$PWD/../shared/data
 fi
-# The library of the model's kernels starts threads that spin beside what is measured.
+# OpenBLAS starts threads that would spin during the measurement.
 export OPENBLAS_NUM_THREADS=1
 
 if [ -z "${MILLRACE_COMMIT-}" ]; then

@@ -1,5 +1,5 @@
-// What an allocation of PyTorch's and its free cost the host: TorchMemory on a device whose calls
-// cost nothing.
+// Host cost of an allocation and its free by PyTorch: TorchMemory on a device whose calls cost
+// nothing.
 
 #include "millrace/interop/torch_memory.hpp"
 
@@ -23,7 +23,7 @@ struct Bench {
   void* allocate(std::size_t bytes) { return memory.allocate(bytes, {nullptr, true}, nullptr); }
 };
 
-/// A block of a random size takes the place of a random live one: 512 B to 4 MiB, by powers of two.
+/// Replaces a random live block by a block of random size: a power of two from 512 B to 4 MiB.
 void random_sizes(benchmark::State& state) {
   Bench bench;
   std::minstd_rand random{1};
@@ -45,7 +45,7 @@ void one_size(benchmark::State& state) {
 }
 BENCHMARK(one_size);
 
-/// PyTorch asks after each step, and some programs after each operation.
+/// Reads the statistics. PyTorch does so after each step, and some programs after each operation.
 void statistics(benchmark::State& state) {
   Bench bench;
   std::vector<void*> live(1'000);

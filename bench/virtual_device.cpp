@@ -1,5 +1,5 @@
-// Operations a second that the virtual device simulates (real time). What a footprint experiment
-// costs: its loops enqueue some hundred operations a step.
+// Operations per second that the virtual device simulates in real time. They determine the cost of
+// a footprint experiment, whose loops enqueue some hundred operations per step.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -30,7 +30,7 @@ VirtualMachine::Options schedule(std::int64_t adversarial) {
   return given;
 }
 
-// One stream, kernels only: the least that an operation costs.
+// One stream with kernels only: the lowest cost of an operation.
 void launches(benchmark::State& state) {
   VirtualMachine machine{schedule(state.range(0))};
   VirtualDevice& device = machine.add_device(options(false));
@@ -41,7 +41,7 @@ void launches(benchmark::State& state) {
 }
 BENCHMARK(launches)->Arg(0)->Arg(1)->ArgName("adversarial");
 
-// A training loop's shape: copy, event, wait, three kernels, event, wait, free.
+// The operations of a training loop: copy, event, wait, three kernels, event, wait, free.
 void steps(benchmark::State& state) {
   VirtualMachine machine{schedule(state.range(0))};
   VirtualDevice& device = machine.add_device(options(false));
@@ -64,7 +64,7 @@ void steps(benchmark::State& state) {
 }
 BENCHMARK(steps)->Arg(0)->Arg(1)->ArgName("adversarial");
 
-// Kernels of several streams at once: each start and end shares the machine out anew.
+// Concurrent kernels of several streams. Each start and each end redistributes the machine.
 void concurrent(benchmark::State& state) {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(options(false));
@@ -77,7 +77,7 @@ void concurrent(benchmark::State& state) {
 }
 BENCHMARK(concurrent)->Arg(4)->Arg(32)->ArgName("streams");
 
-// Two actors whose clocks interleave: the baton passes at nearly every call.
+// Two actors whose clocks interleave. The turn passes at nearly every call.
 void two_actors(benchmark::State& state) {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(options(false));

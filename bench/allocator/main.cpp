@@ -1,5 +1,5 @@
-/// bench_allocator: Millrace beside other allocators, in one process, doing the same work. See
-/// docs/benchmarks.md.
+/// bench_allocator compares Millrace with other allocators, in one process and with the same work.
+/// See docs/benchmarks.md.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ using namespace millrace::bench;
 
 constexpr int kFailed = 1, kBadUsage = 2, kSkipped = 4;
 
-/// Names of what was asked for, whether or not it can run here.
+/// Names of the requested cases and subjects, even if they cannot run here.
 std::vector<std::string> names_of(const Cases& cases, const Options& options) {
   std::vector<std::string> names;
   for (const Case& of : cases.all) {
@@ -53,7 +53,7 @@ int run(const Options& options) {
     for (const std::string& name : names) fmt::print("{}\n", name);
     return 0;
   }
-  // Known before minutes of measuring.
+  // Report an error before the measurement, which takes minutes.
   if (!options.json.empty()) require_writable(options.json);
   start_google_benchmark();
   const Results results = run_cases(cases, options);

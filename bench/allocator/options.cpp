@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kBadUsage = 2, kSkipped = 4;
 
-/// As typed.
+/// The arguments, not checked yet.
 struct Arguments {
   std::string device = "null", scale = "default", json, filter;
   std::optional<std::string> data;

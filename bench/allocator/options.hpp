@@ -8,18 +8,18 @@
 
 namespace millrace::bench {
 
-/// What the program was asked, checked.
+/// The checked options of the program.
 struct Options {
   Setting setting;
-  std::string json;  ///< file; "" for none
-  std::string data;  ///< folder; "" for none
+  std::string json;  ///< output file; "": none
+  std::string data;  ///< folder of the traces; "": none
   std::optional<std::regex> filter;
   bool list = false;
-  std::string command;  ///< as it was typed
+  std::string command;  ///< the command line as typed
 };
 
-/// @return what to run, or the exit code of a program that is done already: 0 after --help, 2 after
-/// an option that is wrong, 4 without the GPU that was asked for
+/// The options, or the exit code of a program that must end: 0 after --help, 2 after a wrong
+/// option, 4 if the requested GPU is missing.
 struct ReadOptions {
   std::optional<Options> options;
   int exit_code = 0;

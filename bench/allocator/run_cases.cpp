@@ -12,7 +12,7 @@
 namespace millrace::bench {
 namespace {
 
-/// The program prints its own lines.
+/// Suppresses Google Benchmark's output, because the program prints its own lines.
 class Silent final : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }
@@ -49,7 +49,7 @@ class Runner {
     if (rows.empty()) return;
     benchmark::RunSpecifiedBenchmarks(&silent_, ".");
     benchmark::ClearRegisteredBenchmarks();
-    malloc_trim(0);  // what one case leaves does not slow the next
+    malloc_trim(0);  // so that memory left by this case does not slow the next one
     for (ResultRow& row : rows) {
       print(row);
       results_.rows.push_back(std::move(row));
@@ -101,7 +101,7 @@ class Runner {
     const Setting setting = setting_of(of, options_.setting, row.repetitions.size());
     if (!given_up(row).empty()) return 0;  // it would take too long again
     if (!row.repetitions.empty() && row.repetitions.back().cpu_ns > setting.scale.limit_ns) {
-      return 0;  // one step of it was that long
+      return 0;  // one step took that long
     }
     try {
       row.repetitions.push_back(of.run(subject, setting));

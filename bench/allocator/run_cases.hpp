@@ -11,11 +11,11 @@ namespace millrace::bench {
 struct Results {
   std::vector<ResultRow> rows;
   std::vector<LeftOut> left_out;
-  bool failed = false;  ///< a case threw what is no lack of time or room
+  bool failed = false;  ///< a case failed for another reason than time or memory
 };
 
-/// Runs each case on each subject that it is for. Subjects of one case are interleaved at random by
-/// Google Benchmark, so that what else the machine does falls on all of them.
+/// Runs each case on each of its subjects. Google Benchmark interleaves the subjects of a case at
+/// random, so that other load on the machine affects all of them.
 [[nodiscard]] Results run_cases(const Cases& cases, const Options& options);
 
 }  // namespace millrace::bench

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes a table and a picture of what bench/run.sh allocator --json kept.
+"""Makes a table and a picture from results of bench/run.sh allocator --json.
 
     bench/allocator/table.py RESULTS.json [--table FILE.md] [--svg FILE.svg]
     bench/allocator/table.py BEFORE.json AFTER.json [--table FILE.md] [--svg FILE.svg]
     bench/allocator/table.py --check RESULTS.json
 
-Without --table the table goes to standard output. Uses nothing but Python. Exit code 2: a file cannot be read, or is not
-what the benchmark writes.
+Without --table the table goes to standard output. The script needs only Python. Exit code 2: a file
+cannot be read, or the benchmark did not write it.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class BadInput(Exception):
 
 
 class Results:
-    """One file, its rows by (suite, case, subject)."""
+    """One file. Its rows are stored by (suite, case, subject)."""
 
     def __init__(self, path):
         try:
@@ -58,7 +58,7 @@ class Results:
 
 
 def nanoseconds(value):
-    """Three digits, in the unit that suits."""
+    """Formats a time with three digits, in a suitable unit."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"
@@ -100,7 +100,7 @@ def times(results):
 
 
 def cliff_of(name):
-    """(name, n) of a case `name-10k`."""
+    """Splits the name of a case `name-10k` into (name, n)."""
     match = re.fullmatch(r"(.+)-(\d+)(k|M|)", name)
     return match[1], int(match[2]) * {"": 1, "k": 1000, "M": 1000000}[match[3]]
 
@@ -144,7 +144,8 @@ def figures(results, field, suites, digits):
 
 
 def with_calls(results):
-    """Of each case whose driver calls are counted, CPU time and the time that these calls would take."""
+    """For each case with counted driver calls: CPU time plus the time that these calls would take.
+    """
     rows = []
     for case in results.cases:
         sums = {}
@@ -231,7 +232,7 @@ def page(files):
 
 
 class Axis:
-    """Nanoseconds on a logarithmic axis."""
+    """Maps nanoseconds to a logarithmic axis."""
 
     def __init__(self, values, left, right):
         self.low, self.high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
@@ -245,7 +246,7 @@ class Axis:
 
 
 def picture(files):
-    """A line for each case, a dot for each subject; hollow: before."""
+    """Draws a line for each case and a dot for each subject. Hollow dots: before."""
     results = files[-1]
     cases = [case for case in results.cases if any(results.get(case, name) for name in results.subjects)]
     values = [value for file in files for case in cases for name in file.subjects if (value := file.get(case, name))]

@@ -1,4 +1,4 @@
-// bench_costs SUBJECT ENTRY COUNT: calls an entry point COUNT times, for a program that counts
+// bench_costs SUBJECT ENTRY COUNT calls an entry point COUNT times under a tool that counts
 // instructions. bench/costs.sh runs it with two counts and takes the difference.
 
 #include <cstdio>

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::milliseconds kHeld = 100ms;
 constexpr std::size_t kSmall = std::size_t{2} << 20, kLarge = std::size_t{1} << 30;
 
-/// Mapped memory for one trial: a range of one page.
+/// Mapped memory for one trial: a range with one page.
 struct Page {
   explicit Page(int ordinal) : memory(ordinal), range(memory.reserve(memory.page_bytes())) {}
   ~Page() {
@@ -38,7 +38,7 @@ struct Page {
   bool created = false, mapped = false;
 };
 
-/// What a call may need; made before the kernel starts and given back after it has ended.
+/// The resources of a call. They are made before the kernel starts, and freed after it ends.
 struct Bench {
   explicit Bench(int of) : ordinal(of) {
     check(cudaHostAlloc(&pinned, kSmall, cudaHostAllocDefault), "cudaHostAlloc");
@@ -166,7 +166,7 @@ constexpr Call kCalls[] = {
      }},
 };
 
-/// The least of three: other things may have made a call slow.
+/// The least time of three calls, because other activity may slow down a call.
 double least_microseconds(const Call& call, int ordinal) {
   double least = 1e18;
   for (int i = 0; i < 3; ++i) {
@@ -210,7 +210,7 @@ Answer launch_queue(int) {
   int launched = 0;
   {
     KernelGate gate{stream.get()};
-    // The gate opens by itself after five seconds, so a call that blocks goes on then.
+    // The gate opens by itself after five seconds, so that a blocked call continues.
     while (launched < kMost && microseconds_of([&] { enqueue_nothing(stream.get()); }) < 100'000) {
       ++launched;
     }

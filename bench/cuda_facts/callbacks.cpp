@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 void CUDART_CB run(void* function) { (*static_cast<std::function<void()>*>(function))(); }
 
-/// `function` has to outlive its run.
+/// `function` must live until it has run.
 void enqueue_host(cudaStream_t stream, std::function<void()>& function) {
   check(cudaLaunchHostFunc(stream, run, &function), "cudaLaunchHostFunc");
 }

@@ -13,7 +13,8 @@
 namespace millrace::facts {
 namespace {
 
-/// What a call under capture has to work with. Made anew for each: a broken capture leaves traces.
+/// The resources of a call under capture. Each call gets new ones, because a broken capture affects
+/// later calls.
 struct Scene {
   int ordinal = 0;
   cuda::UniqueStream captured = make_stream(), other = make_stream();
@@ -48,7 +49,7 @@ cudaError_t map_a_page(int ordinal) {
   }
 }
 
-/// A question that is answered with one value, about the captured stream.
+/// A query about the captured stream with one result value.
 template <auto kQuestion, typename Value>
 cudaError_t ask(Scene& s) {
   Value value{};
@@ -157,7 +158,7 @@ constexpr CallInCapture kCallsInCapture[] = {
 
 struct Trial {
   cudaError_t result = cudaSuccess;
-  bool sound = false;  ///< the capture could be ended afterwards
+  bool sound = false;  ///< the capture could still be ended afterwards
 };
 
 Trial attempt(const CallInCapture& call, int ordinal, cudaStreamCaptureMode mode, bool other_thread,

@@ -12,7 +12,7 @@ namespace millrace::facts {
 namespace {
 
 constexpr int kCostRounds = 2000;
-constexpr int kBetweenSettlings = 100;  // so that no queue fills up
+constexpr int kBetweenSettlings = 100;  // so that queues do not fill up
 
 void CUDART_CB nothing_on_host(void*) {}
 
@@ -99,11 +99,11 @@ Answer call_costs(int ordinal) {
 }
 
 Answer device_costs(int) {
-  constexpr int kCount = 100;  // six calls each still fit the queue of a held stream
+  constexpr int kCount = 100;  // six calls per round fit into the queue of a held stream
   const auto stream = make_stream(), other = make_stream();
   const auto event = make_event(), back = make_event();
   const cudaStream_t s = stream.get();
-  // Enqueued behind a gate, so that the host is not what is measured.
+  // The work is enqueued behind a gate, so that the host's time is not measured.
   const auto each = [&](const std::function<void()>& work) {
     KernelGate gate{s};
     const double all = device_microseconds(s, [&] {
@@ -113,8 +113,8 @@ Answer device_costs(int) {
     settle();
     return all / kCount;
   };
-  // Each record and wait has a kernel of its own before it: the driver leaves out those that stand
-  // for work that an earlier one stands for.
+  // Each record and wait follows its own kernel. Otherwise the driver would leave out records and
+  // waits that are equivalent to an earlier one.
   const double kernel = each([&] { enqueue_nothing(s); });
   const double recorded = each([&] {
     enqueue_nothing(s);

@@ -7,15 +7,15 @@
 namespace millrace::facts {
 
 struct Answer {
-  std::string text;     ///< a sentence or two
-  nlohmann::json data;  ///< all that was seen
+  std::string text;     ///< one or two sentences
+  nlohmann::json data;  ///< all observations
 };
 
-/// A question about CUDA that the design assumes an answer to. docs/cuda-facts.md says why.
+/// A question about CUDA. The design depends on the answer; docs/cuda-facts.md says why.
 struct Fact {
   const char* id;
   const char* question;
-  Answer (*ask)(int ordinal);  ///< on an idle device that is current; leaves it idle
+  Answer (*ask)(int ordinal);  ///< the device is current and idle; it must be idle afterwards
 };
 
 [[nodiscard]] std::span<const Fact> handle_facts();

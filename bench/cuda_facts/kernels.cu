@@ -48,7 +48,7 @@ void enqueue(void (*kernel)(Parameters...), cudaStream_t stream, Arguments... ar
       values);
 }
 
-// Never freed: freeing pinned memory may wait for the kernels that read it.
+// The flags are never freed, because freeing pinned memory may wait for kernels that read it.
 volatile int* next_flag() {
   static int* const flags = [] {
     void* memory = nullptr;

@@ -9,14 +9,14 @@
 
 namespace millrace::facts {
 
-/// Loads every kernel, so that none is loaded while something is measured.
+/// Loads every kernel in advance, so that none is loaded during a measurement.
 void load_kernels();
 
 void enqueue_nothing(cudaStream_t stream);
-/// A kernel of one thread that runs this long.
+/// Enqueues a kernel of one thread that runs for `time`.
 void enqueue_hold(cudaStream_t stream, Nanoseconds time);
 
-/// A kernel of one thread that runs until it is opened, or for five seconds.
+/// A kernel of one thread that runs until `open`, but at most five seconds.
 class KernelGate {
  public:
   explicit KernelGate(cudaStream_t stream);
@@ -29,7 +29,7 @@ class KernelGate {
   volatile int* flag_;
 };
 
-/// The device's timer, read again and again by one thread: nanoseconds.
+/// Consecutive readings of the device's timer by one thread, in nanoseconds.
 [[nodiscard]] std::vector<std::uint64_t> timer_readings();
 
 }  // namespace millrace::facts

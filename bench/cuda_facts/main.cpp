@@ -1,4 +1,4 @@
-/// Settles by experiment what the design assumes about CUDA: docs/cuda-facts.md.
+/// Checks by experiment what the design assumes about CUDA: docs/cuda-facts.md.
 
 #include <fmt/chrono.h>
 #include <fmt/core.h>
@@ -19,7 +19,7 @@
 namespace millrace::facts {
 namespace {
 
-constexpr int kSkipped = 4;  // as a test of ours that was skipped
+constexpr int kSkipped = 4;  // exit code: a skipped test for CTest
 
 struct Arguments {
   int device = 0;
@@ -38,7 +38,7 @@ std::vector<Fact> all_facts() {
   return all;
 }
 
-/// @throws CLI::ValidationError for an id that there is not
+/// @throws CLI::ValidationError for an unknown id
 std::vector<Fact> chosen_facts(const std::vector<std::string>& only) {
   const std::vector<Fact> all = all_facts();
   if (only.empty()) return all;

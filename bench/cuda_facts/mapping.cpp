@@ -14,7 +14,7 @@ struct Costs {
   std::vector<double> reserve, create, map, allow, unmap_each, unmap_all, release, free;
 };
 
-/// One round: maps `pages` pages twice, as unmapping is tried in two ways.
+/// One round. It maps `pages` pages twice, because it measures two ways of unmapping.
 void measure(cuda::VirtualMemory& memory, std::size_t pages, Costs& costs) {
   const std::size_t page = memory.page_bytes();
   std::byte* range = nullptr;
@@ -92,11 +92,11 @@ Answer access_by_page(int ordinal) {
           {{"pages", kPages}, {"median_us", middle}}};
 }
 
-/// A GiB in handles of 2 MiB to 1 GiB.
+/// Costs of a GiB in handles of 2 MiB to 1 GiB.
 Answer costs_by_page_size(int ordinal) {
   constexpr std::size_t kAll = std::size_t{1} << 30;
   Answer answer{{}, nlohmann::json::array()};
-  for (const std::size_t mib : {2, 16, 32, 128, 1024}) {  // 32: pages of growable ranges
+  for (const std::size_t mib : {2, 16, 32, 128, 1024}) {  // 32: page size of growable ranges
     const std::size_t page = mib << 20;
     cuda::VirtualMemory memory{ordinal, page};
     Costs costs;
@@ -115,7 +115,7 @@ Answer costs_by_page_size(int ordinal) {
   return answer;
 }
 
-/// Pages are mapped at a second address while a fill of them is queued, and filled there next.
+/// Maps pages at a second address while a fill of them is queued, and then fills them there.
 Answer alias(int ordinal) {
   constexpr std::size_t kPage = std::size_t{32} << 20;
   constexpr std::size_t kPages = 32;

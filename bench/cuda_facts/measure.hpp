@@ -31,7 +31,8 @@ template <typename Call>
   return *middle;
 }
 
-/// Of `count` runs of `call`, in microseconds. `before` is run before each, and not counted.
+/// Median time of `count` runs of `call` in microseconds. `before` runs before each call,
+/// unmeasured.
 template <typename Before, typename Call>
 [[nodiscard]] double median_microseconds(int count, Before&& before, Call&& call) {
   std::vector<double> taken;
@@ -42,7 +43,7 @@ template <typename Before, typename Call>
   return median(std::move(taken));
 }
 
-/// What lies on a stream between two timed events, in microseconds.
+/// Device time of `work` on a stream, in microseconds.
 template <typename Work>
 [[nodiscard]] double device_microseconds(cudaStream_t stream, Work&& work) {
   const auto begin = make_event(cudaEventDefault), end = make_event(cudaEventDefault);
@@ -55,7 +56,7 @@ template <typename Work>
   return 1e3 * milliseconds;
 }
 
-/// "cudaSuccess" and the like; the thread's error is cleared.
+/// "cudaSuccess" or another name. Clears the thread's last error.
 [[nodiscard]] inline std::string name_of(cudaError_t result) {
   quietly(result);
   return cudaGetErrorName(result);

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whether it is complete soon, with what is held elsewhere still held.
+/// Whether the event completes soon, while other streams are still held.
 bool completes_soon(cudaEvent_t event) {
   const auto end = std::chrono::steady_clock::now() + 100ms;
   while (std::chrono::steady_clock::now() < end) {
@@ -104,7 +104,7 @@ Answer destroyed_while_waited(int) {
   check(cudaEventRecord(event.get(), first.get()), "cudaEventRecord");
   check(cudaStreamWaitEvent(waiter.get(), event.get(), 0), "cudaStreamWaitEvent");
   event.reset();
-  // Another event may get its handle, and be recorded elsewhere.
+  // Another event may reuse its handle, and be recorded on another stream.
   const auto next = make_event();
   check(cudaEventRecord(next.get(), make_stream().get()), "cudaEventRecord");
   check(cudaEventRecord(reached.get(), waiter.get()), "cudaEventRecord");

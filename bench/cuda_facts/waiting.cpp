@@ -18,10 +18,11 @@ double processor_microseconds() {
 }
 
 struct Waited {
-  double late, processor;  ///< microseconds, of one wait
+  double late, processor;  ///< microseconds per wait
 };
 
-/// Waits for kernels of some length: by how much longer than the kernel, and with what work.
+/// Waits for kernels of one length. Returns the delay after the kernel's end, and the CPU time of
+/// the wait.
 template <typename Wait>
 Waited waited(Nanoseconds kernel, Wait wait) {
   const auto stream = make_stream();

@@ -10,19 +10,20 @@
 #include "device/cuda/error.hpp"
 #include "device/cuda/handles.hpp"
 
-/// What the benchmarks of a GPU share.
+/// Shared by the benchmarks that need a GPU.
 
 namespace millrace::bench {
 
 using cuda::check;
 
-/// The GPU that MILLRACE_GPU names, or 0; `main` has made it current.
+/// The GPU in MILLRACE_GPU, by default 0. `main` has made it current.
 [[nodiscard]] int chosen_gpu();
 
 /// Registers the benchmarks of a program. Called before any CUDA call.
 void register_benchmarks();
 
-/// Device memory for the length of a benchmark: cudaMalloc, so that nothing of Millrace is needed.
+/// Device memory for the duration of a benchmark. It uses cudaMalloc, so that no part of Millrace
+/// is needed.
 template <typename T>
 class DeviceArray {
  public:

@@ -1,4 +1,4 @@
-/// main() of the benchmarks that need a GPU: exits with 4 where there is none, as cuda_facts does.
+/// main() of the benchmarks that need a GPU. It exits with 4 without a GPU, like cuda_facts.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ int run(const std::string& program, bool list_only) {
   return 0;
 }
 
-/// The arguments as Google Benchmark takes them.
+/// The arguments in the form that Google Benchmark takes.
 struct Arguments {
   std::vector<std::string> texts;
   std::vector<char*> values;
@@ -52,7 +52,7 @@ struct Arguments {
   bool list_only = false;
 };
 
-/// `--json FILE` is short for two options of Google Benchmark.
+/// Replaces `--json FILE` by two options of Google Benchmark.
 Arguments read(int argc, char** argv) {
   Arguments read;
   for (int i = 0; i < argc; ++i) {

@@ -1,6 +1,6 @@
-// Nanoseconds a pair (allocate and free) of PyTorch's own caching allocator: one size, random sizes
-// with 1,000 live blocks, blocks that another stream used. Compiled by peer.py against the PyTorch
-// of the machine.
+// Nanoseconds of a pair (allocation and free) of PyTorch's own caching allocator: with one size,
+// with random sizes and 1,000 live blocks, and with blocks that another stream used. peer.py
+// compiles it for the PyTorch of the machine.
 
 #include <cuda_runtime_api.h>
 
@@ -24,7 +24,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Log-uniform from 512 bytes to 8 MiB.
+/// Log-uniform sizes from 512 bytes to 8 MiB.
 std::vector<std::size_t> drawn_sizes(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random{seed};
   std::uniform_real_distribution<double> exponent{9, 23};

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""PyTorch's own caching allocator beside Millrace's, on one GPU.
+"""Compares PyTorch's own caching allocator with Millrace's on one GPU.
 
     peer.py --kit FOLDER [--device cuda:0] [--json FILE]
 
-Compiles the shim against the PyTorch of this machine, then runs
-  - pairs: nanoseconds an allocation and its free, of one size, of random sizes and of blocks that another stream used;
-  - the training loop of `millrace footprint` on PyTorch's allocator and on Millrace's.
+Compiles the shim for the PyTorch of this machine, and then runs:
+- pairs: nanoseconds of an allocation and its free, for one size, for random sizes, and for blocks
+  that another stream used
+- the training loop of `millrace footprint` on PyTorch's allocator and on Millrace's
 Exit code 4: no PyTorch, or no GPU that it can use.
 """
 
@@ -23,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def toolkit_includes():
-    """Folders with cuda_runtime_api.h: a toolkit's, or a package's of PyTorch."""
+    """Folders with cuda_runtime_api.h, from a CUDA toolkit or from PyTorch's packages."""
     packages = pathlib.Path(sysconfig.get_paths()["purelib"])
     found = [pathlib.Path("/usr/local/cuda/include")]
     found += sorted(packages.glob("nvidia/*/include"))
@@ -31,7 +32,7 @@ def toolkit_includes():
 
 
 def cuda_runtime():
-    """The shared CUDA runtime that PyTorch itself loads."""
+    """The shared CUDA runtime that PyTorch loads."""
     import torch  # noqa: F401  (loads it)
 
     with open("/proc/self/maps", encoding="utf-8") as maps:
@@ -54,7 +55,8 @@ def compile_against_torch(sources, output, shared):
     command += [f"-I{folder}" for folder in includes]
     command += ["-shared"] if shared else []
     command += [str(source) for source in sources] + ["-o", str(output)]
-    # Loading libtorch_cuda registers what c10_cuda asks it for, although no symbol of it is named here.
+    # libtorch_cuda must be loaded although this program names no symbol of it: c10_cuda needs what
+    # it registers.
     command += [f"-L{root / 'lib'}", f"-Wl,-rpath,{root / 'lib'}", "-Wl,--no-as-needed"]
     command += ["-ltorch", "-ltorch_cpu", "-ltorch_cuda", "-lc10", "-lc10_cuda", runtime]
     command += [f"-Wl,-rpath,{pathlib.Path(runtime).parent}"]
@@ -75,7 +77,7 @@ def run_footprint(kit, folder, ordinal):
     shim, result = folder / "libmillrace_torch.so", folder / "footprint.json"
     compile_against_torch([HERE / "shim.cpp"], shim, shared=True)
     program = kit / "bin" / "experiment_torch_footprint"
-    # PyTorch's own runtime comes first, so that the process has one.
+    # PyTorch's own runtime comes first, so that the process has only one runtime.
     environment = dict(os.environ)
     paths = [str(pathlib.Path(cuda_runtime()).parent), environment.get("LD_LIBRARY_PATH", "")]
     environment["LD_LIBRARY_PATH"] = ":".join(path for path in paths if path)

@@ -1,5 +1,5 @@
-// PyTorch's own caching allocator behind a C interface. Not part of the CMake build: peer.py
-// compiles it against the PyTorch of the machine.
+// PyTorch's own caching allocator with a C interface. It is not part of the CMake build: peer.py
+// compiles it for the PyTorch of the machine.
 
 #include "shim.h"
 
@@ -24,8 +24,8 @@ c10::cuda::CUDAStream stream_of(void* stream) {
   return c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream), chosen_device);
 }
 
-// record_stream takes the owner of memory, not its address. One thread drives a footprint loop, so
-// that a plain map is enough.
+// record_stream needs the owner of memory, not its address. A plain map is enough, because one
+// thread drives a footprint loop.
 std::unordered_map<void*, c10::DataPtr>& owners() {
   static auto* const owners = new std::unordered_map<void*, c10::DataPtr>;
   return *owners;

@@ -3,7 +3,8 @@
 
     snapshot_of.py OUT.pickle SCRIPT [ARGUMENTS]
 
-OUT.pickle can be read by `millrace replay` and `millrace explain`. Exit code 4: no PyTorch, or no GPU that it can use.
+`millrace replay` and `millrace explain` read OUT.pickle. Exit code 4: no PyTorch, or no GPU that it
+can use.
 """
 
 import os

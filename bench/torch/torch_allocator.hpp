@@ -9,18 +9,18 @@
 namespace millrace {
 
 /**
- * @brief PyTorch's own caching allocator behind the interface of ours: the peer of experiments.
+ * @brief PyTorch's own caching allocator with Millrace's interface, for comparisons.
  *
- * Frees are ordered on the owner; `deallocate` with another stream records a use there, and with a
- * marker behaves as a plain free after `record_stream` on the marker's stream, since PyTorch knows
- * neither. Bytes per stream and per tag, and what a stream could use, are not known. One thread at
- * a time.
+ * Frees are ordered on the owner. PyTorch knows no other frees: `deallocate` with another stream
+ * records a use on that stream and then frees. `deallocate` with a marker is a plain free after
+ * `record_stream` on the marker's stream. Bytes per stream, bytes per tag and usable bytes are
+ * unknown. Not thread-safe.
  */
 class TorchAllocator final : public Allocator {
  public:
   /**
    * @param library  the compiled shim (bench/torch/shim.cpp)
-   * @param ordinal  the GPU that `device` is
+   * @param ordinal  the GPU of `device`
    * @throws std::runtime_error if the library or PyTorch cannot be loaded
    */
   TorchAllocator(OrderedDevice& device, int ordinal, const std::string& library);
@@ -39,16 +39,17 @@ class TorchAllocator final : public Allocator {
   void record_use(void* address, StreamRef stream) override;
   /** @throws std::logic_error always: PyTorch's blocks keep their stream */
   void transfer(void* address, StreamRef owner) override;
-  /** @brief Gives back all that is free, whatever `keep_bytes` says. */
+  /** @brief Releases all free memory. It ignores `keep_bytes`. */
   std::size_t trim(std::size_t keep_bytes = 0) override;
   Tag tag(std::string_view) override { return {}; }
   MemoryStatistics statistics() override;
   UsableBytes usable(StreamRef) override { return {}; }
-  /** @brief PyTorch has one set of peaks: every scope has those since this allocator was made. */
+  /** @brief PyTorch has one set of peaks. Every scope returns the peaks since this allocator was
+   *         made. */
   ScopeId open_scope() override { return {}; }
   MemoryGauges peaks(ScopeId) override { return statistics().bytes; }
   void close_scope(ScopeId) override {}
-  /** @throws std::logic_error for an observer: PyTorch tells none */
+  /** @throws std::logic_error for an observer, because PyTorch does not report to observers */
   void observe(AllocationObserver* observer) override;
   OrderedDevice& device() const noexcept override { return device_; }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trainings of PyTorch with its own allocator and with Millrace's, on one GPU: losses, step time and memory.
+"""Trains with PyTorch's own allocator and with Millrace's on one GPU: losses, step time and memory.
 
     training.py [transformer|dlrm ...] [--steps N] [--rounds N] [--json FILE]
 
-Each training runs in a process of its own, with the two allocators in turn, --rounds times each; the program is the
-same, and its random numbers too. The exit code is 1 if the losses of a training differ in any bit. The package
-millrace and the folder of trainings.py (tools/virtual-cuda/pytorch) have to be on PYTHONPATH. Exit code 4: no PyTorch, or no
-GPU that it can use.
+Each training runs in a separate process, --rounds times with each allocator in turn. Program and
+random numbers are the same. The exit code is 1 if the losses of a training differ in any bit. The
+package millrace and the folder of trainings.py (tools/virtual-cuda/pytorch) must be on PYTHONPATH.
+Exit code 4: no PyTorch, or no GPU that it can use.
 """
 
 import argparse
@@ -32,11 +32,11 @@ def steps_of(name):
 
 
 def train(name, count):
-    """One training. Its figures are the last line of the output."""
+    """Runs one training. Its figures are the last line of the output."""
     import torch
 
     torch.manual_seed(1)
-    # Losses can be compared if kernels add in the same order each time.
+    # Losses can be compared only if kernels add in the same order each time.
     torch.use_deterministic_algorithms(True)
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)

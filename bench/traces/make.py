@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the traces of this folder and their manifest again:
+"""Recreates the traces of this folder and their manifest:
 
-    bench/traces/make.py [--program build/dev/bin/millrace] [--torch FOLDER] [--check | --figures] [NAME...]
+    bench/traces/make.py [--program build/dev/bin/millrace] [--torch FOLDER]
+                         [--check | --figures] [NAME...]
 
-Without names, all of them are made; those of PyTorch programs only with --torch, whose FOLDER/bin/python has torch.
---check writes nothing, and ends with 1 if a trace that is made now is another than the one in the folder. --figures
-records nothing: it counts and replays the files that are there, after a change of an allocator. docs/trace-set.md
-says what the traces are.
+Without names it makes all traces. Traces of PyTorch programs need --torch, with a FOLDER whose
+bin/python has torch. --check writes nothing, and ends with 1 if a new trace differs from the one in
+the folder. --figures records nothing: it counts and replays the existing files, for use after a
+change of an allocator. docs/trace-set.md describes the traces.
 """
 
 import argparse
@@ -26,7 +27,7 @@ TORCH = "millrace run --allocator own --virtual h200,memory=80GiB -- python benc
 GALLERY = f"{TORCH} docs/examples/gallery"
 PROGRAMS = f"{TORCH} bench/traces/programs"
 
-# Name, command, and what the program does. OUT is the trace, FOLDER an empty folder.
+# Name, command, and a description of the program. OUT is the trace, FOLDER an empty folder.
 TRACES = [
     ("packed_weights", f"{GALLERY}/packed_weights.py",
      "weights are packed on two new streams at each step"),
@@ -60,10 +61,10 @@ TRACES = [
      "changed rows out"),
 ]
 
-# Where the preset millrace reserves more than torch, and why.
+# Traces where the preset millrace reserves more than torch, with the reason.
 KNOWN = {}
 
-# Where the order of frees within backward, and completions, differ from run to run.
+# Traces where the order of frees in backward, and of completions, differs between runs.
 VARIES = {"prefetching_loader"}
 
 
@@ -73,7 +74,7 @@ def words(command, program, torch, out, scratch):
 
 
 def run(command, program, torch, out, scratch):
-    """What a command prints."""
+    """Returns the output of a command."""
     environment = {**os.environ, "PYTHONPATH": str(trace_set.ROOT / "tools" / "python"), "PYTHONDONTWRITEBYTECODE": "1",
                    "PYTHONHASHSEED": "0", "MILLRACE_VIRTUAL_REPORT": "", "COLUMNS": "80"}
     done = subprocess.run(words(command, program, torch, out, scratch), cwd=trace_set.ROOT, env=environment,
@@ -84,7 +85,7 @@ def run(command, program, torch, out, scratch):
 
 
 def record(command, program, torch, folder):
-    """The bytes of a trace that is made now."""
+    """Returns the bytes of a new trace."""
     out, scratch = folder / "out.trace", folder / "scratch"
     scratch.mkdir()
     run(command, program, torch, out, scratch)
@@ -92,12 +93,13 @@ def record(command, program, torch, folder):
 
 
 def pytorch_reserved(command, program, torch):
-    """What PyTorch's own allocator reserves for the program."""
+    """Returns the bytes that PyTorch's own allocator reserves for the program."""
     return int(run(command, program, torch, "--reserved", "").split()[-1])
 
 
 def same_requests(name, one, other):
-    """Whether two traces have the same requests and order. Addresses of memory with data differ from run to run."""
+    """Whether two traces have the same requests and order. Addresses of blocks differ between runs.
+    """
 
     def allocations_of(data):
         log = trace_set.trace_format.parse(data)

@@ -1,19 +1,22 @@
-"""Records what a PyTorch program does with GPU memory, as a trace in Millrace's format (docs/record.md):
+"""Records the GPU memory requests of a PyTorch program as a trace in Millrace's format
+(docs/record.md):
 
     millrace run --allocator own --virtual h200,memory=80GiB -- \\
         python bench/traces/record_torch.py OUT.trace SCRIPT [ARGUMENTS]
 
-Millrace's package has to be found (PYTHONPATH=tools/python), and the program uses one GPU. Recorded are requests with
-stream and Python stack, frees, Tensor.record_stream, records of events, waits, synchronizations, and completions of
-freed blocks. Unlike a snapshot of PyTorch's, the trace has the order of the streams.
+Python must find Millrace's package (PYTHONPATH=tools/python), and the program must use one GPU. The
+trace contains requests with stream and Python stack, frees, Tensor.record_stream, event records,
+waits, synchronizations, and the completion of freed blocks. Unlike a snapshot of PyTorch's, it
+contains the order of the streams.
 
-While it records, every tensor is a block of the driver's pool, whose decisions are not in the trace. Work of recorded
-streams delays a block's free until a poll finds it complete; polls are made at requests, as PyTorch's allocator makes
-them. Addresses are numbers that are not used a second time, and times are positions, so that a program with the same
-requests gives the same file. PyTorch's statistics of memory are 0. Requests of CUDA graphs are refused.
+During the recording, every tensor is a block of the driver's pool, whose decisions are not in the
+trace. A block that other streams used is freed when a poll finds their work complete. The script
+polls at each request, as PyTorch's allocator does. Each address is a number that is used once, and
+times are positions. Therefore a program with the same requests gives the same file. PyTorch's
+memory statistics are 0. Requests of CUDA graphs are refused.
 
-With --reserved in place of OUT.trace nothing is recorded: the program runs on PyTorch's own allocator, and the last
-line of the output is the peak of the bytes that it reserved.
+With --reserved in place of OUT.trace nothing is recorded: the program runs on PyTorch's own
+allocator, and the last line of the output is the peak of its reserved bytes.
 """
 
 import collections
@@ -32,7 +35,7 @@ _ADDRESS_UNIT = 512
 
 
 class Runtime:
-    """The functions of the CUDA runtime that are needed here."""
+    """The functions of the CUDA runtime that this script needs."""
 
     def __init__(self):
         major = torch.version.cuda.split(".")[0]
@@ -64,7 +67,7 @@ class Runtime:
         if status not in (0, not_ready):
             raise RuntimeError(f"cudaEventQuery returns {status}")
         if status == not_ready:
-            self._library.cudaGetLastError()  # PyTorch would find it, and take it for an error
+            self._library.cudaGetLastError()  # clear it, or PyTorch reports it as an error
         return status == 0
 
     def destroy(self, event):
@@ -72,22 +75,22 @@ class Runtime:
 
 
 class Live:
-    """A block that the program has."""
+    """A block that the program holds."""
 
     def __init__(self, number):
         self.number, self.uses = number, set()
 
 
 class Freed:
-    """A block whose work may not be complete."""
+    """A freed block. Its work may not be complete."""
 
     def __init__(self, number, events, address, stream):
         self.number, self.events = number, events
-        self.address, self.stream = address, stream  # for the free that is still to be made; 0: it was made
+        self.address, self.stream = address, stream  # for the delayed free; 0: it was made
 
 
 class Sites:
-    """Stacks of the program, without frames of this file and of what runs it."""
+    """Stacks of the program, without frames of this script and of runpy."""
 
     def __init__(self, script):
         self._script = os.path.dirname(os.path.abspath(script)) + os.sep
@@ -114,14 +117,15 @@ class Recorder:
         self._runtime, self._writer, self._sites = Runtime(), trace.Writer(file), Sites(script)
         self._lock = threading.RLock()
         self._streams, self._live = {}, {}
-        self._events = {}  # of the program: the stream and the marker of the last record
-        self._freed = collections.defaultdict(collections.deque)  # by stream, in order
+        self._events = {}  # by event of the program: stream and marker of its last record
+        self._freed = collections.defaultdict(collections.deque)  # by stream, in the order of frees
         self._next_address = 1 << 40
         self._on = True
         self._writer.program(" ".join([os.path.basename(script), *sys.argv[3:]]))
 
     def install(self):
-        """Makes this PyTorch's allocator. The callbacks live as long as the process."""
+        """Installs this object as PyTorch's allocator. The callbacks live as long as the process.
+        """
         pointer, size = ctypes.c_void_p, ctypes.c_size_t
         self._callbacks = [
             ctypes.CFUNCTYPE(pointer, size, ctypes.c_int, pointer)(self._guarded(self._allocate)),
@@ -142,7 +146,7 @@ class Recorder:
             self._guarded(lambda stream: self._writer.passed_stream(self._stream(stream))))
         hooks.register_callback_for_device_synchronization(self._guarded(lambda: self._writer.passed_device(0)))
         torch._C._activate_gpu_trace()
-        properties = torch.cuda.get_device_properties(0)  # not before: PyTorch's allocator would be made
+        properties = torch.cuda.get_device_properties(0)  # it would create PyTorch's allocator
         self._writer.device(0, properties.total_memory, properties.name, addresses_are_made_up=True)
 
     def finish(self):
@@ -152,12 +156,13 @@ class Recorder:
             self._writer.finish()
 
     def stop(self):
-        """Nothing is recorded from now on. PyTorch still frees what it has."""
+        """Stops recording. PyTorch still frees its remaining blocks."""
         with self._lock:
             self._on = False
 
     def _guarded(self, call):
-        """Callbacks of several threads, one after the other. What fails ends the program: its trace is wrong."""
+        """Runs callbacks one at a time. An exception ends the program, because the trace would be
+        wrong."""
 
         def guarded(*arguments):
             with self._lock:

@@ -1,4 +1,4 @@
-"""The traces of this folder and their manifest: what is counted in a file, and what replays of it say."""
+"""The traces of this folder and their manifest: counts of a file, and figures of its replays."""
 
 import gzip
 import hashlib
@@ -23,7 +23,8 @@ def load():
 
 
 def identity(path):
-    """What says that a file is the one of the manifest. The inflated bytes are the same with every version of zlib."""
+    """Identifies a file for the manifest. The inflated bytes are the same with every version of
+    zlib."""
     packed = path.read_bytes()
     inflated = gzip.decompress(packed)
     return {
@@ -35,7 +36,7 @@ def identity(path):
 
 
 def counts(log):
-    """By device: what a trace has, counted here, and not by the program that replays it."""
+    """Counts the contents of a trace by device, independently of the program that replays it."""
     used = sorted({event.device for event in log.events})
     of_device = {each.number: each for each in log.devices}
     return [
@@ -54,7 +55,8 @@ def counts(log):
 
 
 def replayed(program, path):
-    """By device: the bounds, and what every allocator reserves, as `millrace replay` says."""
+    """The bounds and the reserved bytes of every allocator by device, as `millrace replay` reports
+    them."""
     command = [str(program), "replay", "--format", "json", str(path)]
     text = subprocess.run(command, check=True, capture_output=True).stdout
     file = json.loads(text)["files"][0]
@@ -75,7 +77,7 @@ def replayed(program, path):
 
 
 def figures(program, path):
-    """Both, for each device."""
+    """The counts and the replays of each device."""
     found = replayed(program, path)
     return [{**each, **found.get(each["device"], {})} for each in counts(trace_format.read(path))]
 

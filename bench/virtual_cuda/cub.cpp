@@ -1,7 +1,8 @@
-// cub::CachingDeviceAllocator, once on the virtual runtime and once on an empty one: the difference
-// is what the runtime takes of a benchmark of allocators. bench/virtual_cuda/cub.sh compares them.
+// cub::CachingDeviceAllocator, once on the virtual runtime and once on an empty runtime. The
+// difference is the cost of the virtual runtime in a benchmark of allocators.
+// bench/virtual_cuda/cub.sh compares the two.
 
-// CUB's headers name the launch syntax and a few builtins, which only nvcc has.
+// CUB's headers use the launch syntax and a few builtins that only nvcc provides.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -28,7 +29,7 @@ double cpu_nanoseconds() {
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-/** Frees one of the live blocks and allocates another, of any bin and for any of the streams. */
+/** Frees a random live block and allocates another, in a random bin and for a random stream. */
 double pairs(std::size_t count) {
   cub::CachingDeviceAllocator allocator{2, 9, 20};  // bins of 512 bytes to 1 MiB
   std::vector<cudaStream_t> streams(kStreams);
@@ -46,7 +47,7 @@ double pairs(std::size_t count) {
     allocate(block);
   };
   for (void*& block : live) allocate(block);
-  for (std::size_t i = 0; i < count / 4; ++i) replace();  // until the cache has what is needed
+  for (std::size_t i = 0; i < count / 4; ++i) replace();  // fills CUB's cache
   const double begin = cpu_nanoseconds();
   for (std::size_t i = 0; i < count; ++i) replace();
   const double time = cpu_nanoseconds() - begin;
@@ -58,7 +59,7 @@ double pairs(std::size_t count) {
 
 }  // namespace
 
-/** Prints ns of CPU time of a pair of free and allocation. */
+/** Prints the CPU time of a pair (free and allocation) in nanoseconds. */
 int main(int argc, char** argv) {
   const std::size_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1'000'000;
   std::printf("%.1f\n", pairs(count));

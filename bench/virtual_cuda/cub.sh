@@ -1,7 +1,7 @@
 #!/bin/sh
-# What the virtual runtime takes of a benchmark of allocators: CUB's allocator on it (schedule
-# instant) and on an empty runtime, in turn. Prints the least CPU time of a pair on each, and the
-# ratio. It must be at most 1.3; the exit code is 1 if it is more.
+# Compares CUB's allocator on the virtual runtime (schedule instant) and on an empty runtime, in
+# turn. Prints the least CPU time of a pair on each, and the ratio: the cost of the virtual runtime
+# in a benchmark of allocators. The exit code is 1 if the ratio is more than 1.3.
 # Usage: bench/virtual_cuda/cub.sh [BUILD [ROUNDS]]
 set -eu
 build=${1:-build/release}

@@ -1,5 +1,5 @@
-// What a call of the virtual CUDA runtime costs: docs/virtual-cuda.md. Choose the schedule with
-// MILLRACE_VIRTUAL.
+// The cost of a call of the virtual CUDA runtime: docs/virtual-cuda.md. MILLRACE_VIRTUAL selects
+// the schedule.
 
 #include <benchmark/benchmark.h>
 
@@ -17,7 +17,7 @@ void require(cudaError_t error, const char* call) {
   std::exit(1);
 }
 
-/** What the calls work on. */
+/** The objects that the calls use. */
 struct Objects {
   cudaStream_t stream = nullptr;
   cudaStream_t other = nullptr;
@@ -51,7 +51,7 @@ void measure(const char* name, Call call) {
     for (auto step : state) {
       static_cast<void>(step);
       benchmark::DoNotOptimize(call(objects));
-      // Schedules that defer work must not collect it.
+      // Schedules that defer work must not accumulate it.
       if (++made % 256 == 0) cudaDeviceSynchronize();
     }
   });

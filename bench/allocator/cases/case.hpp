@@ -8,33 +8,33 @@
 
 namespace millrace::bench {
 
-/// One workload that every subject does.
+/// A workload that runs on every subject.
 struct Case {
-  /// Which subjects it is for.
+  /// The subjects of the case.
   enum class For {
     all,
-    threads,   ///< those that several threads may share
-    millrace,  ///< what it measures is a call that only Millrace has
+    threads,   ///< subjects that several threads may share
+    millrace,  ///< the case measures a call that only Millrace has
   };
 
   std::string suite;
   std::string name;
   std::function<Measured(const SubjectRow&, const Setting&)> run;
-  std::size_t live = 0;       ///< blocks, streams or markers at once; see Scale::most_live
-  const char* unit = "pair";  ///< what ns_per_pair counts
+  std::size_t live = 0;       ///< live blocks, streams or markers; see Scale::most_live
+  const char* unit = "pair";  ///< unit of ns_per_pair
   For subjects = For::all;
-  bool needs_idle_control = false;  ///< says itself when work is done: not on a GPU
-  bool once = false;                ///< takes too long to be repeated
-  double limit_seconds = 0;         ///< in place of Scale::limit_ns, in the default scale; 0: that
+  bool needs_idle_control = false;  ///< controls when work completes, which a GPU does not allow
+  bool once = false;                ///< takes too long to repeat
+  double limit_seconds = 0;         ///< replaces Scale::limit_ns in the default scale; 0: no change
 };
 
-/// What the program was asked to run with, as far as it decides which cases there are.
+/// The options of the program that decide which cases exist.
 struct CaseOptions {
-  std::string data;  ///< folder of the traces; "" for none
+  std::string data;  ///< folder of the traces; "": none
   Scale scale;
 };
 
-/// A suite that could not be made, and why.
+/// A suite that could not be made, and the reason.
 struct LeftOut {
   std::string suite, name, why;
 };
@@ -44,7 +44,7 @@ struct Cases {
   std::vector<LeftOut> left_out;
 };
 
-/// Every case of every suite, in the order of docs/benchmarks.md.
+/// All cases of all suites, in the order of docs/benchmarks.md.
 [[nodiscard]] Cases make_cases(const CaseOptions& options);
 
 // The suites, by source.

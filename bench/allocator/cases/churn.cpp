@@ -10,8 +10,8 @@ constexpr std::size_t kLive = 1'000;
 constexpr double kSmallest = 256, kLargest = 64 << 20;
 constexpr std::uint64_t kStepsPerMark = 100;
 
-/// Blocks of all sizes come and go on streams, drawn, for as long as it takes to see how far what
-/// is reserved creeps above what lives.
+/// Replaces blocks of random sizes on random streams for a long time. It shows how far the reserved
+/// bytes grow above the live bytes.
 Measured churn(const SubjectRow& row, const Setting& setting, unsigned streams, bool marks) {
   Draws draws{setting.seed, kSmallest, kLargest};
   std::vector<Held> held(kLive);

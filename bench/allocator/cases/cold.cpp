@@ -6,7 +6,7 @@ namespace {
 
 constexpr double kSmallest = 512, kLargest = 4 << 20;
 
-/// The first allocations of an allocator; nothing is freed.
+/// The first allocations of an allocator. Nothing is freed.
 Measured first_allocations(const SubjectRow& row, const Setting& setting, std::size_t count) {
   Draws draws{setting.seed, kSmallest, kLargest};
   std::vector<Held> held(count);

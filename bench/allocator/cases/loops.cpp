@@ -4,7 +4,7 @@
 #include "allocator/cases/case.hpp"
 #include "allocator/measure/draws.hpp"
 
-// Loops whose blocks are all of one size.
+// Loops with blocks of one size.
 
 namespace millrace::bench {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
 constexpr unsigned kMain = 0, kSide = 1;
 
-/// A block is freed before the next one is asked for, on each stream in turn.
+/// Frees each block before the next allocation, on each stream in turn.
 Measured in_turn(const SubjectRow& row, const Setting& setting, std::size_t bytes,
                  unsigned streams) {
   Trial trial{row, setting, streams};
@@ -26,7 +26,7 @@ Measured in_turn(const SubjectRow& row, const Setting& setting, std::size_t byte
   return trial.result(bytes);
 }
 
-/// A few blocks live at once; of every `used_each`th, another stream made use.
+/// A few blocks are live at a time. Another stream uses every `used_each`th block; 0: none.
 Measured with_uses(const SubjectRow& row, const Setting& setting, unsigned used_each) {
   constexpr std::size_t kLive = 64, kBytes = 4 * kKiB;
   static constexpr std::array<unsigned, 1> kUsers{kSide};

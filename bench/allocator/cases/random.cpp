@@ -10,7 +10,7 @@ namespace {
 constexpr double kSmallest = 512, kLargest = 4 << 20;
 constexpr std::size_t kMostWarmUp = 200'000;
 
-/// So many blocks live; one of them, drawn, makes room for one of another size, drawn.
+/// Keeps `live` blocks, and replaces a random block by one of random size.
 Measured replace(const SubjectRow& row, const Setting& setting, std::size_t live) {
   Draws draws{setting.seed, kSmallest, kLargest};
   std::vector<Held> held(live);
@@ -35,7 +35,7 @@ Measured replace(const SubjectRow& row, const Setting& setting, std::size_t live
           trial.set_up(live - 1, [&](std::uint64_t i) { fill(held[i + 1], draws.next().bytes); });
   if (ready) {
     trial.end_host_bytes(live - 1);
-    // Caches fill.
+    // Fill the caches.
     const std::size_t warm_up = std::min(2 * live, kMostWarmUp);
     if (trial.warm_up(warm_up, replace_one)) trial.measure(replace_one);
   }

@@ -8,8 +8,8 @@
 
 namespace millrace::bench {
 
-/// Writes down what a program asks of an allocator, and the records and waits that the program
-/// itself makes on the device. What the allocator makes there is not the program's.
+/// Records the calls of a program to its allocator, and the program's own records and waits on the
+/// device. Records and waits of the allocator are left out.
 class RecordingAllocator final : public ForwardingAllocator, private DeviceObserver {
  public:
   explicit RecordingAllocator(Allocator& inner);
@@ -21,12 +21,12 @@ class RecordingAllocator final : public ForwardingAllocator, private DeviceObser
   using ForwardingAllocator::allocate;
   void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag = {}) override;
   void deallocate(void* address) override;
-  /// @throws std::logic_error: a script has no such free
+  /// @throws std::logic_error, because a script has no such free
   void deallocate(void* address, StreamRef stream) override;
-  /// @throws std::logic_error: a script has no such free
+  /// @throws std::logic_error, because a script has no such free
   void deallocate(void* address, Point marker) override;
   void record_use(void* address, StreamRef stream) override;
-  /// @throws std::logic_error: a script has no transfer
+  /// @throws std::logic_error, because a script has no transfer
   void transfer(void* address, StreamRef owner) override;
 
  private:
@@ -40,7 +40,7 @@ class RecordingAllocator final : public ForwardingAllocator, private DeviceObser
   }
 
   Script script_;
-  bool inside_ = false;  // a call of the allocator
+  bool inside_ = false;  // a call of the allocator is running
   std::unordered_map<void*, std::uint32_t> streams_, blocks_, events_;
 };
 

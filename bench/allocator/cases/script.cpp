@@ -9,7 +9,7 @@ namespace {
 
 using Kind = ScriptStep::Kind;
 
-/// A block of the script, while it is live.
+/// A live block of the script.
 struct Block {
   void* address = nullptr;
   std::size_t bytes = 0;
@@ -113,7 +113,7 @@ Measured run_script(const Script& script, const SubjectRow& row, const Setting& 
     all.given_up = again.given_up;
     ++runs;
   }
-  // A pair is an allocation with all that belongs to it.
+  // A pair is an allocation with all its other steps.
   all.pairs = all.given_up.empty() ? runs * allocations : 0;
   return all;
 }

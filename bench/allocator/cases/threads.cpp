@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kBytes = 4096;
 
-/// What a thread measured of itself.
+/// The measurement of one thread.
 struct alignas(128) Share {
   std::uint64_t pairs = 0;
   double cpu_ns = 0, wall_ns = 0;
@@ -37,11 +37,11 @@ void run_threads(Trial& trial, unsigned threads, std::vector<Share>& shares, Bod
     wall += share.wall_ns;
     pairs += share.pairs;
   }
-  // The mean over threads of what a pair takes one of them.
+  // The sum over threads divided by all pairs is the mean time that a pair takes a thread.
   trial.add(pairs, cpu, wall);
 }
 
-/// Each thread allocates and frees on a stream of its own. They stop together.
+/// Each thread allocates and frees on its own stream. All threads stop together.
 Measured own_streams(const SubjectRow& row, const Setting& setting, unsigned threads) {
   constexpr std::uint64_t kChunk = 256;
   Trial trial{row, setting, threads};
@@ -63,7 +63,7 @@ Measured own_streams(const SubjectRow& row, const Setting& setting, unsigned thr
   return trial.result(threads * kBytes);
 }
 
-/// Two threads allocate a batch each, and free each other's.
+/// Two threads allocate a batch each, and each frees the other's batch.
 Measured free_across(const SubjectRow& row, const Setting& setting) {
   constexpr std::size_t kBatch = 256;
   Trial trial{row, setting, 2};
@@ -85,7 +85,7 @@ Measured free_across(const SubjectRow& row, const Setting& setting) {
         for (void*& block : batches[self]) block = subject.allocate(kBytes, self);
       });
       meet.arrive_and_wait();
-      last = enough;  // set before the barrier only, so that both see the same
+      last = enough;  // set only before the barrier, so that both threads see the same value
       timed([&] {
         for (void* const block : batches[other]) subject.free(block, kBytes, other);
       });

@@ -13,7 +13,8 @@ namespace {
 
 using Kind = ScriptStep::Kind;
 
-/// The requests of the first device; what was live before the first event is allocated at first.
+/// The requests of the first device. Blocks that were live before the first event are allocated
+/// first.
 Script script_of(const trace::AllocationLog& log) {
   Script script;
   script.streams = std::max<unsigned>(1, static_cast<unsigned>(log.streams.size()));
@@ -67,7 +68,7 @@ void add_traces(Cases& cases, const CaseOptions& options) {
     return;
   }
   for (const std::filesystem::path& file : traces_under(folder)) {
-    // Read when the case is first run.
+    // The file is read in the first run of its case.
     const auto script = std::make_shared<Script>();
     const std::string name = file.parent_path().filename().string() + "-" + file.stem().string();
     cases.all.push_back({.suite = "traces",

@@ -11,8 +11,8 @@
 namespace millrace::bench {
 namespace {
 
-/// The requests of a training loop of `millrace footprint`: copies on a side stream, as programs
-/// for PyTorch's allocator make them. Recorded on the virtual device, without data.
+/// The requests of a training loop of `millrace footprint`, recorded on the virtual device without
+/// data. It copies on a side stream, as programs for PyTorch's allocator do.
 Script record_loop(const std::string& name, std::uint64_t seed) {
   const experiment::Workload workload = experiment::Workload::named(name);
   VirtualMachine machine;

@@ -8,7 +8,7 @@
 
 namespace millrace::bench {
 
-/// How often each call was made of a driver.
+/// The number of calls to a driver, by kind.
 struct CallCounts {
   std::array<std::uint64_t, static_cast<std::size_t>(Call::count_)> of{};
 
@@ -17,16 +17,16 @@ struct CallCounts {
     return of[static_cast<std::size_t>(call)];
   }
   [[nodiscard]] std::uint64_t all() const;
-  /// Host time that these calls take on a device of `profile`, and its pages take in `map`.
+  /// Host time of these calls on a device of `profile`. `map` takes the time of `pages` pages.
   [[nodiscard]] double nanoseconds(const DeviceProfile& profile, std::uint64_t pages) const;
 
   CallCounts& operator+=(const CallCounts& other);
   friend CallCounts operator-(const CallCounts& one, const CallCounts& other);
 };
 
-/// Counts calls without a shared cache line: each thread has counts of its own.
+/// Counts a call. Threads share no cache line for this, because each has its own counts.
 void count_call(Call call) noexcept;
-/// Of all threads, those that ended included. Exact while no other thread makes calls.
+/// The sum over all threads, including those that ended. Exact while no other thread makes calls.
 [[nodiscard]] CallCounts counted_calls();
 
 }  // namespace millrace::bench

@@ -6,15 +6,15 @@
 
 namespace millrace::bench {
 
-/// The calls of the CUDA runtime that allocators other than Millrace make, and that a program makes
-/// for them. Each is counted.
+/// The CUDA runtime calls of allocators other than Millrace, and of programs that use them. Each
+/// call is counted.
 class Driver {
  public:
   virtual ~Driver() = default;
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  /// nullptr: the device has no room.
+  /// @return nullptr if the device has no room
   [[nodiscard]] void* allocate(std::size_t bytes) {
     count_call(Call::allocate);
     return do_allocate(bytes);

@@ -10,8 +10,9 @@
 
 namespace millrace::bench {
 
-/// What a subject takes its memory from, new for each run: a device whose calls return at once, or
-/// a GPU. Millrace calls `device`; the others, and programs written for them, call `driver`.
+/// The source of a subject's memory, new for each run: a device whose calls return at once, or a
+/// GPU. Millrace calls `device`. The other allocators, and programs written for them, call
+/// `driver`.
 class Machine {
  public:
   virtual ~Machine() = default;
@@ -22,22 +23,23 @@ class Machine {
   [[nodiscard]] virtual Driver& driver() = 0;
   [[nodiscard]] virtual bool is_gpu() const = 0;
 
-  /// Lives as long as the machine.
+  /// The stream lives as long as the machine.
   [[nodiscard]] virtual StreamHandle create_stream(bool blocking) = 0;
 
-  /// Called on each thread but the first before it uses the machine; kept until it is done.
+  /// Call it on each further thread before the thread uses the machine. Keep the result until the
+  /// thread is done.
   [[nodiscard]] virtual std::shared_ptr<void> enter_thread() { return nullptr; }
 
-  /// Most bytes that the subject held at once, of those that went through `device` or `driver`.
+  /// Peak bytes that the subject held through `device` or `driver`.
   [[nodiscard]] virtual std::size_t peak_reserved() const = 0;
-  /// Pages that were mapped so far.
+  /// Number of pages mapped so far.
   [[nodiscard]] virtual std::uint64_t mapped_pages() const = 0;
 
-  // Work of a device that is not a GPU is done when the program says so. On a GPU these throw
-  // std::logic_error.
+  // On a device that is not a GPU, the program decides when work is complete. On a GPU these
+  // functions throw std::logic_error.
   /// While busy, no recorded event completes.
   virtual void set_busy(bool busy) = 0;
-  /// From now on an event completes when so many further steps have ended (0: at once).
+  /// From now on an event completes after `steps` further steps have ended (0: at once).
   virtual void run_behind(std::uint64_t steps) = 0;
   virtual void end_step() = 0;
 
@@ -52,7 +54,7 @@ class Machine {
 /// "NVIDIA H100 80GB HBM3". @throws DeviceError as above
 [[nodiscard]] std::string cuda_machine_title(int ordinal);
 
-/// The machine that CUB's and Thrust's calls go to.
+/// The machine that serves CUB's and Thrust's calls.
 [[nodiscard]] Machine* current_machine() noexcept;
 void set_current_machine(Machine* machine) noexcept;
 

@@ -8,8 +8,8 @@
 
 namespace millrace::bench {
 
-/// Host memory straight from the operating system, so that what a machine keeps does not count as
-/// an allocator's host memory.
+/// Host memory from the operating system. Memory of a machine therefore does not count as an
+/// allocator's host memory.
 class MappedPages final : public std::pmr::memory_resource {
  private:
   void* do_allocate(std::size_t bytes, std::size_t) override {

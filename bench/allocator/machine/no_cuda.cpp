@@ -1,6 +1,6 @@
 #include "allocator/machine/machine.hpp"
 
-// In place of machine/cuda where there is no CUDA.
+// Replaces machine/cuda in builds without CUDA.
 
 namespace millrace::bench {
 namespace {

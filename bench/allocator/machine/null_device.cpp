@@ -5,7 +5,7 @@
 namespace millrace::bench {
 namespace {
 
-// Handles of streams: CUDA's own small numbers are below, and one bit says which are blocking.
+// Stream handles. Smaller numbers are CUDA's own, and one bit marks blocking streams.
 constexpr std::uintptr_t kFirstStream = 0x1000, kStride = 16, kBlocking = 8;
 constexpr std::uintptr_t kPerThread = 2;
 

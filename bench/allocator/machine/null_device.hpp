@@ -9,7 +9,7 @@
 
 namespace millrace::bench {
 
-/// A device whose calls return at once: addresses without memory, streams without work.
+/// A device whose calls return at once. It has addresses without memory, and streams without work.
 class NullDevice final : public Device {
  public:
   NullDevice(NullMemory& memory, NullEvents& events) : memory_(memory), events_(events) {}
@@ -21,7 +21,7 @@ class NullDevice final : public Device {
   std::size_t page_bytes() const override { return memory_.page(); }
   bool can_alias() const override { return true; }
 
-  /// A handle that was never used before; `blocking` with the legacy stream.
+  /// Returns a new handle. `blocking`: it synchronizes with the legacy stream.
   [[nodiscard]] StreamHandle new_stream(bool blocking);
 
  private:

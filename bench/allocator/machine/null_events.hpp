@@ -11,7 +11,7 @@
 
 namespace millrace::bench {
 
-/// Events of a device that does no work: each completes when the program says so.
+/// Events of a device that does no work. The program decides when each event completes.
 class NullEvents {
  public:
   [[nodiscard]] EventHandle create();
@@ -32,7 +32,7 @@ class NullEvents {
   void end_step() noexcept { ++step_; }
 
  private:
-  using Event = std::atomic<std::uint64_t>;  // the step at whose end it completes; 0: not recorded
+  using Event = std::atomic<std::uint64_t>;  // step that completes it; 0: not recorded
 
   static Event& at(EventHandle event) noexcept { return *static_cast<Event*>(event.value); }
 

@@ -12,22 +12,22 @@
 
 namespace millrace::bench {
 
-/// Addresses without memory. Freed ones are given out again for the same size.
+/// Addresses without memory. A freed address is reused for the same size.
 class NullMemory {
  public:
   static constexpr std::size_t kTotal = std::size_t{4} << 40;
 
-  /// @param page  bytes of a page of growable ranges
+  /// @param page  page size of growable ranges in bytes
   explicit NullMemory(std::size_t page) : page_(page) {}
   [[nodiscard]] std::size_t page() const noexcept { return page_; }
 
-  /// nullptr: there is no room.
+  /// @return nullptr if no room is left
   [[nodiscard]] void* allocate(std::size_t bytes);
   void free(void* address);
 
-  /// Addresses only. nullptr: there are none left.
+  /// Reserves addresses without pages. @return nullptr if no addresses are left
   [[nodiscard]] void* reserve(std::size_t bytes);
-  /// False: there is no room.
+  /// @return false if no room is left
   [[nodiscard]] bool map(std::size_t bytes);
   void unmap(const void* address, std::size_t bytes);
   void alias(const void* to, const void* from, std::size_t bytes);
@@ -37,7 +37,7 @@ class NullMemory {
   [[nodiscard]] std::uint64_t mapped_pages() const;
 
  private:
-  /// What a driver gave out at an address, again and again.
+  /// An allocation of the driver. It keeps its size when its address is reused.
   struct Piece {
     std::uintptr_t address = 0;
     std::size_t bytes = 0;
@@ -56,7 +56,7 @@ class NullMemory {
   std::size_t held_ = 0, peak_ = 0;
   std::uint64_t mapped_pages_ = 0;
   AliasedPages aliased_{page_, &pool_};
-  std::pmr::vector<Piece> pieces_{&pages_};  // by address: each comes after all before it
+  std::pmr::vector<Piece> pieces_{&pages_};  // sorted by address, since new addresses ascend
   std::pmr::unordered_map<std::size_t, Addresses> freed_{&pool_};
 };
 

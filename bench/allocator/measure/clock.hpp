@@ -9,7 +9,7 @@
 
 namespace millrace::bench {
 
-/// CPU time of the calling thread: other programs on the machine do not add to it.
+/// CPU time of the calling thread. Other programs on the machine do not add to it.
 [[nodiscard]] inline double thread_cpu_ns() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -22,8 +22,8 @@ namespace millrace::bench {
       .count();
 }
 
-/// Bytes that malloc has given out to the main thread; nothing where the C library or a sanitizer
-/// does not tell.
+/// Bytes that malloc has allocated for the main thread; std::nullopt if the C library or a
+/// sanitizer does not report them.
 [[nodiscard]] inline std::optional<double> host_bytes() {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)

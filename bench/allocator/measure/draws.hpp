@@ -7,7 +7,7 @@
 
 namespace millrace::bench {
 
-/// A size, and a number that says which live block makes room for it.
+/// A size, and a random number that selects the live block to replace.
 struct Draw {
   std::size_t bytes = 0;
   std::uint32_t choice = 0;
@@ -17,8 +17,8 @@ struct Draw {
   }
 };
 
-/// Draws whose sizes have uniform logarithms; repeated from the beginning when they are used up.
-/// The same seed gives every subject the same.
+/// Draws whose sizes are log-uniform. They repeat from the beginning when used up. The same seed
+/// gives every subject the same draws.
 class Draws {
  public:
   Draws(std::uint64_t seed, double smallest, double largest);
@@ -35,14 +35,14 @@ class Draws {
   std::size_t next_ = 0;
 };
 
-/// A live block as the program remembers it.
+/// A live block, as the program stores it.
 struct Held {
   void* address = nullptr;
   std::size_t bytes = 0;
   unsigned stream = 0;
 };
 
-/// Bytes that live, and the most that did.
+/// The live bytes and their peak.
 class LiveBytes {
  public:
   void add(std::size_t bytes) noexcept {

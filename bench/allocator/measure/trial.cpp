@@ -8,7 +8,7 @@
 namespace millrace::bench {
 namespace {
 
-// The device whose host times `call_ns` is made of.
+// The device profile with the host times for `call_ns`.
 const DeviceProfile& modelled_device() {
   static const DeviceProfile profile = DeviceProfile::named("h100");
   return profile;
@@ -50,7 +50,7 @@ Trial::Trial(const SubjectRow& row, const Setting& setting, unsigned streams)
 Trial::~Trial() {
   try {
     for (const Held& block : left_) subject_->free(block.address, block.bytes, block.stream);
-  } catch (const DeviceError&) {  // the GPU is lost: so is its memory
+  } catch (const DeviceError&) {  // a lost GPU has lost its memory
   }
 }
 
@@ -75,7 +75,7 @@ void Trial::end_calls() {
   const CallCounts calls = subject_->calls() - calls_before_;
   const auto program = static_cast<double>(subject_->program_calls() - program_calls_before_);
   measured_.calls += static_cast<double>(calls.all()) - program;
-  // Of what the program asks itself, nearly all are records.
+  // Nearly all calls of the program itself are records.
   const auto record = static_cast<double>(modelled_device().host(Call::record).count());
   measured_.call_ns +=
       calls.nanoseconds(modelled_device(), machine_->mapped_pages() - pages_before_) -

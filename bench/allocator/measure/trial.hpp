@@ -15,46 +15,46 @@
 
 namespace millrace::bench {
 
-/// How long and how large a run is; the same for every case and subject.
+/// Duration and size of a run. They are the same for every case and subject.
 struct Scale {
   std::string name = "default";
-  double budget_ns = 20e6;            ///< CPU time that is measured of one repetition
-  double limit_ns = 2e9;              ///< CPU time after which a part of a repetition gives up
-  std::size_t most_live = 1'000'000;  ///< cases with more blocks, streams or markers are left out
+  double budget_ns = 20e6;            ///< measured CPU time per repetition
+  double limit_ns = 2e9;              ///< CPU time after which a part of a repetition is given up
+  std::size_t most_live = 1'000'000;  ///< maximum number of blocks, streams or markers of a case
   std::size_t churn_steps = 200'000;
   unsigned repetitions = 5;
 
-  /// @throws std::invalid_argument that lists the names
+  /// @throws std::invalid_argument that lists the known names
   [[nodiscard]] static Scale named(std::string_view name);
 };
 
-/// What a repetition runs with.
+/// The settings of a repetition.
 struct Setting {
   Scale scale;
   std::uint64_t seed = 1;
-  std::optional<int> gpu;                   ///< nothing: a device whose calls return at once
-  std::size_t page = std::size_t{2} << 20;  ///< of that device, in bytes
+  std::optional<int> gpu;                   ///< std::nullopt: a device whose calls return at once
+  std::size_t page = std::size_t{2} << 20;  ///< page size of that device in bytes
 };
 
-/// A page of growable ranges on a GPU with 32 GiB or more.
+/// Page size of growable ranges on a GPU with at least 32 GiB.
 constexpr std::size_t kLargePage = std::size_t{32} << 20;
 
-/// What a repetition found. What it did not get to is left out.
+/// The results of a repetition. Figures that it did not reach are missing.
 struct Measured {
   std::uint64_t pairs = 0;
-  double cpu_ns = 0, wall_ns = 0;  ///< of all pairs; with threads, of one of them
-  double calls = 0;                ///< of a driver, less the program's own
-  double call_ns = 0;              ///< host time of these on the modeled device
+  double cpu_ns = 0, wall_ns = 0;  ///< of all pairs, summed over threads
+  double calls = 0;                ///< driver calls, without the program's own
+  double call_ns = 0;              ///< host time of these calls on the modeled device
   std::optional<double> reserved_over_live;
   std::optional<double> host_bytes_per_block;
-  std::string given_up;       ///< why; empty: it was done
-  std::uint64_t reached = 0;  ///< of the set-up, where that was given up
-  double reached_cpu_ns = 0;  ///< of a step of the set-up by then
+  std::string given_up;       ///< the reason; empty: the repetition is complete
+  std::uint64_t reached = 0;  ///< steps of the set-up that were made
+  double reached_cpu_ns = 0;  ///< CPU time of a set-up step at that point
 };
 
 [[nodiscard]] std::unique_ptr<Machine> make_machine(const Setting& setting);
 
-/// One subject on a machine of its own, and the measuring of what is done with it.
+/// Runs and measures one subject on its own machine.
 class Trial {
  public:
   Trial(const SubjectRow& row, const Setting& setting, unsigned streams);
@@ -65,49 +65,51 @@ class Trial {
   [[nodiscard]] Machine& machine() { return *machine_; }
   [[nodiscard]] Subject& subject() { return *subject_; }
   [[nodiscard]] const Setting& setting() const noexcept { return setting_; }
-  /// @throws std::logic_error if the subject is not Millrace; the case is then not for it
+  /// @throws std::logic_error if the subject is not Millrace
   [[nodiscard]] MillraceParts& millrace();
 
-  /// Does `step(i)` for each i below `count`, unmeasured. False: it took too long, or there was no
-  /// room; the trial is then over.
+  /// Calls `step(i)` for each i below `count`, unmeasured. Returns false if it took too long or ran
+  /// out of memory. The trial is then over.
   template <typename Step>
   [[nodiscard]] bool set_up(std::uint64_t count, Step step);
 
-  /// Does `step()` so often, or for a quarter of the limit, unmeasured. False: there was no room.
+  /// Calls `step()` `count` times, or for a quarter of the limit, unmeasured. Returns false if it
+  /// ran out of memory.
   template <typename Step>
   [[nodiscard]] bool warm_up(std::uint64_t count, Step step);
 
-  /// Measures `step()`, each of which is `pairs_per_step` pairs, until the budget is used up or
-  /// `most` steps were made.
+  /// Measures calls of `step()` until the budget is used up or `most` calls were made. Each call
+  /// makes `pairs_per_step` pairs.
   template <typename Step>
   void measure(Step step, std::uint64_t most = UINT64_MAX, std::uint64_t pairs_per_step = 1);
 
-  /// Measures `step(i)` for each i below `count`, all at once.
+  /// Measures one call of `step(i)` for each i below `count`.
   template <typename Step>
   void measure_all(std::uint64_t count, Step step);
 
-  /// Adds to what was measured elsewhere: threads, sections of a loop.
+  /// Adds results that were measured elsewhere: by threads, or in sections of a loop.
   void add(std::uint64_t pairs, double cpu_ns, double wall_ns);
   void give_up(std::string why) { measured_.given_up = std::move(why); }
 
-  /// A block that is live when the trial ends. On a GPU it is then freed; elsewhere that is not
-  /// worth the time.
+  /// Registers a block that is live at the end of the trial. On a GPU the trial then frees it. On
+  /// other machines a free is not worth the time.
   void leave(const Held& block) {
     if (is_gpu_ && block.address != nullptr) left_.push_back(block);
   }
 
-  /// Calls between these two count.
+  /// Driver calls between these two functions are counted.
   void begin_calls();
   void end_calls();
 
-  /// Between these, what the heap grows by is the allocator's: `blocks` were made meanwhile.
+  /// Heap growth between these two functions is attributed to the allocator, for `blocks` new
+  /// blocks.
   void begin_host_bytes() { host_before_ = host_bytes(); }
   void end_host_bytes(std::uint64_t blocks);
 
   [[nodiscard]] Measured result(std::size_t peak_live_bytes);
 
  private:
-  /// Does `work` until it ends or memory does.
+  /// Runs `work` until it returns or runs out of memory.
   template <typename Work>
   void until_out_of_memory(Work work) {
     try {

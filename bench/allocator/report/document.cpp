@@ -67,7 +67,8 @@ nlohmann::ordered_json head(const Setting& setting, const std::string& command) 
   };
 }
 
-/// A line for each field, and for each row of a list: a later run differs in few lines.
+/// Writes one line for each field, and for each row of a list, so that later runs differ in few
+/// lines.
 void write_lines(const nlohmann::ordered_json& document, std::ostream& out) {
   const char* before = "{\n";
   for (const auto& [key, value] : document.items()) {

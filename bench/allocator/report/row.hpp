@@ -9,20 +9,20 @@
 
 namespace millrace::bench {
 
-/// One case on one subject: what its repetitions found.
+/// The results of one case on one subject, for all repetitions.
 struct ResultRow {
   const Case* of = nullptr;
   std::string subject;
   std::vector<Measured> repetitions;
 };
 
-/// Medians over the repetitions; what no repetition found is null.
+/// Medians over the repetitions. A figure that no repetition found is null.
 [[nodiscard]] nlohmann::ordered_json json_of(const ResultRow& row);
 
-/// Median nanoseconds of CPU of a pair, if any repetition measured one.
+/// Median CPU nanoseconds per pair; std::nullopt if no repetition measured a pair.
 [[nodiscard]] std::optional<double> ns_per_pair(const ResultRow& row);
 
-/// Why the case was given up, or "".
+/// Why the case was given up; "" if it was not.
 [[nodiscard]] std::string given_up(const ResultRow& row);
 
 }  // namespace millrace::bench

@@ -6,12 +6,12 @@
 
 #include "allocator/subjects/peer.hpp"
 
-// The least that a design of its kind costs: no streams, no splitting, no look-up by address.
+// Lower bounds for the cost of two designs: no streams, no splitting, no look-up by address.
 
 namespace millrace::bench {
 namespace {
 
-/// A stack of free blocks for each power of two.
+/// A stack of free blocks per power of two.
 class Stacks {
  public:
   void* take(std::size_t bytes, Driver& driver) {
@@ -62,7 +62,7 @@ class ThreadLocalFloor final : public Peer {
 
  private:
   Stacks& mine() {
-    thread_local std::uint64_t owner = 0;  // numbers, since a new floor may have an old one's place
+    thread_local std::uint64_t owner = 0;  // not an address, which may be reused
     thread_local Stacks* stacks = nullptr;
     if (owner != number_) [[unlikely]] {
       const std::lock_guard lock{mutex_};

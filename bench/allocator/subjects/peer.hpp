@@ -6,8 +6,8 @@
 
 namespace millrace::bench {
 
-/// What programs do for an allocator that knows nothing of their other streams: before a free, the
-/// stream of the block waits for those that used it as well.
+/// The calls of a program whose allocator knows only one stream per block: before a free, the
+/// block's stream waits for the streams that also used the block.
 class Peer : public Subject {
  public:
   Peer(Machine& machine, unsigned streams);

@@ -2,7 +2,8 @@
 
 #include "allocator/subjects/subject.hpp"
 
-// The headers of CCCL are there (they come with a CUDA toolkit), and CUDA is.
+// MILLRACE_BENCH_CCCL: the headers of CUB and Thrust were found. MILLRACE_BENCH_CUDA: CUDA was
+// found.
 #if !defined(MILLRACE_BENCH_CCCL) || !defined(MILLRACE_BENCH_CUDA)
 #error "bench/allocator/CMakeLists.txt defines both as 0 or 1"
 #endif

@@ -6,7 +6,7 @@
 #include "model/cuda/kernels.hpp"
 #include "model/cuda/linear_bias.hpp"
 
-/// The dense kernels of a batch of 8,192 examples, each over four inputs in turn. Bytes: every
+/// The dense kernels for a batch of 8,192 examples. Each cycles through four inputs. Bytes: every
 /// input read once and every output written once.
 
 namespace millrace::bench {
@@ -22,7 +22,7 @@ using model::writes;
 constexpr std::size_t kDenseBatch = 8192, kFeatures = 26;
 constexpr std::size_t kInputs = 4;
 
-/// As many arrays as there are inputs.
+/// One array per input.
 class Arrays {
  public:
   explicit Arrays(std::size_t size) : size_(size), all_(size * kInputs) { fill_with_numbers(all_); }
@@ -65,7 +65,7 @@ void dot_interaction(benchmark::State& state, std::size_t width, bool backward) 
            }});
 }
 
-// Half of the output is positive; the other half of its gradient is written.
+// Half of the output is positive. The other half of its gradient is set to zero.
 void mask_and_add_up(benchmark::State& state, std::size_t outputs) {
   const LinearShape shape{.rows = kDenseBatch, .outputs = outputs, .relu = true};
   const Arrays gradient{kDenseBatch * outputs}, output{kDenseBatch * outputs}, of_bias{outputs};

@@ -8,12 +8,12 @@
 #include "gpu/kernels/measure.hpp"
 #include "model/cuda/kernels.hpp"
 
-/// Tables of one width, a feature each; ids are uniform over the rows.
+/// Tables of one width, with one feature each. Ids are uniform over the rows.
 ///
-/// Bytes of a look-up: for each id the id and its row, for each bag an offset and its pooled row.
-/// Of an update: for each lookup its gradient row and 8 bytes of where it is, for each row that is
-/// updated its weights and its state, read and written. A gradient row of a bag of 20 counts 20
-/// times: much of it is found in L2, so that shares above 1 are possible.
+/// Bytes of a look-up: for each id, the id and its row; for each bag, an offset and its pooled row.
+/// Bytes of an update: for each lookup, its gradient row and 8 bytes for its position; for each
+/// updated row, its weights and state, read and written. A gradient row of a bag of 20 counts 20
+/// times. Most of these reads hit L2, so shares above 1 are possible.
 
 namespace millrace::bench {
 namespace {
@@ -32,7 +32,7 @@ struct Case {
   std::size_t rows, width, pooling;
 };
 
-/// Tables of a case on the device, and a batch of lookups.
+/// The tables of a case on the device, and a batch of lookups.
 class Bags {
  public:
   explicit Bags(const Case& of)
@@ -59,7 +59,7 @@ class Bags {
   [[nodiscard]] std::span<model::BadId> bad() const { return bad_.all(); }
 
  private:
-  /// Up to 26, of half of what the device has free.
+  /// Up to 26 tables in half of the device's free memory.
   static std::size_t tables_that_fit(const Case& of) {
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
@@ -119,7 +119,7 @@ void look_up(benchmark::State& state, const Case& of) {
                   }});
 }
 
-/// The rows of a batch sorted, as the update needs them.
+/// The sorted rows of a batch, which the update needs.
 class SortedRows {
  public:
   explicit SortedRows(const Bags& bags)
@@ -175,7 +175,7 @@ class SortedRows {
                                              .epsilon = 1e-8F}});
   }
   [[nodiscard]] double unique() const { return static_cast<double>(unique_count_); }
-  /// Digits of 8 bits that the sort goes through.
+  /// Number of 8-bit digits that the sort processes.
   [[nodiscard]] unsigned passes() const { return (bits_ + 7) / 8; }
 
  private:
@@ -193,7 +193,7 @@ class SortedRows {
 void sort(benchmark::State& state, const Case& of) {
   const Bags bags{of};
   const SortedRows rows{bags};
-  // Each pass reads and writes a number and a position; finding the runs reads the numbers twice.
+  // Each pass reads and writes a number and a position. Finding the runs reads the numbers twice.
   const double bytes = static_cast<double>(bags.lookups()) * (rows.passes() * 16.0 + 8);
   measure(state, {bytes, [&](Queue queue, std::size_t) { rows.sort(queue); }});
 }
@@ -228,7 +228,7 @@ void register_embeddings() {
       add("update_rows", update_rows, {kRows, width, pooling});
     }
   }
-  add("update_rows", update_rows, {kHotRows, 128, 1});  // every run is a long one
+  add("update_rows", update_rows, {kHotRows, 128, 1});  // every run of equal rows is long
   add("sort_and_find_runs", sort, {kRows, 64, 1});
   add("sort_and_find_runs", sort, {kRows, 64, 20});
 }

@@ -7,8 +7,8 @@
 #include "capture/cuda/kernels.hpp"
 #include "gpu/kernels/measure.hpp"
 
-/// Rows that are drawn from eight tables of 10^6, gathered into a slot in device memory. Bytes: of
-/// each row its weights and its number, read and written.
+/// Random rows of eight tables of 10^6 rows, gathered into a slot in device memory. Bytes: the
+/// weights and the number of each row, read and written.
 
 namespace millrace::bench {
 namespace {
@@ -24,7 +24,7 @@ using model::updates;
 using model::writes;
 
 constexpr std::size_t kTables = 8, kRowsOfTable = 1'000'000;
-constexpr std::size_t kLists = 4;  ///< and slots: more bytes than an L2 cache has
+constexpr std::size_t kLists = 4;  ///< lists and slots: more bytes than an L2 cache holds
 
 std::vector<SourceTable> make_tables(std::size_t width) {
   std::vector<SourceTable> tables;
@@ -37,7 +37,7 @@ std::vector<SourceTable> make_tables(std::size_t width) {
   return tables;
 }
 
-/// Different rows of all tables, ascending: every so many rows one, at a place that is drawn.
+/// Distinct rows of all tables in ascending order: one random row in each stretch of equal length.
 std::vector<Key> drawn_rows(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random{seed};
   const std::size_t stride = kTables * kRowsOfTable / count;

@@ -10,12 +10,12 @@ namespace millrace::bench {
 namespace {
 
 constexpr int kIterations = 20;
-constexpr std::size_t kLaunches = 8;  ///< between two events: what an event costs is shared by them
+constexpr std::size_t kLaunches = 8;  ///< between two events; they share the cost of the events
 
 class Stopwatch {
  public:
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
-  /// Seconds on the device.
+  /// Device time in seconds.
   template <typename Work>
   [[nodiscard]] double time(Work&& work) {
     check(cudaEventRecord(begin_.get(), stream()), "cudaEventRecord");

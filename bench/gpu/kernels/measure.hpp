@@ -14,24 +14,25 @@ namespace millrace::bench {
 
 using model::Queue;
 
-/// Bytes a second that a device-to-device cudaMemcpyAsync of 1 GiB reads and writes. Measured once.
+/// Bytes per second that a device-to-device cudaMemcpyAsync of 1 GiB reads and writes. Measured
+/// once.
 [[nodiscard]] double copy_rate();
 
-/// One launch to be measured.
+/// A launch to measure.
 struct Measured {
-  double bytes = 0;  ///< that it has to read and write
-  /// Enqueues the launch. The number cycles through inputs, so that none is found in a cache only
-  /// because the launch before left it there.
+  double bytes = 0;  ///< bytes that the launch must read and write
+  /// Enqueues the launch. The number cycles through inputs, so that the previous launch did not
+  /// leave this input in a cache.
   std::function<void(Queue, std::size_t)> enqueue;
 };
 
-/// Times launches by events and reports GB_per_s and of_copy, the share of `copy_rate()`.
+/// Measures launches with events. Reports GB_per_s and of_copy, the share of `copy_rate()`.
 void measure(benchmark::State& state, const Measured& measured);
 
-/// A benchmark of a fixed number of launches.
+/// Registers a benchmark with a fixed number of launches.
 void register_kernel(const std::string& name, std::function<void(benchmark::State&)> body);
 
-/// Numbers between -bound and bound, the same at each run.
+/// Fills the array with numbers from -bound to bound. They are the same in each run.
 void fill_with_numbers(const DeviceArray<float>& array, float bound = 1);
 
 void register_embeddings();

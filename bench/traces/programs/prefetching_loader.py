@@ -1,6 +1,6 @@
-"""A transformer trains on sequences of varying length, which a loader copies ahead on a stream of its own.
+"""Trains a transformer on sequences of varying length. A loader copies them on its own stream.
 
-Two micro-batches make a step of the optimizer; every fourth step is followed by an evaluation.
+An optimizer step has two micro-batches. An evaluation follows every fourth step.
 """
 
 import random
@@ -29,7 +29,7 @@ class Block(nn.Module):
 
 
 class Loader:
-    """Batches of ids on the GPU; the next one is copied while this one is used."""
+    """Yields batches of ids on the GPU. The next batch is copied while the current one is used."""
 
     def __init__(self):
         self.stream = torch.cuda.Stream()

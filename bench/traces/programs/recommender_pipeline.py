@@ -1,7 +1,7 @@
-"""A recommender trains in three stages: batches are copied on one stream, their features are exchanged and permuted on
-another, a batch ahead, and the main stream looks up, computes and updates. The order of calls is that of TorchRec's
-TrainPipelineSparseDist; the exchange between ranks is a copy of the same size.
-"""
+"""Trains a recommender in three stages. Batches are copied on one stream. One batch ahead of
+training, their features are exchanged and permuted on another stream. The main stream looks up,
+computes and updates. The order of calls is that of TorchRec's TrainPipelineSparseDist. The exchange
+between ranks is a copy of the same size."""
 
 import random
 
@@ -32,7 +32,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def copied():
-    """The next batch: dense features, labels, and for each sparse feature its ids and offsets."""
+    """Makes the next batch: dense features, labels, and ids and offsets of each sparse feature."""
     with torch.cuda.stream(memcpy):
         dense = torch.rand(BATCH, 13).pin_memory().to("cuda", non_blocking=True)
         labels = torch.randint(0, 2, (BATCH,)).float().pin_memory().to("cuda", non_blocking=True)
@@ -42,7 +42,7 @@ def copied():
 
 
 def exchanged(batch):
-    """Ids leave for the ranks that have their tables, and those of other ranks come."""
+    """Sends ids to the ranks that have their tables, and receives the ids of other ranks."""
     dense, labels, counts, ids = batch
     data_dist.wait_stream(memcpy)
     with torch.cuda.stream(data_dist):

@@ -1,4 +1,4 @@
-"""Two streams take turns. Each has four buffers of the same size, and all its work is done before the other begins."""
+"""Two streams take turns. Each has four equal buffers, and is idle before the other begins."""
 
 import torch
 

@@ -6,14 +6,14 @@
 #include "allocator/measure/draws.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 
-// What must not grow with live, free or unordered blocks.
+// Costs that must not grow with the number of live, free or unordered blocks.
 
 namespace millrace::bench {
 
 bool carve(Trial& trial, std::vector<void*>& blocks, std::size_t count, unsigned stream) {
   Subject& subject = trial.subject();
   blocks.resize(count);
-  // CUB rounds up to powers of two and splits nothing: it has no use for the piece.
+  // CUB rounds up to powers of two and splits nothing, so one large piece does not help it.
   if (subject.millrace() != nullptr) {
     const std::size_t whole = count * kLargeBlock;
     const bool there = trial.set_up(
@@ -30,7 +30,7 @@ bool carve(Trial& trial, std::vector<void*>& blocks, std::size_t count, unsigned
 
 namespace {
 
-/// The next allocations when n blocks live and nothing was ever freed.
+/// Allocations while n blocks are live and nothing was freed.
 Measured growing(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Draws draws{setting.seed, 512, 4 << 20};
   Trial trial{row, setting, 1};
@@ -48,7 +48,7 @@ Measured growing(const SubjectRow& row, const Setting& setting, std::size_t n) {
   return trial.result(bytes.peak());
 }
 
-/// Every other of 2n blocks is freed; what is asked for then fits nowhere.
+/// Frees every other of 2n blocks. A larger request then fits into no free block.
 bool fragment(Trial& trial, std::size_t n, unsigned stream) {
   std::vector<void*> blocks;
   if (!carve(trial, blocks, 2 * n, stream)) return false;
@@ -62,7 +62,8 @@ void allocate_what_fits_nowhere(Trial& trial) {
   trial.leave({trial.subject().allocate(kBytes, 0), kBytes, 0});
 }
 
-/// The first request sorts what was freed before it, once: see `first_look`.
+/// Requests that fit into none of n free blocks. The first one, which sorts the freed blocks, is
+/// not measured: see `first_look`.
 Measured fragments(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, 1};
   const auto allocate = [&] { allocate_what_fits_nowhere(trial); };
@@ -70,8 +71,8 @@ Measured fragments(const SubjectRow& row, const Setting& setting, std::size_t n)
   return trial.result(2 * n * kLargeBlock);
 }
 
-/// The first request that looks at more than its stream's own blocks, after n frees: for one of
-/// these.
+/// The first request that must look beyond its stream's own bins, after n frees. The result is the
+/// time per free.
 Measured first_look(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, 1};
   if (fragment(trial, n, 0)) {
@@ -80,7 +81,7 @@ Measured first_look(const SubjectRow& row, const Setting& setting, std::size_t n
   return trial.result(2 * n * kLargeBlock);
 }
 
-/// n blocks that stream 0 freed are still in use there when stream 1 asks.
+/// Allocations of stream 1 while n blocks freed on stream 0 are still in use there.
 Measured unordered(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, 2};
   trial.machine().set_busy(true);
@@ -94,8 +95,8 @@ Measured unordered(const SubjectRow& row, const Setting& setting, std::size_t n)
   return trial.result(2 * n * kLargeBlock);
 }
 
-/// A request that is too large for the limit, beside n free fragments. The first one gives back
-/// what the device can have.
+/// A request above the limit, beside n free fragments. The first request releases the memory that
+/// the device can take back, and is not measured.
 Measured failing(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, 1};
   if (fragment(trial, n, 0)) {
@@ -114,7 +115,7 @@ Measured failing(const SubjectRow& row, const Setting& setting, std::size_t n) {
   return trial.result(2 * n * kLargeBlock);
 }
 
-/// A pair among n live blocks of 512 bytes, 4,096 of which share a page of 2 MiB.
+/// A pair beside n live blocks of 512 bytes. 4,096 of them share a page of 2 MiB.
 Measured in_one_page(const SubjectRow& row, const Setting& setting, std::size_t n) {
   constexpr std::size_t kBytes = 512;
   std::vector<void*> held(n);

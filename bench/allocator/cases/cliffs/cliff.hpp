@@ -8,7 +8,7 @@
 
 namespace millrace::bench {
 
-/// Adds one case for each size of a cliff: what must not grow with `n`.
+/// Adds one case for each size of a cliff. The cost must not grow with `n`.
 template <typename Run>
 void add_cliff(Cases& cases, const std::string& name, std::initializer_list<std::size_t> sizes,
                Run run, const Case& like = {}) {
@@ -24,9 +24,9 @@ void add_cliff(Cases& cases, const std::string& name, std::initializer_list<std:
 
 inline constexpr std::size_t kLargeBlock = std::size_t{2} << 20;
 
-/// Allocates `count` blocks of kLargeBlock on `stream` out of one piece that was there before,
-/// where the allocator can split: making them does not itself fall off a cliff.
-/// @return whether there was time and room
+/// Allocates `count` blocks of kLargeBlock on `stream`. If the allocator can split, they come from
+/// one piece that it already holds, so that the allocations themselves do not fall off a cliff.
+/// @return whether time and memory sufficed
 [[nodiscard]] bool carve(Trial& trial, std::vector<void*>& blocks, std::size_t count,
                          unsigned stream);
 

@@ -5,7 +5,7 @@
 #include "millrace/device/ordered_device.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 
-// What must not grow with markers, and with blocks that wait for them.
+// Costs that must not grow with the number of markers, and of blocks that wait for markers.
 
 namespace millrace::bench {
 namespace {
@@ -14,7 +14,7 @@ constexpr std::size_t kBytes = 4096;
 constexpr unsigned kOwner = 0, kUser = 1, kUnrelated = 2;
 constexpr std::array<unsigned, 1> kUsers{kUser};
 
-/// n freed blocks wait for a stream that used them as well; another stream makes pairs. With the
+/// n freed blocks wait for a stream that also used them, while another stream makes pairs. With the
 /// preset torch these blocks are pending.
 Measured draining(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, 3};
@@ -33,7 +33,7 @@ Measured draining(const SubjectRow& row, const Setting& setting, std::size_t n) 
   return trial.result(n * kLargeBlock);
 }
 
-/// n markers of one stream are complete when they are first asked about. Counted by the marker.
+/// A poll that finds n markers of one stream complete. The result is the time per marker.
 Measured complete_markers(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, 1};
   trial.machine().set_busy(true);
@@ -45,10 +45,10 @@ Measured complete_markers(const SubjectRow& row, const Setting& setting, std::si
   return trial.result(0);
 }
 
-/// A host callback frees a block that another stream used, and a poll after it records the markers
-/// that could not be recorded there. n blocks were freed so in a callback before; the first of the
-/// polls records markers for them. None is complete. Many polls are measured: a single one would
-/// show how much of the processor's caches freeing n blocks has replaced.
+/// A host callback frees a block that another stream used. The poll after it records the markers
+/// that the callback could not record. Before the measurement, another callback frees n blocks in
+/// this way, and the first poll records their markers. No marker is complete. Many polls are
+/// measured, because a single poll would mainly show cache misses caused by the n frees.
 Measured owed_marks(const SubjectRow& row, const Setting& setting, std::size_t n) {
   constexpr std::size_t kCallbacks = 256;
   Trial trial{row, setting, 2};

@@ -3,19 +3,19 @@
 #include "allocator/cases/cliffs/cliff.hpp"
 #include "millrace/device/ordered_device.hpp"
 
-// What must not grow with streams.
+// Costs that must not grow with the number of streams.
 
 namespace millrace::bench {
 namespace {
 
-/// n streams have a free block each; another stream asks for its first ones. The very first request
-/// sorts what was freed before it, once.
+/// The first allocations of a stream while n other streams have a free block each. The very first
+/// request sorts the freed blocks, and is not measured.
 Measured foreign_lanes(const SubjectRow& row, const Setting& setting, std::size_t n) {
   const auto streams = static_cast<unsigned>(n);
   std::vector<void*> blocks(n);
   Trial trial{row, setting, streams + 1};
   Subject& subject = trial.subject();
-  // All are live before one is freed, so that none serves two streams.
+  // All blocks are allocated before the first free, so that no block serves two streams.
   bool ready = trial.set_up(n, [&](std::uint64_t i) {
     blocks[i] = subject.allocate(kLargeBlock, static_cast<unsigned>(i));
   });
@@ -29,7 +29,7 @@ Measured foreign_lanes(const SubjectRow& row, const Setting& setting, std::size_
   return trial.result(n * kLargeBlock);
 }
 
-/// Streams that are used for one pair and never again, after n of them.
+/// Streams that are used for one pair and never again, after n such streams.
 Measured one_shot(const SubjectRow& row, const Setting& setting, std::size_t n) {
   constexpr std::size_t kBytes = 4096;
   Trial trial{row, setting, 1};
@@ -42,7 +42,8 @@ Measured one_shot(const SubjectRow& row, const Setting& setting, std::size_t n) 
   return trial.result(kBytes);
 }
 
-/// A poll while n streams have work in flight: it asks about each of them. Counted by the stream.
+/// A poll while n streams have work in flight. It queries each of them. The result is the time per
+/// stream.
 Measured in_flight(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, static_cast<unsigned>(n)};
   trial.machine().set_busy(true);
@@ -53,7 +54,7 @@ Measured in_flight(const SubjectRow& row, const Setting& setting, std::size_t n)
   return trial.result(0);
 }
 
-/// A marker on the legacy stream, which n blocking streams take part in.
+/// A marker on the legacy stream, which synchronizes with n blocking streams.
 Measured legacy_mark(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, 0};
   OrderedDevice& device = trial.millrace().device;

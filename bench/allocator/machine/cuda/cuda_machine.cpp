@@ -19,7 +19,7 @@ cudaEvent_t raw(EventHandle event) { return static_cast<cudaEvent_t>(event.value
 
 class CudaDriver final : public Driver {
  public:
-  /// What a subject left goes back.
+  /// Frees the memory that a subject left.
   ~CudaDriver() override {
     for (const auto& [address, bytes] : sizes_) cuda::quietly(cudaFree(address));
   }

@@ -2,8 +2,8 @@
 
 #include "allocator/machine/machine.hpp"
 
-// What CUB and Thrust call. The current device and the last error of a thread are asked of no
-// driver, so that these calls are not counted.
+// The functions that CUB and Thrust call. The current device and a thread's last error need no
+// driver, so these calls are not counted.
 
 namespace {
 

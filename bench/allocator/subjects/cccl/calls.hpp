@@ -1,7 +1,7 @@
 #pragma once
 
-// To be included before any header of CUDA: in this source, CUB and Thrust call functions of the
-// benchmark in place of the CUDA runtime's. Where no GPU is, there is no runtime either.
+// Include this before any CUDA header. CUB and Thrust then call functions of the benchmark instead
+// of the CUDA runtime, which does not exist on a machine without a GPU.
 
 #define cudaMalloc millrace_bench_cudaMalloc
 #define cudaFree millrace_bench_cudaFree

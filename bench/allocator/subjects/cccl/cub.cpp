@@ -1,6 +1,6 @@
 #include "allocator/subjects/cccl/calls.hpp"
 
-// After it.
+// After calls.hpp:
 #include <cub/util_allocator.cuh>
 #include <new>
 

@@ -1,6 +1,6 @@
 #include "allocator/subjects/cccl/calls.hpp"
 
-// After it.
+// After calls.hpp:
 #include <thrust/mr/disjoint_pool.h>
 #include <thrust/mr/disjoint_sync_pool.h>
 #include <thrust/mr/new.h>
@@ -21,7 +21,8 @@ struct DeviceMemory final : thrust::mr::memory_resource<> {
   void do_deallocate(void* address, std::size_t, std::size_t) override { cudaFree(address); }
 };
 
-/// It knows no streams: with more than one, the program waits for the device before each free.
+/// Thrust knows no streams. With more than one stream, the program synchronizes the device before
+/// each free.
 template <typename Pool>
 class ThrustSubject final : public Peer {
  public:

@@ -5,7 +5,7 @@
 #include "allocator/subjects/peer.hpp"
 #include "device/cuda/handles.hpp"
 
-// What the driver itself offers. Only on a GPU.
+// The driver's own allocators, only on a GPU.
 
 namespace millrace::bench {
 namespace {
