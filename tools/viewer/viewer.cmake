@@ -1,5 +1,5 @@
-# The viewer of `--html`: TypeScript, bundled by esbuild into one script, and embedded into the program. Without esbuild
-# the program is built all the same, and `--html` says what is missing.
+# The viewer of `--html`: esbuild bundles TypeScript into one script, which is embedded into the
+# program. Without esbuild the program is built without the viewer, and `--html` reports this.
 
 set(viewer "${PROJECT_SOURCE_DIR}/tools/viewer")
 set(viewer_files "${viewer}/markup.html")

@@ -1,4 +1,4 @@
-// What all parts of the page share: the runs, the state, and who has to draw again when it changes.
+// Shared by all parts of the page: the runs, the state, and redrawing after a change.
 
 import { Axis } from './axis';
 import { Coloring as ColoringOf, colorsOf, Colors } from './colors';
@@ -66,7 +66,7 @@ export class App {
     return theme === 'dark' || (theme === 'system' && this.darkQuery.matches);
   }
 
-  /** The events of each column of pixels, in this picture. */
+  /** The events of each column of pixels in this picture. */
   columnsOf(run: number, width: number): PixelColumns {
     const key = `${run}/${width}`;
     let columns = this.columns.get(key);
@@ -83,7 +83,7 @@ export class App {
     return colorsOf(this.deviceOf(run), this.state.coloring as ColoringOf, this.palette);
   }
 
-  /** Colors of the blocks that are shown; those that a search did not find are dimmed. */
+  /** Colors of the shown blocks. Blocks that a search did not find are dimmed. */
   blockColors(): Colors {
     const { state } = this;
     const key = [state.run, state.device, state.coloring, this.dark].join();
@@ -91,12 +91,13 @@ export class App {
     return this.colors.colors;
   }
 
-  /** For checks of large pages: columns and bytes that were read, and blocks that the last picture looked at. */
+  /** For checks of large pages: the columns and bytes that were read, and the blocks that the last
+   * picture visited. */
   get counts(): { columns: number; bytes: number; visited: number } {
     return { ...read, visited: this.device.visited };
   }
 
-  /** The selected memory; null: none, or it is not reserved at that moment. */
+  /** The selected memory; null: no selection, or the memory is not reserved at that moment. */
   get selectedPlace(): Place | null {
     const { run, device, place, moment } = this.state;
     if (place < 0) return null;
@@ -105,13 +106,13 @@ export class App {
     return this.found.place;
   }
 
-  /** The sentences about the device that is shown. */
+  /** The sentences about the shown device. */
   get summary(): string[] {
     const { device } = this.state;
     return this.run.summary.filter((line) => line.device === null || line.device === device).map((line) => line.text);
   }
 
-  /** The event that the table of holders is about. */
+  /** The event for which the holders are shown. */
   moment(run = this.state.run): number {
     const device = this.deviceOf(run);
     if (Number.isNaN(this.state.at)) return device.peak;
@@ -133,7 +134,7 @@ export class App {
     this.changed();
   }
 
-  /** An event in words, with its time; `unknown` for none. */
+  /** An event in words with its time; `unknown` without an event. */
   momentText(event: number, unknown: string): string {
     if (event === UNKNOWN) return unknown;
     const count = this.eventName(event);
@@ -159,7 +160,7 @@ export class App {
     this.update({ x0: 0, x1: this.axis.end, y0: 0, y1: 1 });
   }
 
-  /** Shows the whole life of a block, with some of what is around it. */
+  /** Shows the whole lifetime of a block with some context. */
   zoomTo(block: number) {
     const { device, axis } = this;
     const k = device.positionOf(block);
@@ -214,7 +215,7 @@ export class App {
     if (!Number.isNaN(before.at)) this.state.at = converted(before.at);
   }
 
-  /** Keeps the state within what there is. */
+  /** Keeps the state within valid values. */
   private correct() {
     const { state, runs } = this;
     if (!runs.every((run) => run.times)) state.axis = 'events';
@@ -238,19 +239,19 @@ export class App {
     return this.state.axis === 'events' ? 4 : 100;
   }
 
-  /** Streams for which one can see what is stranded. */
+  /** Streams for which stranded memory can be shown. */
   get askers(): number[] {
     const { asker, holding, streams } = this.device;
     return asker?.fixed ? [asker.stream] : holding.length ? holding : streams.map((share) => share.stream);
   }
 
-  /** What blocks can be colored by. */
+  /** The properties by which blocks can be colored. */
   get colorings(): ViewState['coloring'][] {
     const { tags, sites } = this.run;
     return COLORINGS.filter((coloring) => (coloring !== 'tag' || tags.length) && (coloring !== 'site' || sites.length));
   }
 
-  /** Whether the holders can be listed by it. */
+  /** The properties by which holders can be grouped. */
   get groupings(): ViewState['grouping'][] {
     const { tags, sites } = this.run;
     return GROUPINGS.filter((grouping) => (grouping !== 'tag' || tags.length) && (grouping !== 'site' || sites.length));
@@ -261,12 +262,13 @@ export class App {
     return this.axis.mode === 'events' ? this.eventName(Math.floor(x), run) : this.axis.label(x);
   }
 
-  /** The last event of the shown device at or before an event, as its user calls it. */
+  /** The user's name of the shown device's last event at or before an event. */
   eventName(event: number, run = this.state.run): string {
     return eventName(this.runs[run], this.deviceOf(run).device, event);
   }
 
-  /** The stream of the request that made the memory grow to its peak, or else the one with the most live memory. */
+  /** The stream of the request that made the memory grow to its peak. If it is unknown, the stream
+   * with the most live memory. */
   private usualAsker(): number {
     if (this.device.asker) return this.device.asker.stream;
     let best = this.device.streams[0];
@@ -298,7 +300,8 @@ export class App {
   }
 }
 
-/** Whether most events take a fair part of the time. If a long beginning or end has few, the axis counts events. */
+/** Whether most events take a fair part of the time. If a long beginning or end has few events, the
+ * axis counts events. */
 function isSpread(run: Run): boolean {
   const times = run.times!;
   if (times.length < 10) return true;

@@ -1,4 +1,5 @@
-// The x axis: time since the start of a run, or the number of an event. Two runs begin at the same place.
+// The x axis: time since the start of a run, or the number of an event. Two runs begin at the same
+// x.
 
 import { lowerBound, upperBound } from './pyramid';
 import { Run } from './read';
@@ -38,7 +39,7 @@ export class Axis {
     return this.mode === 'events' && run.times ? lowerBound(run.times, clock) : clock;
   }
 
-  /** The last event at or before x; -1 if there is none. */
+  /** The last event at or before x; -1: none. */
   eventAt(run: Run, x: number): number {
     const times = this.timed(run);
     if (!times) return Math.min(Math.floor(x), run.events - 1);
@@ -67,7 +68,7 @@ export class Axis {
     return `${round(ns / 1e3)} µs`;
   }
 
-  /** Places for about `count` labels within [from, to]. */
+  /** Positions for about `count` labels within [from, to]. */
   ticks(from: number, to: number, count: number): { x: number; text: string }[] {
     const step = roundStep((to - from) / Math.max(count, 1));
     const unit = this.mode === 'events' ? 1 : to >= 1e9 && step >= 1e5 ? 1e9 : to >= 1e6 && step >= 100 ? 1e6 : 1e3;
@@ -87,7 +88,7 @@ function round(value: number): string {
   return Number(value.toPrecision(6)).toLocaleString('en-US', { maximumFractionDigits: 6 });
 }
 
-/** 1, 2 or 5 times a power of ten, and not below `step`. */
+/** 1, 2 or 5 times a power of ten, and at least `step`. */
 export function roundStep(step: number): number {
   const power = 10 ** Math.floor(Math.log10(step));
   for (const factor of [1, 2, 5]) if (step <= factor * power) return factor * power;

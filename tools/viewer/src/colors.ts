@@ -1,4 +1,4 @@
-// A color for each block, and what the colors mean.
+// A color for each block, and the legend.
 
 import { Device } from './device';
 import { Palette, pixel, ramp } from './palette';
@@ -9,7 +9,7 @@ import { sizeText } from './format';
 export type { Coloring };
 
 export interface Colors {
-  /** By position in `Device.order`, as pixels. */
+  /** By position in `Device.order`, as canvas pixels. */
   pixels: Uint32Array;
   legend: { color: string; text: string }[];
 }
@@ -34,13 +34,13 @@ export function colorsOf(device: Device, coloring: Coloring, palette: Palette): 
   }
 }
 
-/** The name of the site that allocated a block; "" if it is not known. */
+/** The name of the site that allocated a block; "" if it is unknown. */
 export function siteOf(device: Device, block: number): string {
   const site = device.run.blocks.site[block];
   return site === UNKNOWN ? '' : device.run.sites[site];
 }
 
-/** The streams' colors, as in all tracks. */
+/** The color of a stream. It is the same in all tracks. */
 export function streamColor(palette: Palette, group: number, stream: number): string {
   return stream < 0 ? palette.other : palette.series[group % palette.series.length];
 }
@@ -53,7 +53,7 @@ function ranked(device: Device, palette: Palette, groups: string[], groupOf: (bl
   return { pixels, legend: groups.map((text, group) => ({ color: color(group), text })) };
 }
 
-/** The names with the most memory at the peak get colors of their own. */
+/** The names with the most memory at the peak have their own colors. */
 function byPeak(device: Device, palette: Palette, nameOf: (block: number) => string): Colors {
   const names = new Map<string, number>();
   const ids = Uint32Array.from(device.order, (block) => {

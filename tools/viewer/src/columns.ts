@@ -6,12 +6,12 @@ export interface ColumnRef {
   count: number;
 }
 
-/** What was read so far: a check of large pages counts instead of measuring times. */
+/** The amount of data read so far. Checks of large pages count it instead of measuring times. */
 export const read = { columns: 0, bytes: 0 };
 
 type Transform = ReadableWritablePair<Uint8Array, BufferSource>;
 
-/** In browsers since 2023; older ones do not have it. */
+/** Browsers have it since 2023. */
 const Inflate = (globalThis as unknown as { DecompressionStream?: new (format: string) => Transform }).DecompressionStream;
 
 function bytesOf(ref: ColumnRef) {
@@ -28,7 +28,7 @@ async function inflated(ref: ColumnRef): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** Numbers up to 32 bits; 0xffffffff stands for unknown. */
+/** Reads numbers up to 32 bits; 0xffffffff stands for unknown. */
 export async function numbers(ref: ColumnRef): Promise<Uint32Array> {
   const bytes = await inflated(ref);
   const n = ref.count;
@@ -43,7 +43,7 @@ export async function numbers(ref: ColumnRef): Promise<Uint32Array> {
   return values;
 }
 
-/** Sizes, addresses and times, exact as doubles; -1 stands for unknown. */
+/** Reads sizes, addresses and times, which doubles represent exactly; -1 stands for unknown. */
 export async function wide(ref: ColumnRef): Promise<Float64Array> {
   const bytes = await inflated(ref);
   const n = ref.count;

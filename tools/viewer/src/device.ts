@@ -1,4 +1,4 @@
-// What one device of a run held, event by event, and where its blocks are on the axis.
+// The memory of one device of a run, event by event, and the positions of its blocks on the axis.
 
 import { Axis } from './axis';
 import { Pyramid } from './pyramid';
@@ -7,36 +7,36 @@ import { SpaceLayout } from './space';
 
 const CHUNK = 256;
 
-/** Values after each event; null: not known. */
+/** Values after each event; null: unknown. */
 export interface Levels {
   /** Requested bytes of live blocks. */
   live: Float64Array;
   /** Bytes of live blocks, with rounding. */
   held: Float64Array;
-  /** Held, or freed and not yet usable by the stream that keeps it. */
+  /** Bytes of held blocks, and of freed blocks that their stream cannot use yet. */
   active: Float64Array;
   reserved: Float64Array | null;
 }
 
 export interface StreamShare {
-  stream: number; // -1: all others
+  stream: number; // -1: all other streams
   name: string;
   peak: number;
   live: Float32Array;
-  /** Cached bytes that serve this stream only; null: free memory is not bound to streams. */
+  /** Cached bytes that only this stream can use; null: free memory is not bound to streams. */
   free: Float32Array | null;
 }
 
 /** Free bytes that a stream cannot use, after each event. */
 export interface Stranded {
-  /** Of other streams. */
+  /** In memory of other streams. */
   stream: Float64Array;
-  /** Of other pools; null: there is only one. */
+  /** In other pools; null: only one pool exists. */
   pool: Float64Array | null;
 }
 
 export class Device {
-  /** Indices of the run's blocks, by the event at which they were allocated. */
+  /** Indices of the run's blocks, in the order of their allocation. */
   readonly order: Uint32Array;
   readonly begin: Uint32Array;
   readonly end: Uint32Array;
@@ -44,21 +44,21 @@ export class Device {
   readonly levels: Levels;
   readonly streams: StreamShare[];
   readonly space: SpaceLayout;
-  /** Of each block, where its memory is in `space`; -1: not known. */
+  /** Position of each block's memory in `space`; -1: unknown. */
   readonly places: Float64Array;
   readonly peak: number; // an event
-  /** Requested bytes of each block, by position in `order`; where they are not known, its size. */
+  /** Requested bytes of each block, by position in `order`. If unknown, the block's size. */
   readonly requested: Float64Array;
-  /** The stream for which free memory is looked at, unless another is chosen; null: not known. */
+  /** The stream for which stranded memory is shown by default; null: unknown. */
   readonly asker: Asker | null;
-  /** Streams that have memory, and may be asked for. */
+  /** Streams that have memory. The user may select one as the asker. */
   readonly holding: number[];
   readonly knowsStranded: boolean;
-  /** Blocks that were looked at since the last picture began. */
+  /** Number of blocks that the current picture has visited. */
   visited = 0;
   private strandedFor: { asker: number; levels: Stranded | null } = { asker: NaN, levels: null };
-  readonly waits: boolean; // whether it is known when freed memory became usable
-  readonly rounds: boolean; // whether the sizes of blocks are known, and not only what was requested
+  readonly waits: boolean; // whether the run knows when freed memory became usable
+  readonly rounds: boolean; // whether sizes of blocks are known, not only requested bytes
   private poolFor = { asker: NaN, pool: UNKNOWN };
   private moved: Uint32Array | null = null;
   livePyramid: Pyramid;
@@ -128,7 +128,7 @@ export class Device {
     return { live: levels[0], held: levels[1], active: levels[2], reserved: levels[3] ?? this.sampled('reserved') };
   }
 
-  /** A counter's value after each event; null: there is no such counter. */
+  /** A counter's value after each event; null: no such counter. */
   private sampled(kind: string): Float64Array | null {
     const { run } = this;
     const counter = run.counters.find((c) => c.kind === kind && c.device === this.device);
@@ -142,7 +142,7 @@ export class Device {
     return values;
   }
 
-  /** Those with segments or blocks, the ones with most memory first. */
+  /** Streams with segments or blocks, in descending order of memory. */
   private streamsByMemory(): number[] {
     const { blocks, segments, streams } = this.run;
     const held = new Float64Array(streams.length);
@@ -204,12 +204,13 @@ export class Device {
     });
   }
 
-  /** Whether streams share free memory: segments are not bound to them. */
+  /** Whether streams share free memory, so that segments are not bound to them. */
   get shared(): boolean {
     return this.asker?.shares === true;
   }
 
-  /** The pool from which a stream asks: that of the peak's request, or else the one in which it has most memory. */
+  /** The pool of a stream's requests: the pool of the peak's request, otherwise the pool in which
+   * the stream has most memory. */
   poolOf(stream: number): number {
     if (this.asker?.stream === stream) return this.asker.pool ?? UNKNOWN;
     const { segments } = this.run;
@@ -221,7 +222,7 @@ export class Device {
     return [...held].sort((a, b) => b[1] - a[1])[0]?.[0] ?? UNKNOWN;
   }
 
-  /** Free bytes that `asker` cannot use; null: not known. */
+  /** Free bytes that `asker` cannot use; null: unknown. */
   strandedLevels(asker: number): Stranded | null {
     if (!this.knowsStranded || asker < 0) return null;
     if (this.strandedFor.asker !== asker) this.strandedFor = { asker, levels: this.strandedSums(asker) };
@@ -234,7 +235,7 @@ export class Device {
     const stream = new Float64Array(events + 1);
     const pool = pools.length ? new Float64Array(events + 1) : null;
     const shared = this.shared;
-    /** Where free memory of a stream and pool counts. */
+    /** The sum to which free memory of a stream and pool belongs; null: none. */
     const place = (of: number, in_: number) =>
       pool && in_ !== own ? pool : !shared && of !== UNKNOWN && of !== asker ? stream : null;
     for (let i = 0; i < segments.count; i++) {
@@ -276,7 +277,7 @@ export class Device {
     return best;
   }
 
-  /** Whether free memory of a segment cannot be used by a stream. */
+  /** Whether the asker cannot use a segment's free memory. */
   isStranded(stream: number, pool: number, asker: number): boolean {
     if (!this.knowsStranded) return false;
     return pool !== this.ownPool(asker) || (!this.shared && stream !== UNKNOWN && stream !== asker);
@@ -287,17 +288,17 @@ export class Device {
     return this.poolFor.pool;
   }
 
-  /** Free bytes of other streams at an event; null: not known. */
+  /** Free bytes of other streams at an event; null: unknown. */
   stranded(event: number, asker: number): number | null {
     return this.strandedLevels(asker)?.stream[event] ?? null;
   }
 
-  /** Free bytes of other pools at an event; null: not known, or there is only one pool. */
+  /** Free bytes of other pools at an event; null: unknown, or only one pool exists. */
   inOtherPools(event: number, asker: number): number | null {
     return this.strandedLevels(asker)?.pool?.[event] ?? null;
   }
 
-  /** The segment that has an address after an event; -1: none. */
+  /** The segment that contains an address after an event; -1: none. */
   segmentAt(address: number, event: number): number {
     const { segments } = this.run;
     for (let i = 0; i < segments.count; i++) {
@@ -309,7 +310,7 @@ export class Device {
     return -1;
   }
 
-  /** The block that had a free address last; -1: none since the segment was reserved. */
+  /** The block that last had a free address; -1: none since the segment was reserved. */
   lastUser(address: number, event: number): number {
     const { blocks, segments } = this.run;
     const segment = this.segmentAt(address, event);
@@ -339,8 +340,8 @@ export class Device {
     return this.x;
   }
 
-  /** Calls `visit(from, to)` for ranges of `order` in which blocks may be within [x0, x1]: all others are left out
-   *  before anything is drawn. */
+  /** Calls `visit(from, to)` for ranges of `order` that may have blocks within [x0, x1]. All other
+   * blocks are skipped without a look at each. */
   eachRange(axis: Axis, x0: number, x1: number, visit: (from: number, to: number) => void) {
     const { begin, chunks } = this.placed(axis);
     let low = 0;
@@ -358,7 +359,7 @@ export class Device {
     }
   }
 
-  /** Positions of blocks whose memory a block of another stream had before. */
+  /** Positions of blocks whose memory an earlier block of another stream had. */
   get movedBetweenStreams(): Uint32Array {
     const { previous, stream } = this.run.blocks;
     return (this.moved ??= Uint32Array.from(this.order.keys()).filter((k) => {
@@ -367,13 +368,13 @@ export class Device {
     }));
   }
 
-  /** Position in `order` of a block. */
+  /** The position of a block in `order`. */
   positionOf(block: number): number {
     return this.order[block] === block ? block : this.order.indexOf(block);
   }
 }
 
-/** Turns differences into sums. */
+/** Turns differences into running sums. */
 function added(deltas: Float64Array, count: number): Float64Array {
   let sum = 0;
   for (let i = 0; i < count; i++) deltas[i] = sum += deltas[i];

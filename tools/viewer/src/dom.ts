@@ -1,4 +1,4 @@
-// Elements, without a framework. Text from the data is only ever set as text.
+// Makes elements without a framework. Text from the data is only ever set as text.
 
 type Attributes = Record<string, string | number | boolean | ((event: any) => void) | undefined>;
 
@@ -15,7 +15,7 @@ export function element<Tag extends keyof HTMLElementTagNameMap>(
   return node;
 }
 
-/** Bytes as people read them, with the exact number for programs and for a pointer that rests on it. */
+/** Bytes in readable form. The exact number is available to programs and as a tooltip. */
 export function bytesElement(bytes: number | null, text: string): HTMLElement {
   if (bytes === null) return element('span', { class: 'unknown' }, text);
   return element('data', { value: bytes, title: `${bytes.toLocaleString('en-US')} bytes` }, text);

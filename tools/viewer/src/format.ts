@@ -1,4 +1,4 @@
-// Sizes and counts as people read them. Unknown values are said to be so.
+// Readable sizes and counts. Unknown values are named as such.
 
 const UNITS: [number, string][] = [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']];
 
@@ -27,7 +27,7 @@ export function addressText(address: number): string {
   return address < 0 ? 'not known' : `0x${Math.floor(address).toString(16)}`;
 }
 
-/** "1.5GiB", "200 MiB", "4096": bytes; null: not a size. */
+/** Parses "1.5GiB", "200 MiB", "4096" to bytes; null: not a size. */
 export function parseSize(text: string): number | null {
   const match = /^([\d.]+)\s*([kmgt]?)(i?b)?$/i.exec(text.trim());
   if (!match || Number.isNaN(Number(match[1]))) return null;

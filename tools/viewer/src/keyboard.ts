@@ -1,4 +1,4 @@
-// What can be done without a pointer.
+// Operations that need no pointer.
 
 import { App } from './app';
 import { element } from './dom';
@@ -104,7 +104,7 @@ function zoomAddresses(app: App, factor: number) {
   app.update({ y0: low, y1: low + span });
 }
 
-/** By a hundredth of what is shown, and at least by one event. */
+/** Moves by a hundredth of the shown range, and by at least one event. */
 function moveMoment(app: App, by: number) {
   const { state, axis, run } = app;
   const x = axis.ofEvent(run, app.moment());
@@ -131,7 +131,7 @@ function follow(app: App, owner: typeof previousOwner) {
   if (block >= 0) select(app, block);
 }
 
-/** The next block that the search found; without a search, the next one. */
+/** The next block that the search found. Without a search, the next block. */
 function step(app: App, by: number) {
   const { device, matches, state } = app;
   const count = device.order.length;
@@ -143,7 +143,7 @@ function step(app: App, by: number) {
   }
 }
 
-/** Selects a block, and moves so that it is in view. */
+/** Selects a block and brings it into view. */
 function select(app: App, block: number) {
   const k = app.device.positionOf(block);
   const { begin, end } = app.device.placed(app.axis);

@@ -1,4 +1,4 @@
-// Puts the page together, and draws it when something changes.
+// Assembles the page, and redraws it after changes.
 
 import { App } from './app';
 import { element } from './dom';
@@ -60,7 +60,7 @@ async function start() {
   app.changed();
 }
 
-/** What the picture shows, in words. */
+/** The content of the picture in words. */
 function spoken(app: App): string {
   const { device, state } = app;
   const { live, reserved } = device.levels;

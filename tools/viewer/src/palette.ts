@@ -1,5 +1,5 @@
-// Colors that color-blind people tell apart: Okabe and Ito's, darker or lighter where the background needs it. States
-// differ in their pattern too.
+// Colors that color-blind people can distinguish: Okabe and Ito's, darker or lighter as the
+// background requires. States also differ in their pattern.
 
 export interface Palette {
   background: string;
@@ -38,13 +38,13 @@ export function palette(dark: boolean): Palette {
   return dark ? DARK : LIGHT;
 }
 
-/** A color as a canvas's pixel. */
+/** A color as a pixel of a canvas. */
 export function pixel(color: string): number {
   const rgb = parseInt(color.slice(1), 16);
   return (0xff000000 | ((rgb & 0xff) << 16) | (rgb & 0xff00) | (rgb >>> 16)) >>> 0;
 }
 
-/** From dark to light, even in brightness: for ages and sizes. */
+/** From dark to light with even steps of brightness, for ages and sizes. */
 const RAMP = ['#3b1c6b', '#46408f', '#3a639c', '#2e829d', '#2aa198', '#4cbf85', '#93d766', '#e2e34f'];
 
 export function ramp(part: number): string {

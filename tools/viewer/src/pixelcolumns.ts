@@ -1,19 +1,21 @@
-// Which events each column of pixels stands for. All tracks of a picture share them: a column shows the moment at which
-// the most bytes were live within it, so that no peak is lost and all tracks agree.
+// The events that each column of pixels stands for. All tracks of a picture share them. A column
+// shows the moment with the most live bytes, so that all peaks are visible and all tracks agree.
 
 import { App } from './app';
 import { lowerBound } from './pyramid';
 
 export interface PixelColumns {
-  /** Columns that the run reaches; those after them are empty. */
+  /** Number of columns that the run reaches. Later columns are empty. */
   count: number;
-  /** Of each column, the events with the most and with the least live bytes. */
+  /** The events with the most and the least live bytes of each column. */
   most: Int32Array;
   least: Int32Array;
-  /** Of each column, the range of its events; the first is the one whose values hold at its left edge. */
+  /** The range of events of each column. The values of its first event hold at the column's left
+   * edge. */
   from: Int32Array;
   to: Int32Array;
-  /** Of each event from `base` on: the first column that shows a moment at or after it. Later events: `count`. */
+  /** For each event from `base` on: the first column that shows a moment at or after it. Later
+   * events have `count`. */
   first: Uint16Array;
   base: number;
 }

@@ -1,4 +1,4 @@
-// What is at an address after an event where there is no block: free memory, and the segment that it is in.
+// Memory at an address after an event where no block is: free memory and its segment.
 
 import { Device } from './device';
 import { UNKNOWN } from './read';
@@ -7,27 +7,28 @@ export type Passing = 'usable' | 'taken again' | 'given back';
 
 export interface Place {
   segment: number;
-  /** Whether the address is free; otherwise a block is there, or waits there. */
+  /** Whether the address is free. Otherwise it belongs to a live or waiting block. */
   free: boolean;
-  /** The free range of the segment around the address. */
+  /** The free range in the segment that contains the address. */
   low: number;
   high: number;
-  /** The block that had the address last; -1: none since the segment was reserved. */
+  /** The block that last had the address; -1: none since the segment was reserved. */
   user: number;
-  /** Events: from when all of the range has been free (UNKNOWN: since before the first event), and when a block takes a
-   *  part of it (UNKNOWN: not within the run). */
+  /** Events: since when the whole range has been free (UNKNOWN: since before the first event), and
+   * when a block takes a part of it (UNKNOWN: not in the run). */
   since: number;
   until: number;
-  /** The stream that may use the address without waiting; UNKNOWN: see `open`. */
+  /** The stream that can use the address without waiting; UNKNOWN: see `open`. */
   stream: number;
-  /** Whether every stream that can be asked for may use the address. */
+  /** Whether every stream that can be selected as asker may use the address. */
   open: boolean;
-  /** Where streams share free memory: at which event the address is no longer free for `stream` only, and why. */
+  /** If streams share free memory: the event at which the address stops being free only for
+   * `stream`, and why. */
   passes: number;
   passing: Passing;
 }
 
-/** null: the address is not reserved then. */
+/** Returns null if the address is not reserved after the event. */
 export function placeAt(device: Device, address: number, event: number): Place | null {
   const { blocks, segments } = device.run;
   const segment = device.segmentAt(address, event);
@@ -69,7 +70,7 @@ function lastEnd(device: Device, { segment, low, high }: Place, event: number): 
   return last;
 }
 
-/** The first event after one at which a block has a part of a range; UNKNOWN: none. */
+/** The first later event at which a block has a part of a range; UNKNOWN: none. */
 function nextTaken(device: Device, low: number, high: number, event: number): number {
   const { blocks } = device.run;
   for (let k = 0; k < device.order.length; k++) {
@@ -82,7 +83,7 @@ function nextTaken(device: Device, low: number, high: number, event: number): nu
 
 function sharedWith(device: Device, place: Place, address: number, event: number) {
   const { blocks, free, segments } = device.run;
-  // Where only one stream can be asked for, the page has all memory that this stream cannot use.
+  // If only one stream can be selected, `free` has all memory that this stream cannot use.
   place.open = device.asker?.fixed === true && (place.user < 0 || blocks.stream[place.user] !== UNKNOWN);
   for (let i = 0; i < free.count; i++) {
     if (free.device[i] !== device.device || free.from[i] > event || free.to[i] <= event) continue;
@@ -96,7 +97,7 @@ function sharedWith(device: Device, place: Place, address: number, event: number
   }
 }
 
-/** The blocks of a segment that live after an event. */
+/** The blocks of a segment that are live after an event. */
 export function liveIn(device: Device, segment: number, event: number): { count: number; bytes: number } {
   const { blocks, segments } = device.run;
   const low = segments.address[segment];

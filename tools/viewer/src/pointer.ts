@@ -1,4 +1,4 @@
-// Wheel and pointer: zoom, pan, choose a range, select a block, and what the pointer rests on.
+// Wheel and pointer: zoom, pan, select a range or a block, and show details under the pointer.
 
 import { App } from './app';
 import { element } from './dom';
@@ -111,7 +111,7 @@ export class Pointer {
     }
   }
 
-  /** The block at a point of the map, or else the memory that is reserved there. */
+  /** Selects the block at a point of the map. If there is none, selects the reserved memory. */
   private select(px: number, py: number) {
     const { app } = this;
     const { map } = this.tracks;
@@ -196,7 +196,7 @@ export class Pointer {
     return lines;
   }
 
-  /** Whose free memory it is, and since when. */
+  /** Describes the stream that can use the free memory, and since when it is free. */
   private freeLines(address: number, event: number): string[] {
     const { app } = this;
     const { device, run } = app;

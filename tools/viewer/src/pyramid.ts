@@ -1,10 +1,10 @@
-// A min/max pyramid over the values of a track: the least and the greatest value of any range in the time of its
-// logarithm, so that a picture costs its pixels and not its events.
+// A min/max pyramid over the values of a track. It finds the extremes of a range in logarithmic
+// time, so that the cost of a picture depends on its pixels and not on its events.
 
 const FACTOR = 16;
 
 export class Pyramid {
-  private readonly most: Uint32Array[] = []; // of each group, the index of its greatest value
+  private readonly most: Uint32Array[] = []; // index of each group's greatest value
   private readonly least: Uint32Array[] = [];
 
   constructor(private readonly values: Float64Array) {
@@ -33,7 +33,8 @@ export class Pyramid {
     }
   }
 
-  /** Index of the greatest value in [from, to), the first of equal ones; the range is not empty. */
+  /** Index of the greatest value in [from, to), the first of equal values. The range must not be
+   * empty. */
   argMax(from: number, to: number): number {
     return this.best(from, to, this.most, 1);
   }
@@ -82,7 +83,7 @@ export class Pyramid {
   }
 }
 
-/** The first index whose value is above `x`; values ascend. */
+/** The first index whose value is above `x`. Values must ascend. */
 export function upperBound(values: ArrayLike<number>, x: number, from = 0, to = values.length): number {
   while (from < to) {
     const middle = (from + to) >>> 1;

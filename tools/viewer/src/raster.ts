@@ -1,7 +1,7 @@
-// Draws rectangles into the pixels of a canvas. What is smaller than a pixel tints it by its share of the area, so that
-// what is too small to see still shows as density.
+// Draws rectangles into the pixels of a canvas. A rectangle smaller than a pixel tints the pixel by
+// its share of the area, so that even the smallest ones are visible as density.
 
-/** What takes less of a pixel than this cannot be seen. */
+/** A smaller share of a pixel is invisible. */
 const LEAST_SHARE = 1 / 128;
 
 export class Raster {
@@ -17,7 +17,7 @@ export class Raster {
     this.pixels.fill(color);
   }
 
-  /** Fills [x0, x1) by [y0, y1), in pixels with fractions. */
+  /** Fills [x0, x1) by [y0, y1), in fractional pixels. */
   fill(x0: number, y0: number, x1: number, y1: number, color: number) {
     const { width, height, pixels } = this;
     if (x0 < 0) x0 = 0;
@@ -38,7 +38,7 @@ export class Raster {
       }
       return;
     }
-    // One of the sides is below a pixel.
+    // One of the sides is shorter than a pixel.
     const share = (w < 1 ? w : 1) * (h < 1 ? h : 1);
     const part = share >= 1 ? 256 : (share * 256 + 0.999) | 0;
     const left = x0 | 0;
@@ -47,7 +47,8 @@ export class Raster {
     for (let y = y0 | 0; y < bottom; y++) tint(pixels, y * width + left, y * width + right, color, part);
   }
 
-  /** Fills whole columns [left, right) by [y0, y1), in pixels with fractions: what is less tall than a pixel tints it. */
+  /** Fills whole columns [left, right) by [y0, y1), in fractional pixels. A height below a pixel
+   * tints the pixel. */
   fillColumns(left: number, right: number, y0: number, y1: number, color: number) {
     const { width, height, pixels } = this;
     if (left < 0) left = 0;
@@ -69,7 +70,7 @@ export class Raster {
     }
   }
 
-  /** As `fill`, in diagonal lines: something that is not usable. */
+  /** Like `fill`, but with diagonal lines, for memory that cannot be used. */
   hatch(x0: number, y0: number, x1: number, y1: number, color: number, period = 6) {
     const { width, height, pixels } = this;
     const left = Math.max(0, (x0 + 0.5) | 0);
@@ -86,7 +87,7 @@ export class Raster {
   }
 }
 
-/** Mixes `part` of 256 of a color into pixels. */
+/** Mixes `part` of 256 of a color into the pixels. */
 function tint(pixels: Uint32Array, from: number, to: number, color: number, part: number) {
   const rest = 256 - part;
   const even = Math.imul(color & 0xff00ff, part);

@@ -1,4 +1,4 @@
-// The data of the page, as typed columns.
+// The data of the page as typed columns.
 
 import { ColumnRef, numbers, text, wide } from './columns';
 
@@ -6,7 +6,7 @@ export const UNKNOWN = 0xffffffff;
 
 type Columns<Names extends string> = Record<Names, ColumnRef>;
 
-/** What is the same in the page's data and in a run that was read from it. */
+/** The parts of the page's data that a run takes over unchanged. */
 interface RunFacts {
   name: string;
   meta: [string, string][];
@@ -50,14 +50,14 @@ export interface Mark {
   event: number | null;
 }
 
-/** The stream for which free memory of a device is looked at. */
+/** The stream for which free memory of a device is examined. */
 export interface Asker {
   device: number;
   stream: number;
   pool: number | null;
-  /** Streams share free memory: it is in `Run.free`. */
+  /** Streams share free memory, which is in `Run.free`. */
   shares: boolean;
-  /** Which memory is stranded is known for this stream only. */
+  /** Stranded memory is known only for this stream. */
   fixed: boolean;
 }
 
@@ -85,7 +85,7 @@ export interface Blocks {
   reuse: Uint32Array;
   site: Uint32Array;
   pool: Uint32Array;
-  /** 1: in one of the segments. */
+  /** 1: it is in one of the segments. */
   placed: Uint32Array;
   /** The arrow of the wait that made its use of the memory safe. */
   wait: Uint32Array;
@@ -103,7 +103,8 @@ export interface Segments {
   expandable: Uint32Array;
 }
 
-/** Free memory that serves one stream only for a time, where segments are not bound to streams. */
+/** Free memory that only one stream can use for a time. It exists where segments are not bound to
+ * streams. */
 export interface Free {
   count: number;
   address: Float64Array;
@@ -129,7 +130,7 @@ export interface Arrows {
   toStream: Uint32Array;
   from: Float64Array;
   to: Float64Array;
-  /** 1: it is drawn only for the block whose reuse it made safe. */
+  /** 1: drawn only for the block whose reuse it made safe. */
   forReuse: Uint32Array;
 }
 
@@ -142,13 +143,13 @@ export interface Counter {
 }
 
 export interface Run extends RunFacts {
-  /** What the user calls an event: "event", "line". */
+  /** The user's word for an event: "event", "line". */
   eventWord: string;
-  /** Of each event, its number for the user; null: as here. */
+  /** The user's number of each event; null: the same as here. */
   positions: Uint32Array | null;
   knowsRounding: boolean;
   devicesOfEvents: Uint32Array | null;
-  /** Nanoseconds of each event from the first; null: the run has no times. */
+  /** Nanoseconds of each event since the first; null: the run has no times. */
   times: Float64Array | null;
   blocks: Blocks;
   segments: Segments;
@@ -214,7 +215,7 @@ async function readRun(h: RunHeader): Promise<Run> {
   };
 }
 
-/** The name of the last event of a device at or before an event, as the text of the command has it. */
+/** The name of a device's last event at or before an event, as in the text of the command. */
 export function eventName(run: Run, device: number, event: number): string {
   const { positions, devicesOfEvents } = run;
   let at = Math.min(event, run.events - 1);
@@ -231,7 +232,7 @@ export async function readPage(): Promise<{ title: string; runs: Run[] }> {
 
 export type Frame = [string, string, number];
 
-/** Stacks are decoded when the first of them is asked for. */
+/** Stacks are decoded at the first request. */
 export class Stacks {
   private parts: Promise<[Frame[], Uint32Array, Uint32Array]> | null = null;
 
@@ -255,7 +256,7 @@ export class Stacks {
     return Array.from(indices.subarray(begin, ends[stack]), (index) => frames[index]);
   }
 
-  /** Which stacks have a frame whose text contains `words`, in lower case. */
+  /** Marks the stacks that have a frame whose text contains `words` (in lower case). */
   async matching(words: string): Promise<Uint8Array> {
     const [frames, ends, indices] = await this.read();
     const hit = frames.map(([name, file, line]) => `${name} ${file}:${line}`.toLowerCase().includes(words));

@@ -1,9 +1,9 @@
-// Which block had the memory of another one before or after.
+// Finds the block that had the memory of another block before or after.
 
 import { Device } from './device';
 import { UNKNOWN } from './read';
 
-/** By the kinds of PageReuse. */
+/** Indexed by the kinds of PageReuse. */
 export const REUSE_TEXT = [
   'not known why it was safe',
   'no block had this memory before',
@@ -12,7 +12,7 @@ export const REUSE_TEXT = [
   'the earlier use was known to be complete',
 ];
 
-/** The last earlier block that shares memory with `block`; -1 if there is none, or addresses are not known. */
+/** The last earlier block that shares memory with `block`; -1: none, or addresses are unknown. */
 export function previousOwner(device: Device, block: number): number {
   const { blocks } = device.run;
   if (blocks.previous[block] !== UNKNOWN) return blocks.previous[block];
@@ -30,7 +30,8 @@ function neighbor(device: Device, block: number, side: (k: number, other: number
   const high = low + blocks.bytes[block];
   const k = device.positionOf(block);
   const step = side(k, k + 1) ? 1 : -1;
-  // The previous one is the last that was freed before; the next one is the first that was allocated after.
+  // The previous block is the last that was freed earlier. The next block is the first that was
+  // allocated later.
   let best = -1;
   let bestEnd = -1;
   for (let i = k + step; i >= 0 && i < device.order.length; i += step) {

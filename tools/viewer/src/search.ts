@@ -1,4 +1,4 @@
-// Which blocks a search means. All of its words have to fit:
+// The blocks that a search finds. All words must match:
 //   stream:copy  tag:weights  site:forward  >64MiB  <4KiB  0x7f12a0000  live  freed  or any text of a name or a stack
 
 import { Device } from './device';
@@ -9,7 +9,7 @@ export interface Matches {
   /** By position in `Device.order`. */
   found: Uint8Array;
   count: number;
-  /** Bytes of them that were live at the peak. */
+  /** Their bytes that were live at the peak. */
   atPeak: number;
 }
 

@@ -1,4 +1,4 @@
-// The address space on the y axis: the parts that a run ever used, one after the other, without the gaps between them.
+// The address space on the y axis: the parts that a run used, one after the other, without gaps.
 
 import { upperBound } from './pyramid';
 import { Run } from './read';
@@ -7,7 +7,7 @@ export class SpaceLayout {
   private readonly starts: Float64Array;
   private readonly ends: Float64Array;
   private readonly offsets: Float64Array;
-  /** Bytes from the lowest to the highest place. */
+  /** Bytes from the lowest to the highest position. */
   readonly height: number;
 
   constructor(run: Run, device: number) {
@@ -43,13 +43,13 @@ export class SpaceLayout {
     return this.height > 0;
   }
 
-  /** The place of an address; -1 if it is not known. */
+  /** The position of an address; -1: unknown. */
   place(address: number): number {
     const i = upperBound(this.starts, address) - 1;
     return i < 0 ? -1 : this.offsets[i] + address - this.starts[i];
   }
 
-  /** The address at a place; -1 for a gap. */
+  /** The address at a position; -1: a gap. */
   address(place: number): number {
     const i = upperBound(this.offsets, place) - 1;
     if (i < 0) return -1;

@@ -1,4 +1,4 @@
-// What is shown of the data, and how: everything that a link keeps.
+// What part of the data is shown, and how. A link keeps all of it.
 
 import { AxisMode } from './axis';
 
@@ -15,14 +15,14 @@ export interface ViewState {
   y1: number;
   run: number; // the run whose blocks are shown
   device: number;
-  asker: number; // stream; free memory of others is stranded for it
+  asker: number; // stream; free memory that it cannot use is stranded
   coloring: Coloring;
   grouping: Grouping;
   query: string;
   block: number; // selected; -1: none
   place: number; // selected address of free memory or of a segment; -1: none
-  moment: number; // the event after which it is looked at
-  at: number; // x of the moment that the table of holders is about; NaN: the peak
+  moment: number; // the event after which `place` is shown
+  at: number; // x of the moment of the holders; NaN: the peak
   theme: 'system' | 'light' | 'dark';
 }
 
@@ -34,7 +34,7 @@ const CHOICES: Partial<Record<keyof ViewState, string[]>> = {
   theme: ['system', 'light', 'dark'],
 };
 
-/** The part of a link after `#`: what differs from `usual`. */
+/** The part of a link after `#`. It contains the values that differ from `usual`. */
 export function toFragment(state: ViewState, usual: ViewState): string {
   const out = new URLSearchParams();
   for (const key of Object.keys(usual) as (keyof ViewState)[]) {
@@ -44,7 +44,7 @@ export function toFragment(state: ViewState, usual: ViewState): string {
   return out.toString();
 }
 
-/** Reads a link; what does not make sense is left as in `usual`. */
+/** Reads a link. Invalid values are replaced by those of `usual`. */
 export function fromFragment(fragment: string, usual: ViewState): ViewState {
   const state = { ...usual };
   for (const [name, text] of new URLSearchParams(fragment.replace(/^#/, ''))) {

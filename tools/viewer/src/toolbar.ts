@@ -1,4 +1,4 @@
-// The bar at the top: what is shown, in which colors, and the search.
+// The bar at the top: what is shown, the colors, and the search.
 
 import { App } from './app';
 import { element } from './dom';

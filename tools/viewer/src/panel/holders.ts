@@ -1,4 +1,5 @@
-// Who holds the memory at a moment: live blocks by site, tag, stream or size class. With two runs, the difference too.
+// The holders of memory at a moment: live blocks by site, tag, stream or size class. With two runs,
+// also the difference.
 
 import { App } from '../app';
 import { siteOf } from '../colors';
@@ -107,7 +108,7 @@ export class HoldersPanel {
     );
   }
 
-  /** The other levels at the event; what is not known is said to be so. */
+  /** The other levels at the event. Unknown values are named as such. */
   private levels(event: number): HTMLElement[] {
     const { device, state, run } = this.app;
     const { live, held, active, reserved } = device.levels;

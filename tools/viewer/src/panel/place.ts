@@ -1,4 +1,5 @@
-// The selected place: free memory with its last user, its stream and when it is usable, and the segment that it is in.
+// The selected place: free memory with its last user, its stream and when it is usable, and its
+// segment.
 
 import { App } from '../app';
 import { siteOf } from '../colors';
@@ -64,7 +65,7 @@ export class PlacePanel {
       `Block ${countText(place.user)}${of}`), name ? element('span', { class: 'faint' }, ` ${name}`) : ''];
   }
 
-  /** Whether, and from when on, the stream that is asked for may use it. */
+  /** Whether the asker can use it, and from when on. */
   private usable(place: Place): string {
     const { app } = this;
     const { device, run, state } = app;

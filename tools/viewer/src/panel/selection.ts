@@ -1,4 +1,5 @@
-// The selected block: its size, life, stream and stack, and the blocks that had its memory before and after.
+// The selected block: its size, lifetime, stream and stack, and the blocks that had its memory
+// before and after.
 
 import { App } from '../app';
 import { bytesElement, element } from '../dom';
@@ -61,7 +62,7 @@ export class SelectionPanel {
     return this.app.momentText(event, unknown);
   }
 
-  /** The segment of a block, which a click selects. */
+  /** The segment of a block. A click selects it. */
   private segment(block: number): Node | string {
     const { app } = this;
     const { blocks, segments } = app.run;

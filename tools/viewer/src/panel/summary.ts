@@ -1,4 +1,5 @@
-// The words of the summary, the facts of the run, and its tables of bars: the ladder, what-if, where the peak went.
+// The sentences of the summary, the facts of the run, and its tables of bars: the ladder, what-if,
+// the parts of the peak.
 
 import { App } from '../app';
 import { bytesElement, element } from '../dom';

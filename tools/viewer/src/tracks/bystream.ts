@@ -1,5 +1,5 @@
-// Cached bytes by the stream that alone may use them: what is stranded for all others. Where free memory is not bound
-// to streams, live bytes by stream.
+// Cached bytes by the only stream that can use them: they are stranded for all others. If free
+// memory is not bound to streams, live bytes by stream.
 
 import { App } from '../app';
 import { streamColor } from '../colors';

@@ -1,5 +1,5 @@
-// A lane for each stream: its operations and waits, where the run has them, over its live bytes; arrows for the order
-// between streams, and for the reuse of memory.
+// A lane per stream: operations and waits if the run has them, above the stream's live bytes.
+// Arrows show the order between streams, and the reuse of memory.
 
 import { App } from '../app';
 import { Axis } from '../axis';
@@ -12,7 +12,7 @@ import { Run, UNKNOWN } from '../read';
 import { fitted, GUTTER, Track } from './track';
 
 const LANE = 46;
-const WORK = 24; // of it, for operations
+const WORK = 24; // part of LANE, for operations
 const MOST_WAITS = 400;
 const MOST_REUSES = 100;
 const MOST_LABELS = 300;
@@ -22,15 +22,15 @@ interface Lane {
   stream: number;
   group: number;
   name: string;
-  /** Operations by the time at which they begin. */
+  /** Operations in the order of their begins. */
   operations: Uint32Array;
 }
 
-/** Where the operations of a lane, or the arrows, are on the axis. */
+/** Positions of a lane's operations, or of the arrows, on the axis. */
 interface Places {
   begin: Float64Array;
   end: Float64Array;
-  /** The greatest end up to each of them. */
+  /** The greatest end up to each item. */
   latest: Float64Array;
 }
 
@@ -231,7 +231,7 @@ export class Lanes extends Track {
     this.note(within.length, MOST_WAITS, 'wait', 'waits');
   }
 
-  /** How many arrows a picture has, if it does not have all. */
+  /** Notes the number of arrows if the picture does not draw all of them. */
   private note(count: number, most: number, one: string, many: string) {
     this.counts[many] = count;
     if (count > most) this.notes.push(`${countText(most)} of ${countText(count)} ${count === 1 ? one : many} drawn`);
@@ -253,7 +253,8 @@ export class Lanes extends Track {
     context.fillText(text, GUTTER + this.width - width + 6, 9);
   }
 
-  /** Where the memory of the selected block was before, and of all blocks where there is room for it. */
+  /** Draws where the memory of the selected block was before. If there is room, also for all other
+   * blocks. */
   private paintReuse() {
     const { app } = this;
     const { device, run, axis, state } = app;
@@ -302,7 +303,7 @@ export class Lanes extends Track {
     context.fill();
   }
 
-  /** The operation at a point of the canvas; -1 if there is none. */
+  /** The operation at a point of the canvas; -1: none. */
   operationAt(px: number, py: number): number {
     const lane = this.all()[Math.floor(py / LANE)];
     if (!lane || px < GUTTER || py % LANE > WORK + 2) return -1;
@@ -318,7 +319,7 @@ export class Lanes extends Track {
   }
 }
 
-/** Some of the items, evenly, if there are more than `most`. */
+/** A subset of the items at even distances, if they are more than `most`. */
 function thinned<Item>(items: Item[], most: number): Item[] {
   if (items.length <= most) return items;
   return Array.from({ length: most }, (_, i) => items[Math.floor((i * items.length) / most)]);

@@ -1,5 +1,5 @@
-// The address space over time. A block is a rectangle: its addresses by its life. Around it is the memory of its
-// segment that is free, free for one stream only, or waits for work that still uses it.
+// The address space over time. A block is a rectangle of its addresses and its lifetime. The rest
+// of its segment is free, free for one stream only, or waits for work that still uses it.
 
 import { App } from '../app';
 import { siteOf } from '../colors';
@@ -10,7 +10,7 @@ import { UNKNOWN } from '../read';
 import { fitted, GUTTER, Track } from './track';
 
 const MOST_LABELS = 120;
-/** Of what takes less than this part of a pixel, every eighth stands for eight. */
+/** Below this part of a pixel, only every eighth block is drawn, with eight times the weight. */
 const SMALL = 1 / 8;
 
 export class MapTrack extends Track {
@@ -18,7 +18,7 @@ export class MapTrack extends Track {
     super(app, 'Address space over time', 'map');
   }
 
-  /** Pixels of the raster for each byte, and the byte at the bottom. */
+  /** Raster pixels per byte, and the byte at the bottom. */
   private scale(height: number) {
     const { state, device } = this.app;
     const { height: bytes } = device.space;
@@ -82,7 +82,8 @@ export class MapTrack extends Track {
     }
   }
 
-  /** Where segments are not bound to streams: what was used last by others than the asker. */
+  /** If segments are not bound to streams: draws free memory whose last user is another stream than
+   * the asker. */
   private paintFree() {
     const { app } = this;
     const { device, run, palette, axis, state } = app;
@@ -151,7 +152,7 @@ export class MapTrack extends Track {
     });
   }
 
-  /** Rectangle of a block in CSS pixels. */
+  /** The rectangle of a block in CSS pixels. */
   private box(k: number) {
     const { app } = this;
     const { device, axis } = app;
@@ -163,7 +164,7 @@ export class MapTrack extends Track {
     return { x0: this.px(begin[k]), x1: this.px(end[k]), y0: y1 - bytes * perByte, y1 };
   }
 
-  /** Names in the blocks that have room for them. */
+  /** Draws names in the blocks that have room for them. */
   private paintNames() {
     const { app, context } = this;
     const { device, run, axis, state } = app;
@@ -232,7 +233,8 @@ export class MapTrack extends Track {
     context.strokeRect(x0 - 1, y0 - 1, w + 2, h + 2);
   }
 
-  /** The free range that is selected, for as long as it is free; or else the segment. */
+  /** Outlines the selected free range for as long as it is free. If the selection is not free
+   * memory, outlines the segment. */
   private paintPlace() {
     const { app } = this;
     const found = app.selectedPlace;
@@ -250,7 +252,8 @@ export class MapTrack extends Track {
     this.outline(x0, x1, y0, y1, found.free ? [2, 2] : []);
   }
 
-  /** The block at a point of the canvas, in CSS pixels; -1 if there is none. A small block within reach counts. */
+  /** The block at a point of the canvas, in CSS pixels; -1: none. Small blocks near the point
+   * count. */
   blockAt(px: number, py: number): number {
     const { app } = this;
     const { device, axis, run } = app;
@@ -289,7 +292,7 @@ export class MapTrack extends Track {
   }
 }
 
-/** Black or white, whichever is easier to read on a color. */
+/** Black or white, whichever is easier to read on the color. */
 function inkOn(color: number): string {
   const [r, g, b] = [color & 0xff, (color >>> 8) & 0xff, (color >>> 16) & 0xff];
   return r * 0.3 + g * 0.59 + b * 0.11 > 140 ? '#101418' : '#ffffff';

@@ -1,5 +1,6 @@
-// Bytes over time: live, rounding, waiting, stranded for a stream, free; all of them together are reserved. Of each pixel's
-// events the one with the most live bytes is drawn, so that no peak is lost, and the least as a darker part.
+// Bytes over time: live, rounding, waiting, stranded for a stream, free. Their sum is the reserved
+// memory. For each pixel, the event with the most live bytes is drawn, so that all peaks are
+// visible. A darker part shows the event with the least live bytes.
 
 import { App } from '../app';
 import { roundStep } from '../axis';
@@ -13,7 +14,7 @@ export class MemoryTrack extends Track {
     super(app, 'Memory over time', 'memory');
   }
 
-  /** The greatest value of all runs: the top of the track. */
+  /** The greatest value of all runs, which is the top of the track. */
   private top(): number {
     let top = 1;
     this.app.runs.forEach((_, run) => {
@@ -98,7 +99,7 @@ export class MemoryTrack extends Track {
     this.label('Memory', 10, { bold: true });
   }
 
-  /** The other run: what it reserved, and in dashes what was live. */
+  /** The other run: its reserved bytes, and its live bytes as a dashed line. */
   private paintLines(run: number, top: number) {
     const { context, app, height } = this;
     const device = app.deviceOf(run);
@@ -149,7 +150,7 @@ export class MemoryTrack extends Track {
   }
 }
 
-/** A round number of bytes: a power of two, or a power of two of units. */
+/** A round number of bytes: a power of two, or a round multiple of a binary unit. */
 export function binaryStep(bytes: number): number {
   const unit = bytes >= 2 ** 30 ? 2 ** 30 : bytes >= 2 ** 20 ? 2 ** 20 : bytes >= 1024 ? 1024 : 1;
   return bytes / unit >= 1 ? unit * roundStep(bytes / unit) : 2 ** Math.ceil(Math.log2(Math.max(bytes, 1)));

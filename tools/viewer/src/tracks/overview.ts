@@ -1,4 +1,4 @@
-// The whole run, with the part that is shown. Dragging in it chooses that part.
+// The whole run, with the shown part marked. Dragging selects that part.
 
 import { App } from '../app';
 import { pixel } from '../palette';
@@ -34,7 +34,7 @@ export class Overview extends Track {
     context.strokeRect(left, 0.75, Math.max(2, right - left), this.height - 1.5);
   }
 
-  /** The whole run, which stays in the raster. */
+  /** Draws the whole run, which stays in the raster. */
   private paintRun() {
     const { app } = this;
     const { device, palette } = app;

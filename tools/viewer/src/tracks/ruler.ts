@@ -19,7 +19,7 @@ export class Ruler extends Track {
 
   private packed: { key: string; bands: Mark[][] } = { key: '', bands: [] };
 
-  /** Annotations, packed so that none overlaps another in its band. */
+  /** Packs annotations into bands, so that none overlaps another in its band. */
   private bands(): Mark[][] {
     const key = `${this.app.state.run}/${this.app.state.device}`;
     if (this.packed.key === key) return this.packed.bands;

@@ -1,4 +1,5 @@
-// A canvas over the x axis. All tracks have the same gutter at the left, so that a moment is one vertical line.
+// A canvas above the x axis. All tracks have the same gutter on the left, so that a moment is one
+// vertical line.
 
 import { App } from '../app';
 import { element } from '../dom';
@@ -41,12 +42,12 @@ export abstract class Track {
     this.paint();
   }
 
-  /** Height in CSS pixels; null: that of the element. */
+  /** Height in CSS pixels; null: the element's height. */
   protected wantedHeight(): number | null {
     return null;
   }
 
-  /** CSS pixel within the canvas of an x of the axis. */
+  /** The CSS pixel in the canvas for an x of the axis. */
   px(x: number): number {
     const { x0, x1 } = this.app.state;
     return GUTTER + ((x - x0) / (x1 - x0)) * this.width;
@@ -57,7 +58,7 @@ export abstract class Track {
     return x0 + ((px - GUTTER) / this.width) * (x1 - x0);
   }
 
-  /** Pixels of the plot, `height` CSS pixels tall. */
+  /** The pixels of the plot, `height` CSS pixels tall. */
   protected pixels(height = this.height): Raster {
     const [w, h] = [Math.round(this.width * this.ratio), Math.max(1, Math.round(height * this.ratio))];
     if (this.raster?.width !== w || this.raster.height !== h) this.raster = new Raster(w, h);
@@ -87,7 +88,7 @@ export abstract class Track {
   }
 }
 
-/** Cut in the middle, as names begin alike: handles of streams, functions of one module. */
+/** Cuts the middle of a name, because stream handles and functions of one module begin alike. */
 export function fitted(context: CanvasRenderingContext2D, text: string, width: number): string {
   if (context.measureText(text).width <= width) return text;
   const cut = (kept: number) =>
