@@ -3,8 +3,9 @@
 #
 #   tools/python/check.sh FOLDER
 #
-# FOLDER gets a virtual environment (300 MB; fetched with pip). The python is PYTHON (python3), the millrace
-# program MILLRACE (build/dev/bin/millrace). Not a part of CI. The exit code is 0 if all of it is right.
+# FOLDER receives a virtual environment (300 MB, downloaded with pip). PYTHON (python3) is the
+# interpreter, and MILLRACE (build/dev/bin/millrace) is the program. This script is not a part of
+# CI. The exit code is 0 if all checks pass.
 set -euo pipefail
 
 if [ $# -ne 1 ]; then
@@ -27,7 +28,7 @@ echo "== the wheel"
 "$python" -m pip install --quiet scikit-build-core numba-cuda cuda-bindings
 "$python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$folder/wheel" "$source"
 "$python" -m pip install --quiet --no-deps --force-reinstall "$folder"/wheel/millrace-*.whl
-# From here on nothing of the source folder is used.
+# From here on the source folder is not used.
 cd "$folder"
 "$python" -m millrace --library
 

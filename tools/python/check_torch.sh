@@ -4,11 +4,13 @@
 #   tools/python/check_torch.sh FOLDER
 #   SCHEDULES=gpu tools/python/check_torch.sh FOLDER
 #
-# FOLDER/venv has torch (TORCH_VERSION, 2.14.1, is put there if nothing is: 5.6 GB). The program and the library are those of BUILD
-# (build/dev). Not a part of CI. Under each schedule, with the code unchanged: a transformer and a DLRM with a side
-# stream; statistics and history against the snapshot, PyTorch's own tools on it, pools, graphs, out of memory. With
-# Millrace the names of the statistics and the requested bytes have to be those of PyTorch's allocator. Then what a
-# user meets who lacks something. The exit code is 0 if all of it is right.
+# FOLDER/venv has torch. If it is missing, TORCH_VERSION (2.14.1) is installed there: 5.6 GB. The
+# program and the library come from BUILD (build/dev). This script is not a part of CI. Under each
+# schedule it runs, with unchanged code, a transformer and a DLRM with a side stream. It compares
+# statistics and history with the snapshot, runs PyTorch's own tools on it, and checks pools, graphs
+# and out of memory. With Millrace the names of the statistics and the requested bytes must be those
+# of PyTorch's allocator. Then it checks the errors for users who lack something. The exit code is 0
+# if all checks pass.
 set -euo pipefail
 
 if [ $# -ne 1 ]; then
@@ -59,7 +61,7 @@ done
 
 schedule=${schedules%% *}
 
-# What is missing, or wrong, is one line.
+# An error about something missing or wrong must be one line.
 refuses() { # NAME WANTED VARIABLE=VALUE...
   local log=$folder/$1.log
   if on "$schedule" env "${@:3}" "$python" -W ignore -m millrace.torch "$tests/torch_training.py" dlrm "$folder" \
@@ -75,7 +77,8 @@ refuses no_compiler 'no C++ compiler' CXX=/nowhere/g++ MILLRACE_TORCH_CACHE="$fo
 refuses wrong_key 'backend:cudaMallocAsync' PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:21,backend:cudaMallocAsync
 refuses no_caching 'PYTORCH_NO_CUDA_MEMORY_CACHING' PYTORCH_NO_CUDA_MEMORY_CACHING=1
 
-# Also where the compiler would put a libstdc++ into the extension: there is one in the process.
+# Also with a compiler that would link its own libstdc++ into the extension: the process must have
+# only one.
 printf '#!/bin/sh\nexec %s -static-libstdc++ "$@"\n' "${CXX:-g++}" >"$folder/static-g++"
 chmod +x "$folder/static-g++"
 run own_libstdcxx on "$schedule" env CXX="$folder/static-g++" MILLRACE_TORCH_CACHE="$folder/static" \

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs the programs of docs/examples/gallery with PyTorch's own allocator and with Millrace, and prints the table of
-# docs/gallery.md:
+# Runs the programs of docs/examples/gallery with PyTorch's own allocator and with Millrace. Prints
+# the table of docs/gallery.md:
 #
 #   tools/python/gallery.sh FOLDER [PROGRAM...]
 #
-# FOLDER/venv has torch (2.14.1 is put there if nothing is: 5.6 GB, of which 3 GB are fetched with pip) and keeps the
-# extension. BUILD (build/dev) has the targets millrace and millrace_shared. SCHEDULE (h200,memory=80GiB) is what the
-# virtual CUDA runtime is asked for, or "gpu" for this machine's GPU. Not a part of CI. The exit code is 0 if every
-# program ran with both.
+# FOLDER/venv has torch, and keeps the extension. If torch is missing, 2.14.1 is installed: 5.6 GB,
+# of which pip downloads 3 GB. BUILD (build/dev) must have the targets millrace and millrace_shared.
+# SCHEDULE (h200,memory=80GiB) is the schedule of the virtual CUDA runtime, or "gpu" for this
+# machine's GPU. This script is not a part of CI. The exit code is 0 if every program ran with both
+# allocators.
 set -euo pipefail
 
 if [ $# -lt 1 ]; then

@@ -1,8 +1,8 @@
-"""Prints the figures of the gallery's programs side by side, as a table of Markdown:
+"""Prints a Markdown table with the figures of the gallery's programs side by side:
 
     gallery_table.py FOLDER PROGRAM...
 
-FOLDER has PROGRAM.pytorch.json and PROGRAM.millrace.json; a program that failed has no figures.
+FOLDER contains PROGRAM.pytorch.json and PROGRAM.millrace.json. A failed program has no figures.
 """
 
 import json

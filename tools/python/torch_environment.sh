@@ -1,10 +1,11 @@
 # shellcheck shell=bash
-# To be sourced by scripts that run PyTorch with Millrace from a build folder:
+# Source this file in scripts that run PyTorch with Millrace from a build folder:
 #
 #   . tools/python/torch_environment.sh FOLDER
 #
-# Sets folder, build, python (of FOLDER/venv, or TORCH_PYTHON, which has to have PyTorch) and the function on, and what the package needs to
-# find the library of the build. The package is that of the source folder; its entry points are those of pyproject.toml.
+# It sets folder, build, python (from FOLDER/venv, or TORCH_PYTHON, which must have PyTorch), the
+# function on, and the variables with which the package finds the library of the build. The package
+# is that of the source folder. Its entry points come from pyproject.toml.
 #
 #   on SCHEDULE COMMAND...
 #
@@ -14,7 +15,7 @@ folder=$(cd "$1" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=${BUILD:-$root/build/dev}
 python=${TORCH_PYTHON:-$folder/venv/bin/python}
-# Tests of the package install further copies elsewhere in the build.
+# Tests of the package install more copies in other folders of the build.
 library=$(find "$build/allocator" -maxdepth 1 -name 'libmillrace.so.*' -type f 2>/dev/null | sort | tail -n 1)
 millrace=${MILLRACE:-$build/bin/millrace}
 if [ -z "$library" ] || [ ! -x "$millrace" ]; then

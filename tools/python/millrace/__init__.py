@@ -1,7 +1,8 @@
 """Millrace: a stream-ordered caching allocator for CUDA.
 
-This package holds libmillrace.so, its headers and its CMake package, and makes the allocator that of
-PyTorch (millrace.torch), CuPy (millrace.cupy) or Numba (millrace.numba). docs/python.md describes it.
+This package contains libmillrace.so, its headers and its CMake package. It makes Millrace the
+allocator of PyTorch (millrace.torch), CuPy (millrace.cupy) or Numba (millrace.numba).
+docs/python.md describes it.
 """
 
 import ctypes
@@ -18,11 +19,11 @@ _here = os.path.dirname(os.path.abspath(__file__))
 
 
 class Error(RuntimeError):
-    """A call of the library failed. The message is the library's."""
+    """A call of the library failed. The message comes from the library."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """The GPU, the limit or the host has no memory."""
+    """The GPU or the host is out of memory, or the limit was reached."""
 
 
 def cmake_prefix():
@@ -36,7 +37,8 @@ def include_dir():
 
 
 def library_path():
-    """The path of libmillrace.so: MILLRACE_LIBRARY if it is set, else the one in this package."""
+    """The path of libmillrace.so: MILLRACE_LIBRARY if it is set, otherwise the library in this
+    package."""
     named = os.environ.get("MILLRACE_LIBRARY")
     if named:
         return named
@@ -57,7 +59,7 @@ def _load_cuda_runtime(missing):
 
 @functools.cache
 def library():
-    """libmillrace.so as a ctypes.CDLL, with the types of its functions set. Loads it at the first call."""
+    """libmillrace.so as a ctypes.CDLL with typed functions. The first call loads it."""
     path = library_path()
     try:
         loaded = ctypes.CDLL(path)
@@ -90,7 +92,7 @@ _OUT_OF_MEMORY = 1
 
 
 def check(status):
-    """Raises what the status of a call says."""
+    """Raises the error that the status of a call stands for."""
     if status == 0:
         return
     message = library().millrace_last_error().decode()
@@ -98,7 +100,7 @@ def check(status):
 
 
 def allocate(size, device, stream):
-    """Bytes that work on `stream` (a cudaStream_t as an int) may use from now on; 0 for no bytes."""
+    """Allocates bytes for work on `stream` (a cudaStream_t as an int). Returns 0 for 0 bytes."""
     address = library().millrace_malloc(size, device, stream)
     if address is None and size != 0:
         check(library().millrace_last_status())
@@ -106,7 +108,7 @@ def allocate(size, device, stream):
 
 
 def free(address, device):
-    """Frees in the order of the stream that the memory was allocated for."""
+    """Frees memory in the order of the stream for which it was allocated."""
     check(library().millrace_free_owned(address, device))
 
 
@@ -126,24 +128,26 @@ def statistics(device=0):
 def record_history(allocations=100_000, stack_frames=0, device=0):
     """Records allocations, frees and segments for snapshots.
 
-    At least the newest `allocations` are kept; live ones, and ones that another stream may still use, are kept as
-    well. 0 ends the recording. With `stack_frames`, at most 64, each new allocation has that many of its innermost
-    frames, which are those of C and C++."""
+    Keeps at least the newest `allocations`. Live allocations, and those that another stream may
+    still use, are also kept. 0 ends the recording. With `stack_frames` (at most 64), each new
+    allocation has that many of its innermost frames, which are frames of C and C++."""
     check(library().millrace_record_history(device, allocations, stack_frames))
 
 
 def annotate(name, device=0):
-    """Begins a part of the program with this name in the history."""
+    """Begins a part of the program with this name in the recorded history."""
     check(library().millrace_annotate(device, name.encode()))
 
 
 def snapshot(path, device=0):
-    """Writes every segment and block of a GPU's memory: as JSON, or as a snapshot of PyTorch's if `path` ends with .pickle."""
+    """Writes all segments and blocks of a GPU: in PyTorch's format if `path` ends with .pickle,
+    otherwise as JSON."""
     check(library().millrace_snapshot(device, os.fsencode(path)))
 
 
 def trim(device=0, keep=0):
-    """Gives free memory back, as far as at least `keep` bytes stay reserved; returns the bytes given back."""
+    """Releases free memory, but keeps at least `keep` bytes reserved. Returns the released bytes.
+    """
     released = ctypes.c_size_t()
     check(library().millrace_trim(device, keep, ctypes.byref(released)))
     return released.value

@@ -1,4 +1,4 @@
-"""python -m millrace: where the package's files are."""
+"""python -m millrace: prints where the package's files are."""
 
 import argparse
 

@@ -13,10 +13,11 @@ def _allocate(size, device):
 
 
 def use():
-    """Makes Millrace the allocator of arrays that are made from now on.
+    """Makes Millrace the allocator of all arrays that are made from now on.
 
-    An array belongs to the stream that is current when it is made, as with CuPy's own pool, and its memory is
-    freed in the order of that stream. Work on another stream has to be over, or waited for, before it is freed.
+    An array belongs to the stream that is current at its creation, as with CuPy's own pool. Its
+    memory is freed in the order of that stream. Work on other streams must be complete, or that
+    stream must wait for it, before the array is freed.
     """
     import cupy
 

@@ -13,10 +13,11 @@ _LEGACY_STREAM = 0
 
 
 class MemoryManager(cuda.HostOnlyCUDAMemoryManager):
-    """Numba's plugin interface, version 1, for the memory of arrays. Pinned and mapped memory stay Numba's.
+    """Numba's plugin interface, version 1, for the memory of arrays. Pinned and mapped memory stay
+    Numba's.
 
-    Numba does not say which streams use an array. Memory is therefore freed when the GPU has done all work, as
-    cuMemFree does; Numba collects frees and makes several at a time.
+    Numba does not report which streams use an array. Therefore memory is freed when the GPU has
+    completed all work, as with cuMemFree. Numba collects frees and makes several at a time.
     """
 
     def initialize(self):

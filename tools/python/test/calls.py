@@ -1,4 +1,4 @@
-"""The calls of the package, against libmillrace.so (MILLRACE_LIBRARY) on whatever GPU there is."""
+"""Tests the calls of the package with libmillrace.so (MILLRACE_LIBRARY) on any GPU."""
 
 import json
 import os
@@ -64,7 +64,7 @@ class Calls(unittest.TestCase):
 
 
 class FakeTorch:
-    """As much of torch as the build of the extension asks for."""
+    """The parts of torch that the build of the extension uses."""
 
     def __init__(self, folder, version):
         self.__version__ = version
@@ -74,7 +74,8 @@ class FakeTorch:
 
 
 class Torch(unittest.TestCase):
-    """What the extension for PyTorch says if it cannot be built. PyTorch itself is not needed for that."""
+    """Checks the errors of the extension for PyTorch if it cannot be built. It does not need
+    PyTorch."""
 
     def build(self, version="2.14.1", **environment):
         include = os.path.join(os.path.dirname(__file__), "..", "..", "..", "allocator", "include")
@@ -115,7 +116,7 @@ class Torch(unittest.TestCase):
 
 
 class Settings(unittest.TestCase):
-    """Without PyTorch: what becomes of settings that a program changes while it runs."""
+    """Checks settings that a program changes at run time, without PyTorch."""
 
     def change(self, text, has_begun):
         given = []

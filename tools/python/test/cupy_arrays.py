@@ -1,4 +1,5 @@
-"""CuPy's arrays on Millrace: their bytes are counted, their data are right, and a freed array's memory is used again."""
+"""CuPy's arrays on Millrace: bytes are counted, data are right, and memory of freed arrays is
+reused."""
 
 import cupy
 import numpy

@@ -1,4 +1,5 @@
-"""Numba's arrays on Millrace: their bytes are counted, their data are right, and they are freed when Numba frees."""
+"""Numba's arrays on Millrace: bytes are counted, data are right, and memory is freed when Numba
+frees."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Millrace through the hooks of PyTorch's pluggable allocators: streams, pools and graphs."""
+"""Tests Millrace through PyTorch's hooks for pluggable allocators: streams, pools and graphs."""
 
 import torch
 

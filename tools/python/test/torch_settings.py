@@ -1,4 +1,4 @@
-"""Settings that a program changes while it runs: respected before the first use of a GPU, refused by name after it."""
+"""Settings changed at run time: respected before the first use of a GPU, refused by name later."""
 
 import os
 import warnings
@@ -22,13 +22,13 @@ def main():
         torch._C._accelerator_setAllocatorSettings("max_non_split_rounding_mb:30")
     check(any("max_non_split_rounding_mb" in str(each.message) for each in told), "a key without effect is named")
 
-    kept = torch.empty(300 * MIB + 1, dtype=torch.uint8, device="cuda")  # of 320 MiB, in eighths of 256 MiB
+    kept = torch.empty(300 * MIB + 1, dtype=torch.uint8, device="cuda")  # 320 MiB: 10/8 of 256
     if torch.cuda.get_allocator_backend() == "millrace":
         snapshot = torch.cuda.memory._snapshot()
         check(not snapshot["allocator_settings"]["expandable_segments"], "the setting is in effect")
     check(os.environ["PYTORCH_ALLOC_CONF"].startswith("expandable_segments:False"), "Millrace reads it")
 
-    torch._C._accelerator_setAllocatorSettings("expandable_segments:False")  # as it is
+    torch._C._accelerator_setAllocatorSettings("expandable_segments:False")  # already the value
     torch._C._accelerator_setAllocatorSettings("pinned_use_background_threads:False")  # PyTorch's own
     try:
         torch._C._accelerator_setAllocatorSettings("garbage_collection_threshold:0.5")

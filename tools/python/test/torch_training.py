@@ -45,7 +45,7 @@ def check_statistics_are_the_snapshot():
 
 
 def check_history(snapshot, source):
-    """Going through the history arrives at the live blocks of the snapshot."""
+    """Checks that a walk through the history ends with the live blocks of the snapshot."""
     live = {}
     for entry in snapshot["device_traces"][0]:
         if entry["action"] == "alloc":
@@ -57,14 +57,14 @@ def check_history(snapshot, source):
               for block in segment["blocks"] if block["state"] == "active_allocated"}
     check({address: blocks.get(address) for address in live} == live, "the history ends at the snapshot")
     frames = [entry.get("frames", []) for entry in snapshot["device_traces"][0] if entry["action"] == "alloc"]
-    # The backward pass has no Python frames.
+    # Allocations of the backward pass have no Python frames.
     named = sum(any(frame["filename"].endswith(source) for frame in stack) for stack in frames)
     check(named > 0, f"allocations name {source}")
     return {"allocations": len(frames), "with_a_frame": named}
 
 
 def check_tools(path):
-    """What torch.cuda._memory_viz makes of a snapshot's file."""
+    """Runs torch.cuda._memory_viz on a snapshot's file."""
     with open(path, "rb") as file:
         snapshot = pickle.load(file)
     check("total_reserved" in viz.segsum(snapshot), "segsum")
@@ -98,7 +98,7 @@ def check_out_of_memory():
         check(False, "twice the GPU's memory is refused")
     except torch.OutOfMemoryError as error:
         check("CUDA out of memory" in str(error), "the message begins as PyTorch's")
-    # PyTorch's own allocator tells the bytes of the segment that it wanted.
+    # PyTorch's own allocator reports the bytes of the segment that it requested.
     check(len(seen) == 1 and 0 <= seen[0][1] - 2 * total < 2 * MIB, f"observers are told once: {seen}")
     check(torch.cuda.memory_stats()["num_ooms"] == before + 1, "it is counted")
     torch.cuda.empty_cache()

@@ -4,7 +4,7 @@ In a program, before the first tensor on a GPU:
 
     import millrace.torch; millrace.torch.use()
 
-A script that stays as it is:
+For a script without changes:
 
     MILLRACE_TORCH=1 python train.py ARGUMENTS
     python -m millrace.torch train.py ARGUMENTS
@@ -28,16 +28,17 @@ def _torch():
 
     if torch.version.cuda is None:
         raise millrace.Error(f"torch {torch.__version__} is built without CUDA")
-    millrace.library()  # before anybody else opens it: a message of ours if it cannot be loaded
+    millrace.library()  # load it first, so that an error has Millrace's message
     return torch
 
 
 def use():
-    """Makes Millrace the allocator: memory, statistics, snapshots, pools and graphs.
+    """Makes Millrace the allocator for memory, statistics, snapshots, pools and graphs.
 
-    The first call with a version of PyTorch builds a small extension, which takes a C++20 compiler and about a
-    minute; it is kept in MILLRACE_TORCH_CACHE (~/.cache/millrace). Raises millrace.Error if it cannot be built, or
-    if PyTorch's own allocator was used already.
+    The first call with a version of PyTorch builds a small extension. This needs a C++20 compiler
+    and takes about a minute. The extension is kept in MILLRACE_TORCH_CACHE (~/.cache/millrace).
+    Raises millrace.Error if the extension cannot be built, or if PyTorch's own allocator was
+    already used.
     """
     torch = _torch()
     from millrace.torch import _build, _settings
@@ -52,10 +53,11 @@ def use():
 
 
 def use_pluggable():
-    """Makes Millrace the allocator through PyTorch's hooks for pluggable allocators: nothing is built.
+    """Makes Millrace the allocator through PyTorch's hooks for pluggable allocators. It builds
+    nothing.
 
-    PyTorch has no such hooks for statistics and snapshots: torch.cuda.memory_allocated() raises, and
-    millrace.statistics() and millrace.snapshot() say what there is.
+    PyTorch has no such hooks for statistics and snapshots: torch.cuda.memory_allocated() raises an
+    error. Use millrace.statistics() and millrace.snapshot() instead.
     """
     torch = _torch()
     library = millrace.library()

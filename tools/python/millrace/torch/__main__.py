@@ -19,7 +19,7 @@ def main():
     script = arguments[0]
     if not os.path.isfile(script):
         sys.exit(f"python -m millrace.torch: {script} is not a file")
-    # Set, the variable would switch it on once more, while torch is imported.
+    # If it stays set, `import torch` would install Millrace a second time.
     os.environ.pop("MILLRACE_TORCH", None)
     try:
         use()

@@ -1,4 +1,4 @@
-"""Builds the extension against the PyTorch that is installed, once for each version of everything it depends on."""
+"""Builds the extension for the installed PyTorch, once per version of each dependency."""
 
 import glob
 import hashlib
@@ -23,12 +23,13 @@ def _compiler():
     return found
 
 
-# What PyTorch's headers include of CUDA's. PyPI has the second in a package of its own.
+# CUDA headers that PyTorch's headers include. On PyPI the second is in a separate package.
 _CUDA_HEADERS = ("cuda_runtime_api.h", os.path.join("crt", "host_config.h"))
 
 
 def _cuda_include(torch):
-    """The folder of CUDA's headers: of a toolkit, of PyPI's packages, or of Triton, which PyTorch's wheel needs."""
+    """The folder of CUDA's headers, from a toolkit, from PyPI's packages, or from Triton, which
+    PyTorch's wheel needs."""
     site = pathlib.Path(torch.__file__).resolve().parent.parent
     homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     homes += [f"/usr/local/cuda-{torch.version.cuda}", "/usr/local/cuda"]
@@ -51,10 +52,10 @@ def _millrace_includes():
 
 
 def _standard_library():
-    """The libstdc++ that PyTorch has loaded.
+    """The path of the libstdc++ that PyTorch has loaded.
 
-    Some compilers put a libstdc++ of their own into what they link. Its streams do not work beside PyTorch's: the
-    extension crashed where it wrote an error's message.
+    Some compilers link their own libstdc++. Its streams do not work beside PyTorch's: the extension
+    would crash when it writes an error message.
     """
     with open("/proc/self/maps", encoding="utf-8") as maps:
         paths = [line.rstrip("\n").split(maxsplit=5)[5] for line in maps if "/libstdc++.so.6" in line]
@@ -62,7 +63,7 @@ def _standard_library():
 
 
 def _archive_beside_it(compiler):
-    """Where a compiler is newer than the system's libstdc++ (Red Hat's toolsets), what that one lacks."""
+    """The functions that the system's libstdc++ lacks for a newer compiler (Red Hat's toolsets)."""
     ran = subprocess.run([compiler, "-print-file-name=libstdc++_nonshared.a"], capture_output=True, text=True, check=False)
     path = ran.stdout.strip()
     return [path] if os.path.isabs(path) and os.path.isfile(path) else []
@@ -81,7 +82,8 @@ def _command(torch):
     command.append(str(_SOURCES / "allocator.cpp"))
     if standard_library := _standard_library():
         command += ["-nodefaultlibs", standard_library, *_archive_beside_it(command[0])]
-    # Millrace's library by its path, so that the one in use is the one that was loaded.
+    # The path of Millrace's library is explicit, so that the extension uses the library that is
+    # loaded.
     command += [millrace.library_path(), f"-L{root / 'lib'}", "-lc10", "-lc10_cuda", "-ltorch_cpu", "-ltorch_cuda"]
     if standard_library:
         command += ["-lgcc_s", "-lgcc", "-lm", "-lc"]
@@ -89,7 +91,7 @@ def _command(torch):
 
 
 def _key(torch, command):
-    """Changes with everything that the built file depends on."""
+    """A hash of everything on which the built file depends."""
     parts = [torch.__version__, str(torch.version.cuda), *command]
     for path in sorted(glob.glob(str(_SOURCES / "*"))):
         parts.append(pathlib.Path(path).read_text(encoding="utf-8"))
@@ -108,14 +110,15 @@ def _cache():
 
 
 def extension(torch):
-    """The path of the built extension; builds it if it is not there."""
+    """Returns the path of the extension. Builds it if it does not exist."""
     command = _command(torch)
     built = _cache() / f"torch-{torch.__version__}-{_key(torch, command)}.so"
     if built.is_file():
         return str(built)
     try:
         built.parent.mkdir(parents=True, exist_ok=True)
-        # Several processes may build at once: each its own file, and the last one stays.
+        # Several processes may build at the same time. Each has its own file, and the last file
+        # remains.
         handle, unfinished = tempfile.mkstemp(suffix=".so", dir=built.parent)
         os.close(handle)
     except OSError as error:

@@ -1,11 +1,11 @@
-"""Settings of PyTorch's allocator that a program changes while it runs."""
+"""Settings of PyTorch's allocator that a program changes at run time."""
 
 import os
 import warnings
 
 import millrace
 
-# Keys of the pinned memory, which stays PyTorch's own.
+# Keys of pinned memory, which PyTorch still manages.
 _PINNED = "pinned_"
 _WITHOUT_EFFECT = {
     "max_non_split_rounding_mb", "release_lock_on_cudamalloc", "throw_on_cudamalloc_oom",
@@ -17,7 +17,7 @@ _FUNCTIONS = ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_s
 
 
 def items(text):
-    """(key, value) of each item of a configuration. Commas in brackets separate nothing."""
+    """Splits a configuration into (key, value) items. Commas in brackets do not separate items."""
     depth, start, found = 0, 0, []
     for at, letter in enumerate(text + ","):
         depth += (letter == "[") - (letter == "]")
@@ -30,10 +30,11 @@ def items(text):
 
 
 def change(text, has_begun, own):
-    """Takes over settings for Millrace. Raises millrace.Error if it is too late for one of them.
+    """Applies settings to Millrace. Raises millrace.Error if it is too late for one of them.
 
-    `own` is PyTorch's function: it checks the settings, and keeps those of pinned memory. Millrace reads the
-    environment before a GPU's first allocation: until then, that has what is set here.
+    `own` is PyTorch's function. It checks the settings, and keeps those of pinned memory. Millrace
+    reads the environment before a GPU's first allocation, so earlier changes are written to the
+    environment.
     """
     variable = next((name for name in _VARIABLES if name in os.environ), _VARIABLES[-1])
     before = os.environ.get(variable, "")
@@ -55,7 +56,8 @@ def change(text, has_begun, own):
 
 
 def take_over(torch):
-    """Lets PyTorch's functions for it check the settings, keep those of pinned memory, and tell Millrace."""
+    """Wraps PyTorch's functions for settings: they check the settings, keep those of pinned memory,
+    and pass them to Millrace."""
     for name in _FUNCTIONS:
         own = getattr(torch._C, name, None)
         if own is None or hasattr(own, "millrace_own"):

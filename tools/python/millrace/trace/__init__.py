@@ -7,7 +7,7 @@
         if event.kind == "allocated":
             print(event.time_us, log.streams[event.stream].name, log.blocks[event.block].bytes)
 
-Needs the standard library only, and no libmillrace.so. Files may be gzipped.
+Needs only the standard library, and no libmillrace.so. Files may be gzipped.
 """
 
 from millrace.trace._format import MAGIC, VERSION

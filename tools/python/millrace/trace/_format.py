@@ -1,4 +1,4 @@
-"""The numbers of the format that docs/record.md defines, for its reader and its writer."""
+"""The numbers of the format in docs/record.md, for the reader and the writer."""
 
 MAGIC = b"\x8dMRTRACE"
 VERSION = 1
@@ -10,7 +10,7 @@ MOST_TIME = 1 << 62
 MOST_DEVICES = 64
 
 PROGRAM, DEVICE, STREAM, FRAME, STACK, LABEL = 1, 2, 3, 4, 5, 6
-# Kinds of events, and the fields that each has after its time, in order.
+# Kinds of events. Each has these fields after its time, in this order.
 EVENTS = {
     16: ("allocated", ("stream", "address", "bytes", "stack", "label")),
     17: ("freed", ("block", "stream")),

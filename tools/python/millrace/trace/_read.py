@@ -14,7 +14,7 @@ from millrace.trace._records import Block, Device, Event, Frame, Stream, Trace, 
 def read(path, most_bytes=1 << 30):
     """Reads a trace, plain or gzipped. Raises TraceError, and OSError if the file cannot be read.
 
-    most_bytes: of the trace after gunzip; a longer one is refused.
+    most_bytes: limit for the trace after gunzip; a longer trace is refused.
     """
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -90,7 +90,7 @@ class _Parser:
         return self.trace
 
     def record(self, position):
-        """Kind, first byte and end of the payload; None where the trace ends or is cut short."""
+        """Kind, first byte and end of the payload; None if the trace ends or is cut off here."""
         if position >= len(self.data) or self.data[position] == 0:
             return None
         size, shift, at = 0, 0, position + 1
@@ -151,7 +151,7 @@ class _Parser:
         elif self.kind == DEVICE:
             number = self.number("a device", MOST_DEVICES - 1)
             memory_bytes, name = self.number("bytes", MOST_ADDRESS), self.text()
-            flags = self.number("flags") if self.at < self.end else 0  # not in a trace of an earlier Millrace
+            flags = self.number("flags") if self.at < self.end else 0  # older traces lack it
             trace.devices.append(Device(number, memory_bytes, name, bool(flags & TIMES_ARE_POSITIONS),
                                         bool(flags & ADDRESSES_ARE_MADE_UP)))
         elif self.kind == STREAM:
@@ -266,7 +266,7 @@ class _Parser:
         self.trace.complete = True
 
     def lose(self, number):
-        """The block is freed here, though the program did not say so."""
+        """Ends a block here, although the program did not free it."""
         block = self.trace.blocks[number]
         block.lost = True
         block.freed = len(self.trace.events)

@@ -1,19 +1,20 @@
-"""What a trace has: the program's blocks, streams and events."""
+"""The contents of a trace: the program's blocks, streams and events."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple, Optional
 
 
 class TraceError(ValueError):
-    """A file that is not a trace, or contradicts itself. The message names the file and the place."""
+    """A file that is not a trace, or that contradicts itself. The message names the file and the
+    place."""
 
 
 class Device(NamedTuple):
     number: int
     memory_bytes: int  # 0: unknown
     name: str
-    times_are_positions: bool = False  # a microsecond an event
-    addresses_are_made_up: bool = False  # blocks were not where the trace says
+    times_are_positions: bool = False  # a microsecond per event
+    addresses_are_made_up: bool = False  # blocks had other addresses
 
 
 class Stream(NamedTuple):
@@ -22,8 +23,8 @@ class Stream(NamedTuple):
     handle: int = 0
     legacy: bool = False  # the legacy default stream
     blocking: bool = False  # synchronizes with the legacy stream
-    for_all: bool = False  # no stream: memory that all streams may use at once
-    thread: int = 0  # of a per-thread stream without a handle of its own
+    for_all: bool = False  # not a stream: memory that all streams may use immediately
+    thread: int = 0  # of a per-thread stream without its own handle
 
 
 class Frame(NamedTuple):
@@ -35,8 +36,9 @@ class Frame(NamedTuple):
 class Event(NamedTuple):
     """A step of the program. A field that the kind does not have is None.
 
-    `kind` is a name of the table in docs/record.md, with _ for spaces. `block`, `stream` and `other` are indices into
-    Trace.blocks and Trace.streams; `marker` is the number of a marker on `stream`, or for `waited` on `other`.
+    `kind` is a name of the table in docs/record.md, with _ for spaces. `block`, `stream` and
+    `other` are indices into Trace.blocks and Trace.streams. `marker` is the number of a marker on
+    `stream`, or for `waited` on `other`.
     """
 
     kind: str
@@ -59,11 +61,11 @@ class Block:
     address: int
     bytes: int
     allocated: int
-    stack: int = 0  # Trace.stack(block.stack) has its frames; 0: none
-    label: int = 0  # a number of Trace.labels from 1; 0: none
+    stack: int = 0  # for Trace.stack; 0: none
+    label: int = 0  # index into Trace.labels, from 1; 0: none
     freed: Optional[int] = None
     completed: Optional[int] = None
-    lost: bool = False  # its memory was allocated again, or its device was reset, before a free was seen
+    lost: bool = False  # reused, or lost in a reset of the device, before a recorded free
 
 
 @dataclass
@@ -76,11 +78,11 @@ class Trace:
     frames: list = field(default_factory=list)
     stacks: list = field(default_factory=list)  # (outer stack from 1, frame)
     labels: list = field(default_factory=list)
-    complete: bool = False  # the program ended, and all of it is in the file
+    complete: bool = False  # the program ended, and the file is complete
     warnings: list = field(default_factory=list)
 
     def stack(self, number):
-        """The frames of a stack, the innermost first."""
+        """The frames of a stack. The innermost frame is first."""
         frames = []
         while number != 0:
             number, frame = self.stacks[number - 1]
@@ -91,11 +93,11 @@ class Trace:
         return self.labels[block.label - 1] if block.label != 0 else ""
 
     def count(self, kind, device=None):
-        """How many events of a kind there are."""
+        """The number of events of a kind."""
         return sum(1 for event in self.events if event.kind == kind and device in (None, event.device))
 
     def peak_live(self, device=0):
-        """The most requested bytes that are live at once: no allocator needs less."""
+        """The peak of live requested bytes, a lower bound for every allocator."""
         live = peak = 0
         for event in self.events:
             if event.device != device:

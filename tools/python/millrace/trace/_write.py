@@ -9,9 +9,10 @@ from millrace.trace._format import (
 class Writer:
     """Writes a trace to a file that is open for bytes.
 
-    Devices, streams, frames, stacks and labels come before the events that name them. Call a method for an event when
-    it happens: an allocation after it succeeded, a free before it. `clock` gives microseconds that never decrease;
-    without it, times are positions: a microsecond an event.
+    Devices, streams, frames, stacks and labels must precede the events that name them. Call the
+    method of an event when it happens: for an allocation after it succeeded, for a free before it.
+    `clock` returns microseconds that never decrease. Without it, times are positions: a microsecond
+    per event.
     """
 
     def __init__(self, file, clock=None):
@@ -36,7 +37,7 @@ class Writer:
         return len(self._last_marker) - 1
 
     def stack(self, frames):
-        """The number of a stack whose innermost frame is the first; 0 without frames."""
+        """Returns the number of a stack whose innermost frame is first; 0 without frames."""
         number = 0
         for frame in reversed(frames):
             if frame not in self._frames:
@@ -50,7 +51,7 @@ class Writer:
         return number
 
     def label(self, text):
-        """The number of a text; 0 for none."""
+        """Returns the number of a text; 0 for an empty text."""
         if text == "":
             return 0
         if text not in self._labels:
@@ -77,7 +78,7 @@ class Writer:
         self._event("used", self._back(block), stream)
 
     def marked(self, stream):
-        """An event was recorded on the stream. Returns the number of the marker."""
+        """Records an event on the stream. Returns the number of its marker."""
         self._last_marker[stream] += 1
         self._event("marked", stream, 1)
         return self._last_marker[stream]
@@ -92,7 +93,7 @@ class Writer:
         self._event("passed_stream", stream)
 
     def not_passed(self, stream, marker):
-        """A query found the marker not complete."""
+        """Records that a query found the marker incomplete."""
         self._event("not_passed", stream, self._last_marker[stream] - marker)
 
     def stream_not_passed(self, stream):
@@ -120,7 +121,7 @@ class Writer:
         self._event("device_reset", device)
 
     def finish(self):
-        """Says that the trace is complete."""
+        """Marks the trace as complete."""
         self._event("ended")
 
     def _back(self, block):

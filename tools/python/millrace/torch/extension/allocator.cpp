@@ -1,10 +1,8 @@
-// An allocator of PyTorch's (c10::cuda::CUDACachingAllocator::CUDAAllocator) whose memory is
-// Millrace's.
+// A c10::cuda::CUDACachingAllocator::CUDAAllocator for PyTorch whose memory is Millrace's.
 //
-// Built against the PyTorch that is installed, by millrace.torch at its first use. The base class
-// differs between PyTorch 2.9 and 2.15. Functions without `override` are virtual in some of these
-// versions only, or have other parameters there: all forms are here, and each version takes its
-// own.
+// millrace.torch builds it for the installed PyTorch at the first use. The base class differs
+// between PyTorch 2.9 and 2.15. Functions without `override` are virtual only in some of these
+// versions, or have other parameters there. All forms are here, and each version uses its own.
 
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -42,7 +40,7 @@ using millrace::TorchMemory;
 thread_local std::vector<std::string> compile_contexts;
 thread_local std::string user_metadata;
 
-/// Segments from an allocator that a MemPool was made with, such as NCCL's.
+/// Segments from the allocator with which a MemPool was made, such as NCCL's.
 class ForeignSource final : public millrace::SegmentSource {
  public:
   explicit ForeignSource(native::CUDAAllocator* allocator,
@@ -94,7 +92,7 @@ class Allocator final : public native::CUDAAllocator {
     TorchMemory* const memory = TorchMemory::holding(address);
     if (memory == nullptr) {
       TORCH_CHECK(TorchMemory::all().empty(), "not memory of Millrace: ", address);
-      return;  // a forked child, where there is nothing to free
+      return;  // a forked child has nothing to free
     }
     const auto gpu = static_cast<DeviceIndex>(memory->device_id());
     if (const auto* const trace = c10::impl::GPUTrace::get_trace();
@@ -113,7 +111,7 @@ class Allocator final : public native::CUDAAllocator {
   }
 
   void recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) override {
-    // Memory that somebody else made is none of ours; PyTorch's own allocator skips it, too.
+    // Ignore memory of other allocators. PyTorch's own allocator also ignores it.
     if (data.get() == nullptr || data.get_deleter() != &free_data) return;
     if (TorchMemory* const memory = TorchMemory::holding(data.get())) {
       memory->record_use(data.get(), stream.stream());
@@ -137,7 +135,7 @@ class Allocator final : public native::CUDAAllocator {
     *largest = std::max({*largest, free, memory(gpu).memory().usable(stream).largest});
   }
 
-  // Life.
+  // Lifetime.
 
   void init(int count) override {
     gpus_ = count;
@@ -250,7 +248,8 @@ class Allocator final : public native::CUDAAllocator {
     const std::lock_guard lock{mutex_};
     oom_observers_.push_back(std::move(observer));
   }
-  // Nothing is rejected before the driver or the limit refuse it.
+  // Millrace rejects no request before the driver or the limit refuses it, so the observer is never
+  // called.
   template <typename Observer>
   void attachOomRejectionObserver(Observer) {}
   void attachOomRejectionObserver(
@@ -283,7 +282,7 @@ class Allocator final : public native::CUDAAllocator {
   void createOrIncrefPool(DeviceIndex gpu, MempoolId_t pool, native::CUDAAllocator* own) {
     memory(gpu).use_pool(pool, own == nullptr ? nullptr : std::make_shared<ForeignSource>(own));
   }
-  // Free memory of every pool is given back before a request fails: there is nothing to remember.
+  // Free memory of every pool is released before a request fails, so these settings have no effect.
   void setUseOnOOM(DeviceIndex, MempoolId_t, bool) {}
   void setUseOnOOM(DeviceIndex, MempoolId_t) {}
   void setNoSplit(DeviceIndex gpu, MempoolId_t pool) { memory(gpu).set_no_split(pool); }
@@ -303,7 +302,7 @@ class Allocator final : public native::CUDAAllocator {
     return {};
   }
 
-  // Several GPUs and processes.
+  // Several GPUs, and several processes.
 
   native::ShareableHandle shareIpcHandle(void*) override {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "memory of Millrace cannot be shared with another process");
@@ -328,7 +327,7 @@ class Allocator final : public native::CUDAAllocator {
     return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   }
 
-  // PyTorch's own streams are never destroyed. The id of one that it was given is the handle.
+  // PyTorch never destroys its own streams. For a stream from outside, the id is the handle.
   static TorchMemory::Stream stream_now(DeviceIndex gpu) {
     const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(gpu);
     const auto handle = reinterpret_cast<std::intptr_t>(stream.stream());
@@ -357,7 +356,7 @@ class Allocator final : public native::CUDAAllocator {
     });
   }
 
-  // Gathered before any lock is taken: the recorder may take Python's.
+  // Call it without a lock: the recorder may take Python's lock.
   std::shared_ptr<Note> note(native::RecordContext needed) {
     if (!recording_.load(std::memory_order_relaxed)) return nullptr;
     auto made = std::make_shared<Note>();
@@ -464,7 +463,7 @@ class Allocator final : public native::CUDAAllocator {
   std::atomic<bool> initialized_{false};
   std::atomic<int> gpus_{0};
   std::array<std::atomic<TorchMemory*>, kMost> memories_{};
-  std::mutex mutex_;  // of what follows, except where it is atomic
+  std::mutex mutex_;  // guards the members below that are not atomic
   std::atomic<bool> recording_{false};
   std::atomic<native::CreateContextFn> recorder_{nullptr};
   std::atomic<native::RecordContext> when_{native::RecordContext::NEVER};
@@ -474,7 +473,7 @@ class Allocator final : public native::CUDAAllocator {
   std::vector<native::AllocatorTraceTracker> trackers_;
 };
 
-/// Never destroyed: tensors are freed until the last instruction of the process.
+/// Never destroyed, because tensors are freed until the end of the process.
 const std::shared_ptr<Allocator>& the_allocator() {
   static const auto* const made = new std::shared_ptr<Allocator>{std::make_shared<Allocator>()};
   return *made;
@@ -497,8 +496,8 @@ void install() {
 }  // namespace
 }  // namespace millrace_torch
 
-/// Makes Millrace PyTorch's allocator. Returns nullptr, or why not: valid until the thread's next
-/// call.
+/// Makes Millrace PyTorch's allocator. Returns nullptr, or an error message that is valid until the
+/// thread's next call.
 extern "C" __attribute__((visibility("default"))) const char* millrace_torch_extension_install() {
   thread_local std::string error;
   try {

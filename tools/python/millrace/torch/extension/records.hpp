@@ -1,5 +1,5 @@
-// Millrace's records as PyTorch's. PyTorch 2.9 to 2.15 differ in fields: each is filled where it
-// is.
+// Converts Millrace's records to PyTorch's. PyTorch 2.9 to 2.15 have different fields. Each field
+// is filled if it exists.
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -16,10 +16,10 @@ namespace millrace_torch {
 
 namespace native = c10::cuda::CUDACachingAllocator;
 
-/// What goes with a call into Millrace's history, and comes back in a snapshot.
+/// Data that a call adds to Millrace's history, and that a snapshot returns.
 struct Note {
   std::shared_ptr<c10::GatheredContext> stack;
-  bool in_trace = false;  // besides the block's
+  bool in_trace = false;  // in the trace, not only in the block
   std::string compile_context;
   std::string user_metadata;
 };
@@ -36,7 +36,7 @@ void copy_stat(const millrace::TorchStat& from, Stat& to) {
   to.freed = from.freed;
 }
 
-// PyTorch's order: all, small, large.
+// PyTorch's order is: all, small, large.
 template <typename Stats>
 void copy_stats(const millrace::TorchStats& from, Stats& to) {
   copy_stat(from.all, to[0]);
@@ -44,7 +44,7 @@ void copy_stats(const millrace::TorchStats& from, Stats& to) {
   copy_stat(from.large, to[2]);
 }
 
-// A template, so that a field which this version lacks is not looked up.
+// A template, so that a missing field of this version is not looked up.
 template <typename Stats>
 Stats statistics_of(const millrace::TorchStatistics& from) {
   Stats to;
@@ -96,7 +96,7 @@ inline native::TraceEntry::Action action_of(millrace::TorchTraceEntry::Action ac
     case Action::annotate:
       break;
   }
-  return static_cast<To::Action>(To::OOM + 1);  // ANNOTATE, in versions that have it
+  return static_cast<To::Action>(To::OOM + 1);  // ANNOTATE, if the version has it
 }
 
 template <typename Entry>
