@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the API reference of the public headers into build/api/html:  tools/api-docs.sh
-# Ends with 1 if a comment has an error, such as a @param that names no parameter. Takes seconds.
+# Ends with 1 if a comment has an error, such as a @param for an unknown parameter. Takes seconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Configures and builds a preset:  tools/build.sh PRESET [TARGET...]
-# CMAKE_ARGS in the environment is given to cmake as well. As many jobs as there are processors, and
-# no more than there is memory for.
+# CMAKE_ARGS in the environment is passed to cmake. The number of jobs is the number of processors,
+# limited by the free memory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mib_per_job=1792
 
-# Free memory in MiB: the machine's, or what is left in the control group when that is less.
+# Free memory in MiB: the machine's, or that of the control group if it is less.
 free_mib() {
   local free limit used
   free=$(($(awk '/^MemAvailable:/ {print $2}' /proc/meminfo) / 1024))
@@ -33,9 +33,9 @@ jobs() {
 }
 preset=$1
 shift
-# What one clone compiled serves the next.
+# Compiler cache entries of one clone serve other clones.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
-# Or else nothing that uses a precompiled header is kept.
+# Without this, ccache stores nothing that uses a precompiled header.
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS-pch_defines,time_macros}
 # shellcheck disable=SC2086  # several arguments are meant
 cmake --preset "$preset" ${CMAKE_ARGS-} --log-level=NOTICE >/dev/null

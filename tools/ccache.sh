@@ -1,20 +1,22 @@
 #!/bin/sh
-# The compiler's launcher of every build here:  tools/ccache.sh CCACHE COMPILER ARGUMENT...
+# The compiler launcher of every build of this project:  tools/ccache.sh CCACHE COMPILER ARGUMENT...
 #
-# For precompiled headers, ccache 4.7 needs help in three ways:
+# ccache 4.7 needs help with precompiled headers in three ways:
 #
-#   - GCC makes a file of other bytes each time, so that nothing compiled with one was found by another clone, or after
-#     it was compiled again. ccache takes a checksum beside the file, which is made here of its text and macros.
-#   - ccache hashes the text of a header without its macros, and served one as it was before a macro changed. So the
-#     checksum is hashed as well.
-#   - Where an older precompiled header lies, ccache hashes that in place of the text. So it is removed first.
+#   - GCC writes different bytes each time. Therefore another clone, or the same clone after a
+#     second compilation, would not find anything compiled with the header. ccache accepts a
+#     checksum beside the file. This script makes it from the header's text and macros.
+#   - ccache hashes the text of a header without its macros, and would return an entry from before a
+#     macro changed. Therefore the checksum is hashed as well.
+#   - If an older precompiled header exists, ccache hashes it instead of the text. Therefore it is
+#     removed first.
 #
-# And it does not know that what is compiled depends on the file of -fsanitize-coverage-allowlist.
+# ccache also does not know that the result depends on the file of -fsanitize-coverage-allowlist.
 export CCACHE_PCH_EXTSUM=1
 
 hash_as_well() { export CCACHE_EXTRAFILES="${CCACHE_EXTRAFILES:+$CCACHE_EXTRAFILES:}$1"; }
 
-# Makes the checksum. Removes from the arguments what says that there is something to compile.
+# Makes the checksum. Removes -c and -o from the arguments, and preprocesses instead.
 checksum_of() {
   shift # ccache
   skip=no
@@ -44,7 +46,7 @@ case " $* " in
           if command -v sha256sum >/dev/null; then
             checksum_of "$@" >"$file.sum"
             hash_as_well "$file.sum"
-          else # nothing tells of macros
+          else # nothing else would show a changed macro
             export CCACHE_DISABLE=1
           fi
           ;;

@@ -3,11 +3,13 @@
 
     tools/check-duplicates.py [--check] [product|tests]
 
-Lines are compared after spaces, comments, and what is no logic are taken away: includes and imports, using and
-namespace lines, access specifiers, lone braces, and declarations that end with `override;`. Places that share lines
-are one group. Product code (allocator, pipeline, streamer, tools, bench) and tests are compared separately.
+Before the comparison, spaces, comments and lines without logic are removed: includes and imports,
+using and namespace lines, access specifiers, lone braces, and declarations that end with
+`override;`. Places that share lines form one group. Product code (allocator, pipeline, streamer,
+tools, bench) and tests are compared separately.
 
-Prints each group with its places. With --check it prints groups only of a part that has too many, and ends with 1.
+Prints each group with its places. With --check it prints only groups of a part that has too many
+groups, and ends with 1.
 """
 import argparse
 import collections
@@ -30,7 +32,7 @@ NO_LOGIC = re.compile(
 
 
 def without(pattern, text, keep=None):
-    """The text without what the pattern matches; line numbers stay."""
+    """Removes the matches of a pattern from the text. Line numbers do not change."""
 
     def blank(found):
         return found[0] if keep and found[keep] else "\n" * found[0].count("\n")
@@ -39,13 +41,13 @@ def without(pattern, text, keep=None):
 
 
 def lines_of_logic(path):
-    """(number, line) of each line of the file that is compared."""
+    """(number, line) for each line of the file that takes part in the comparison."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix == ".py":
         text = without(PYTHON_COMMENT, without(PYTHON_DOCSTRING, text))
     else:
         text = without(STRING_OR_COMMENT, text, keep=1)
-    statement = []  # Lines since the last end of a statement: a declaration goes as a whole.
+    statement = []  # Lines since the last end of a statement. A declaration is removed as a whole.
     for number, line in enumerate(text.splitlines(), 1):
         line = " ".join(line.split())
         if NO_LOGIC.match(line):
@@ -69,18 +71,18 @@ def sources_of(folders):
 
 
 def groups_in(folders):
-    """Each group of places that share lines, as a list of (path, first line, last line)."""
-    windows = collections.defaultdict(list)  # The text of a window, and where it is: (path, index of its first line).
+    """Groups of places that share lines. Each is a list of (path, first line, last line)."""
+    windows = collections.defaultdict(list)  # By text of a window: (path, index of its first line).
     sources = {path: list(lines_of_logic(path)) for path in sources_of(folders)}
     for path, lines in sources.items():
         for first in range(len(lines) - SHARED_LINES + 1):
             text = tuple(line for _, line in lines[first : first + SHARED_LINES])
             if windows[text] and windows[text][-1][0] == path and first - windows[text][-1][1] < SHARED_LINES:
-                continue  # Repeats itself within the window: a table.
+                continue  # A table: it repeats itself within the window.
             windows[text].append((path, first))
     shared = {place: text for text, places in windows.items() if len(places) > 1 for place in places}
 
-    group_of = {text: text for text in shared.values()}  # Windows that overlap in a file are of one group.
+    group_of = {text: text for text in shared.values()}  # Overlapping windows form one group.
 
     def root(text):
         while group_of[text] != text:

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that no two types of a namespace have the same name, in all that is linked into one program:
+"""Checks that no two types of a namespace have the same name, for all code that is linked into one
+program:
 
     tools/check-names.py
 
-A program with two such types is undefined: the linker keeps one of their functions for both, if a compiler
-does not happen to inline them. Neither the compiler nor the linker says so. Types of tests and benchmarks,
-which are programs of their own, are compared within their folder. Lists the types and where they are, and
-ends with 1, if there are any.
+A program with two such types has undefined behavior. The linker keeps the functions of one type for
+both, unless a compiler inlines them. Neither the compiler nor the linker reports it. Tests and
+benchmarks are separate programs, so their types are compared within their folder. If such types
+exist, the script lists them with their places and ends with 1.
 """
 import collections
 import pathlib
@@ -20,7 +21,7 @@ LINKED = ("allocator", "pipeline", "streamer")
 
 
 def types_of(path):
-    """The types that the file defines at the level of a namespace that has a name."""
+    """The types that the file defines directly in a named namespace."""
     inside = []
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if begin := BEGIN.match(line):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the program `millrace` and shows what it is for:  tools/demo.sh [--build-only]
-# Installs first what is missing (compilers and libraries). The program is build/release/bin/millrace;
-# MILLRACE_PRESET in the environment is another preset than release.
+# Builds the program `millrace` and demonstrates it:  tools/demo.sh [--build-only]
+# Installs missing compilers and libraries first. The program is build/release/bin/millrace.
+# MILLRACE_PRESET in the environment selects another preset than release.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

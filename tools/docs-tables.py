@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the figures in docs/ from what the program prints, or checks them:
+"""Writes the figures in docs/ from the output of the program, or checks them:
 
     tools/docs-tables.py [--check] [--program build/release/bin/millrace] [NAME...]
 
-A table stands between `<!-- table NAME -->` and `<!-- end -->`. Without names, all of them are made,
-which takes a few minutes, and so is what follows `$ millrace ...` in blocks of ```text (test_tools
-checks those); the name `output` makes only these blocks. They are 80 columns wide, as without a
-terminal. Traces are those of MILLRACE_DATA, else of shared/data beside the project; what needs one
-that is not there stays as it is. With --check nothing is written; it ends with 1 if a figure is
-stale.
+A table stands between `<!-- table NAME -->` and `<!-- end -->`. Without names the script makes all
+tables, which takes a few minutes, and the output after `$ millrace ...` in blocks of ```text
+(test_tools checks these). The name `output` makes only these blocks. They are 80 columns wide, as
+without a terminal. Traces come from MILLRACE_DATA, otherwise from shared/data beside the project.
+Parts whose trace is missing are left unchanged. With --check nothing is written, and the exit code
+is 1 if a figure is stale.
 """
 import argparse
 import functools
@@ -35,9 +35,9 @@ class Program:
 
 
     def shows(self, line):
-        """What a command of a page prints, or None where a trace or server of it is not here."""
+        """Returns the output of a command in a page, or None if its trace or server is missing."""
         words, names = line.split(), {}
-        if "://" in line:  # an example: the server is not here
+        if "://" in line:  # an example whose server is missing
             return None
         for i, word in enumerate(words):
             if not word.endswith((".pickle", ".csv")):
@@ -234,7 +234,8 @@ def links(program):
 
 
 def traces_of_the_set():
-    """Name, entry and device of each; a trace of several devices has a row for each."""
+    """Yields name, entry and device of each trace. A trace of several devices has a row for each
+    device."""
     manifest = json.loads((DOCS.parent / "bench/traces/manifest.json").read_text())
     for entry in manifest["traces"]:
         for device in entry["devices"]:
@@ -267,7 +268,7 @@ TABLES = {"trace-set": trace_set, "trace-set-figures": trace_set_figures,
           "strategies": strategies, "base-ladder": base_ladder, "savings": savings,
           "pipelines-memory": memory, "pipelines-optimizer": optimizer,
           "pipelines-published": published, "pipelines-links": links}
-OUTPUT = "output"  # in place of a table's name: blocks that show a command
+OUTPUT = "output"  # replaces a table's name: blocks with a command
 
 
 def main():

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Lays out all C++ and CUDA sources with clang-format 14:
+# Formats all C++ and CUDA sources with clang-format 14:
 #
 #   tools/format.sh            rewrites the files that differ
-#   tools/format.sh --check    names what differs, and fails if anything does
+#   tools/format.sh --check    prints the files that differ, and fails if any do
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,7 +15,7 @@ case ${1-} in
     ;;
 esac
 
-# Other versions lay code out differently. clang-format-14 is the name in Debian and Ubuntu.
+# Other versions format code differently. The package is clang-format-14 in Debian and Ubuntu.
 command -v clang-format-14 >/dev/null || {
   echo "format: clang-format-14 is missing; install it (tools/install-deps.sh ci)" >&2
   exit 2

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Programs that the tests run on the virtual CUDA runtime, on a GPU and NVIDIA's own runtime:
+"""Runs programs of the virtual CUDA runtime's tests on a GPU and NVIDIA's own runtime:
 
     gpu-cases.py BIN laws|interop|interpose [--json FILE] [--jobs N]
 
-  laws       each test case of test_virtual_cuda_laws: what the virtual runtime promises, asked of the real one
+  laws       each test case of test_virtual_cuda_laws: the virtual runtime's promises, checked on
+             the real runtime
   interop    programs that use Millrace's C interface, Thrust and cuda::mr
-  interpose  programs that know nothing of Millrace, on its allocator by `millrace run`; they have to end as alone
+  interpose  programs without Millrace, on its allocator by `millrace run`; their results must be
+             the same as alone
 
-Each case is a process of its own, with a time limit. Prints the cases that failed with the end of their output, and those
-that were skipped with the reason: laws that only the virtual runtime can be asked for, or that need a second GPU. The exit
-code is 0 if none failed.
+Each case is a separate process with a time limit. Prints the failed cases with the end of their
+output, and the skipped cases with the reason: laws that only the virtual runtime has, or that need
+a second GPU. The exit code is 0 if no case failed.
 """
 
 import argparse
@@ -33,7 +35,7 @@ INTERPOSE = ("data", "data_in_threads", "fork_after_first_call", "fork_before_fi
 
 
 def ran(command, **variables):
-    """Runs a command. Returns its exit code (None: it took too long), and the end of what it printed."""
+    """Runs a command. Returns its exit code (None: it took too long), and the end of its output."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False,
                               env={**os.environ, **variables})
@@ -51,7 +53,8 @@ def result(name, code, output, wanted=0):
 
 
 def law(bin_folder, name):
-    # The real runtime does not read the schedule; cases then do not expect work to be done at the call.
+    # The real runtime does not read the schedule. The cases then do not expect that a call
+    # completes its work.
     escaped = "".join("\\" + c if c in "\\,[]*\"" else c for c in name)
     return result(name, *ran([bin_folder / "test_virtual_cuda_laws", escaped], MILLRACE_VIRTUAL="lag:5",
                              MILLRACE_LAWS_OF="nvidia"))
@@ -73,7 +76,8 @@ def interpose(bin_folder, name):
 
 
 def names_of_laws(bin_folder):
-    """The names in Catch2's list: two spaces before a name, four before what its lines go on with."""
+    """The names in Catch2's list: two spaces precede a name, four spaces precede its continuation
+    lines."""
     listed = subprocess.run([bin_folder / "test_virtual_cuda_laws", "--list-tests"], check=False, stdout=subprocess.PIPE,
                             text=True)
     names = []
@@ -99,7 +103,8 @@ def main():
     }[arguments.what]
     with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
         results = list(pool.map(lambda name: case(arguments.bin, name), names()))
-    # Some cases ask how much memory is free: they fail beside others, and say so if they pass alone.
+    # Some cases check the amount of free memory and fail beside others. They are repeated alone,
+    # and the result says so.
     for i, each in enumerate(results):
         if each["status"] == "failed":
             results[i] = {**case(arguments.bin, each["case"]), "tries": 2}

@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# Tries Millrace on a GPU and keeps what was found:
+# Checks Millrace on a GPU and keeps the results:
 #
-#   tools/gpu-check.sh build             makes build/gpu-check.tar.xz: stripped programs, their libraries, scripts
+#   tools/gpu-check.sh build             makes build/gpu-check.tar.xz: stripped programs, their
+#                                        libraries, scripts
 #   tools/gpu-check.sh run [FOLDER]      runs the kit on GPU MILLRACE_GPU (0); results go to FOLDER
-#   tools/gpu-check.sh dry-run [FOLDER]  runs the kit on a machine without a GPU, as far as that goes
+#   tools/gpu-check.sh dry-run [FOLDER]  runs as much of the kit as possible without a GPU
 #   tools/gpu-check.sh all [FOLDER]      build, then run (the default)
 #
-# build needs a CUDA toolkit and what tools/install-deps.sh installs; GPU_ARCH is the compute capability (90).
-# The archive is under 40 MiB and needs nothing else on the machine with the GPU, except cuBLAS and NCCL:
-# run finds them on the library path or among the packages of PyTorch. FOLDER (build/gpu-check/results) gets
-# NAME.log and NAME.json of each step, summary.json after every step, REPORT.md and results.tar.gz with all of it.
+# build needs a CUDA toolkit and the packages of tools/install-deps.sh. GPU_ARCH is the compute
+# capability (90). The archive is under 40 MiB. The machine with the GPU needs nothing else except
+# cuBLAS and NCCL: run finds them on the library path or in PyTorch's packages. FOLDER
+# (build/gpu-check/results) receives NAME.log and NAME.json of each step, summary.json after every
+# step, REPORT.md, and results.tar.gz with all of them.
 #
-# Suites that ask how much memory is free run first. Other programs follow, in lanes side by side; then measurements, one
-# at a time. A step stops after STEP_SECONDS (90), PyTorch's checks after three times as many; no step starts after
-# CHECK_SECONDS (520). ONLY=PATTERN (a shell pattern of step names, such as '@(doctor|train*)') runs a part. A step that
-# cannot run says why, also in the summary. The exit code is 0 if no step failed and at least one passed. The step laws
-# has failed on every GPU so far: docs/virtual-cuda.md.
+# Suites that check the amount of free memory run first. Other programs follow in parallel lanes.
+# Measurements run last, one at a time. A step stops after STEP_SECONDS (90), PyTorch's checks after
+# three times as long. No step starts after CHECK_SECONDS (520). ONLY=PATTERN runs the steps whose
+# names match a shell pattern, such as '@(doctor|train*)'. A step that cannot run reports the
+# reason, also in the summary. The exit code is 0 if no step failed and at least one passed. The
+# step laws has failed on every GPU so far: docs/virtual-cuda.md.
 set -uo pipefail
 shopt -s extglob
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
@@ -29,15 +32,15 @@ most_kit_bytes=$((40 << 20))
 
 # ---- building
 
-# Everything that a program loads, except what belongs to the system's C library, and the virtual CUDA runtime, in whose
-# place the GPU's has to be found.
+# All libraries of a program, except the system's C library and the virtual CUDA runtime. On the
+# other machine, the GPU's runtime must be found in its place.
 libraries_of() {
   ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
     grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so|/virtual-cuda/'
 }
 
-# The compiler's own libraries lie apart: those of the other machine are used where it has them, since PyTorch there
-# may need newer ones.
+# The compiler's own libraries have a separate folder. If the other machine has them, its own are
+# used, because PyTorch there may need newer ones.
 copy_library() { # FILE
   local folder=lib
   case $1 in */libstdc++.so.* | */libgcc_s.so.* | */libgomp.so.*) folder=lib/compiler ;; esac
@@ -56,8 +59,8 @@ build() {
     echo "gpu-check: there is no cmake, so nothing was built"
     return 1
   }
-  # What one clone compiled serves the next, as in tools/build.sh. With -O3 GCC 12 warns of copies that do not
-  # overlap; the presets for tests treat warnings as errors.
+  # Compiler cache entries of one clone serve other clones, as in tools/build.sh. With -O3 GCC 12
+  # warns falsely about overlapping copies. The presets for tests treat warnings as errors.
   export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
   cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMILLRACE_WERROR=OFF -DMILLRACE_CUDA=ON \
     -DCMAKE_CUDA_ARCHITECTURES="$arch" -DMILLRACE_TESTS=ON -DMILLRACE_TOOLS=ON -DMILLRACE_BENCH=ON \
@@ -78,7 +81,8 @@ build() {
   done
   cp -r bench/torch "$kit/torch" && cp tools/gpu-report.py tools/gpu-cases.py "$kit/" &&
     cp -r allocator/profiles "$kit/profiles" && cp bench/large-model.json "$kit/" || return 1
-  # The Python package, its checks and its programs lie as in a clone, with this folder as its build folder.
+  # The Python package, its checks and its programs have the same paths as in a clone. This folder
+  # is their build folder.
   cp --parents -r tools/python tools/virtual-cuda/pytorch docs/examples/gallery pyproject.toml allocator/include \
     "$kit/" && (cd "$tree" && cp --parents -r allocator/include "$OLDPWD/$kit/") || return 1
   commit >"$kit/commit"
@@ -102,9 +106,9 @@ commit() {
   echo "$name"
 }
 
-# ---- finding what the kit does not carry
+# ---- finding libraries that are not in the kit
 
-# The first file of these names on the library path, or among the packages of PyTorch.
+# Prints the first file with one of these names, on the library path or in PyTorch's packages.
 find_library() { # NAME...
   local name folder
   for name in "$@"; do
@@ -140,15 +144,15 @@ find_libraries() {
 
 json_text() { printf '%s' "$1" | sed -z 's/\\/\\\\/g; s/"/\\"/g; s/\t/\\t/g; s/\r//g; s/\n/\\n/g; s/[\x01-\x1f]//g'; }
 
-# The fields that every file begins with.
+# The first fields of every file.
 json_head() {
   printf '"date": "%s", "device": "%s", "driver": "%s", "commit": "%s", "command": "%s"' \
     "$(date -u +%FT%TZ)" "$(json_text "$device")" "$(json_text "$driver")" \
     "$(json_text "$built_from")" "$(json_text "$1")"
 }
 
-# Takes down how a step ended, and writes the summary anew: a check that is stopped leaves what it has. The lanes share a
-# file with one line a step.
+# Records the result of a step and rewrites the summary, so that an interrupted check keeps its
+# results. The lanes share a file with one line per step.
 note() { # NAME STATUS DETAIL
   echo "{\"name\": \"$1\", \"status\": \"$2\", \"detail\": \"$(json_text "$3")\"}" >>"$out/steps"
   echo "$2: $1${3:+ ($3)}"
@@ -164,8 +168,9 @@ write_summary() {
 
 count_of() { grep -c "\"status\": \"$1\"" "$out/steps"; } # STATUS
 
-# step NAME PROGRAM ARGUMENT...: runs it, keeps its output. {json} in an argument is a file that it
-# writes, which becomes the "result" of NAME.json. Exit code 4 is a step that had nothing to run on.
+# step NAME PROGRAM ARGUMENT...: runs a program and keeps its output. {json} in an argument stands
+# for a file that the program writes; it becomes the "result" of NAME.json. Exit code 4 means that
+# the step could not run on this machine.
 step() {
   local name=$1 program=$2 result=$out/$1.result written began code took
   shift 2
@@ -205,29 +210,29 @@ step() {
   esac
 }
 
-# Kernels and memory of every part under each tool of compute-sanitizer, in small sizes.
+# Runs kernels and memory of every part in small sizes under each tool of compute-sanitizer.
 sanitize() {
   local sanitizer tool cases options
   sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
   for tool in memcheck racecheck synccheck initcheck; do
     cases="[kernels]" options=()
     [ "$tool" != memcheck ] || cases="[touch],[kernels]"
-    # Slots are copied to the host whole, with the gaps that nothing wrote: what kernels read is asked.
+    # Slots are copied to the host with their unwritten gaps. Check only the reads of kernels.
     [ "$tool" != initcheck ] || options=(--check-api-memory-access no)
-    # Errors that the suite provokes on purpose are not reports.
+    # Do not report the errors that the suite provokes on purpose.
     step "sanitizer_$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 --report-api-errors no \
       --target-processes application-only "${options[@]}" "$kit/bin/test_gpu" "$cases"
   done
 }
 
-# The footprint table on the GPU, and the same on its model.
+# The footprint table on the GPU, and on its model.
 footprints() {
   local one=(--workload sparse_data_dist_base --copy "side-stream,in-place,precise" --seeds 1 --steps 12)
   step footprint "$kit/bin/millrace" footprint --device "$cuda" "${one[@]}" --format json -o "{json}"
   step footprint_model "$kit/bin/millrace" footprint --device virtual:h100 "${one[@]}" --format json -o "{json}"
 }
 
-# A file in Criteo's format: LINES examples with ids that repeat as a power law has it.
+# Writes a file in Criteo's format: LINES examples whose ids follow a power law.
 draw_criteo() { # LINES
   awk -v lines="$1" 'BEGIN {
     srand(1)
@@ -240,7 +245,7 @@ draw_criteo() { # LINES
   }'
 }
 
-# A model of 10 GB of tables on ids of a power law: what the kernels are made for.
+# Trains a model with 10 GB of tables on power-law ids, the workload for which the kernels are made.
 train_large() {
   local data=$out/criteo.tsv
   draw_criteo 100000 >"$data"
@@ -282,7 +287,7 @@ programs() {
   step stress "$kit/bin/stress" --device "$cuda" 4 20 1
 }
 
-# PyTorch, CuPy and Numba on Millrace.
+# Runs PyTorch, CuPy and Numba on Millrace.
 python_programs() {
   local torch=(env BUILD="$PWD/$kit" TORCH_PYTHON="$(command -v python3)") step_seconds=$((3 * step_seconds))
   step python "${package[@]}" python3 "$kit/tools/python/test/calls.py"
@@ -303,7 +308,7 @@ python_programs() {
   step gallery "${torch[@]}" SCHEDULE=gpu "$kit/tools/python/gallery.sh" "$out/programs"
 }
 
-# What PyTorch's own allocator does on a GPU, for replays elsewhere.
+# Records PyTorch's own allocator on a GPU, for replays on other machines.
 snapshots() {
   local settings script
   for settings in "" expandable_segments:True; do
@@ -347,7 +352,7 @@ run() {
   mkdir -p "$out" && out=$(cd "$out" && pwd)
   : >"$out/steps"
   find_libraries
-  # In which the Python package finds the kit's library.
+  # Environment in which the Python package finds the kit's library.
   local package=(env PYTHONPATH="$PWD/$kit/tools/python:$PWD/$kit/tools/virtual-cuda/pytorch"
     MILLRACE_LIBRARY="$(find "$PWD/$kit/lib" -name 'libmillrace.so.*.*' | head -n 1)"
     MILLRACE_INCLUDE="$PWD/$kit/allocator/include" MILLRACE_TORCH_CACHE="$out/programs/cache")

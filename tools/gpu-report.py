@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes one page of what tools/gpu-check.sh found:  gpu-report.py RESULTS PROFILES
+"""Makes a page from the results of tools/gpu-check.sh:  gpu-report.py RESULTS PROFILES
 
-Prints Markdown: the steps, measured figures beside the device profile, the footprint table measured and
-modeled, and the peers. A part whose step did not run is left out with one line.
+Prints Markdown: the steps, measured figures beside the device profile, the footprint table measured
+and modeled, and the comparisons with other allocators. A part whose step did not run is one line.
 """
 
 import json
@@ -12,7 +12,8 @@ import sys
 GIB = 1 << 30
 SCALE = {"GB/s": 1, "TB/s": 1000, "us": 1, "ns": 1e-3, "ms": 1e3}
 
-# Of the profile: (section, key, fact, what of the fact's data). A call is a key of "call-costs" in microseconds.
+# Rows: (section and key of the profile, fact, key in the fact's data). A call is a key of
+# "call-costs" in microseconds.
 BESIDE_THE_PROFILE = [
     ("copy", "host_to_device", "bandwidths", "host_to_device_gb_s"),
     ("copy", "device_to_host", "bandwidths", "device_to_host_gb_s"),
@@ -43,7 +44,8 @@ class Results:
         self.folder = folder
 
     def document(self, name):
-        """What a step left: its fields, with "result" if it wrote one. None: it did not run."""
+        """The results of a step: its fields, with "result" if it wrote a result. None: the step did
+        not run."""
         path = self.folder / f"{name}.json"
         try:
             return json.loads(path.read_text(encoding="utf-8"))

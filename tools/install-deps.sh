@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# Installs what is missing of the compilers and libraries (Debian 12+, Ubuntu 24.04+).
+# Installs the missing compilers and libraries (Debian 12+, Ubuntu 24.04+).
 #
 #   tools/install-deps.sh [program|test|ci]
 #
-# program: what building `millrace` takes, with the client libraries of all sinks of the streamer; test
-# (the usual): the tests as well; ci: also the linters, a clang with libFuzzer, and a browser with the compiler
-# of TypeScript for the page, where the distribution has them, and by pip the wheels of RMM. No server is started, now or when the machine
-# starts: redis-tools has the program of one.
-# With nothing missing it does nothing, and needs neither root nor a network. CUDA is never installed; a
-# toolkit that is there is used.
+# program: requirements of building `millrace`, with the client libraries of all sinks of the
+# streamer. test (default): also the tests. ci: also the linters, a clang with libFuzzer, and a
+# browser with the TypeScript compiler for the page if the distribution has them, and the wheels of
+# RMM by pip. No server is started, neither now nor at boot: redis-tools contains the program of
+# one. If nothing is missing, the script does nothing, and needs neither root nor a network. It
+# never installs CUDA. An existing toolkit is used.
 set -euo pipefail
 
-# Each sink of the streamer names the packages of its client libraries.
+# Each sink of the streamer names the Debian packages of its client libraries.
 mapfile -t clients < <(sed -nE 's/.*PACKAGE ([^ )]+).*/\1/p' \
   "$(dirname "${BASH_SOURCE[0]}")"/../streamer/src/sink/*/client.cmake)
 program=(g++ cmake ninja-build ccache libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
   libopenblas-dev libxxhash-dev "${clients[@]}")
 test=("${program[@]}" pkg-config catch2 librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin redis-tools python3)
 
-# A tool that is there counts, wherever it came from.
+# An existing tool counts, whatever its origin.
 is_installed() {
   case "$1" in
     ninja-build) command -v ninja >/dev/null && return ;;
@@ -36,7 +36,7 @@ missing_of() {
   done
 }
 
-# Runs a command as root, or says what somebody else has to do.
+# Runs a command as root, or prints what the administrator must run.
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
@@ -65,7 +65,7 @@ install_missing() {
   apt install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Those of the packages that the distribution has.
+# Installs the packages that the distribution has.
 install_offered() {
   local package
   for package in "$@"; do
@@ -75,7 +75,8 @@ install_offered() {
   return 0
 }
 
-# esbuild bundles the viewer of `--html`. Where it cannot be installed, the program is built all the same.
+# esbuild bundles the viewer of `--html`. If it cannot be installed, the program is built without
+# the viewer.
 install_program() {
   install_missing "$@"
   if is_installed esbuild || ! command -v apt-get >/dev/null; then return; fi
@@ -84,7 +85,8 @@ install_program() {
     echo "install-deps: no esbuild, so that the program cannot write pages (--html)" >&2
 }
 
-# The newest clang that can compile C++20 and has libFuzzer; formatting and linting are those of version 14.
+# Installs the newest clang that compiles C++20 and has libFuzzer. Formatting and linting use
+# version 14.
 install_linters() {
   local version
   install_offered shellcheck clang-format-14 clang-tidy-14 doxygen
@@ -99,7 +101,7 @@ install_linters() {
   done
 }
 
-# The wheels of RMM, for its example: 5 MB, of which nothing is run. In build/rmm.
+# Fetches the wheels of RMM for its example into build/rmm: 5 MB. Nothing in them is run.
 fetch_rmm() {
   local folder
   folder=$(dirname "${BASH_SOURCE[0]}")/../build/rmm

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Runs clang-tidy 14:
 #
-#   tools/lint.sh            the public headers of all libraries and allocator/src/ordering with the checks of
-#                            .clang-tidy; the sources of pipeline and streamer with those of `for_sources`
-#   tools/lint.sh FILE...    these sources, with the checks of .clang-tidy
+#   tools/lint.sh            checks the public headers of all libraries and allocator/src/ordering
+#                            with .clang-tidy, and the sources of pipeline and streamer with
+#                            `for_sources`
+#   tools/lint.sh FILE...    checks these sources with .clang-tidy
 #
-# A build has to be configured, for the headers that it generates. millrace.h is C, for which these checks are not made.
+# A build must be configured, because its headers are generated. millrace.h is C, so these checks do
+# not apply to it.
 #
-# A source by itself takes at least five seconds of CPU, most of it for the headers that all have in common. So the
-# sources of several folders are one unit, as in a unity build, and get the checks that find mistakes, not those of
-# style. All together take 102 s of CPU, half of it for pipeline and streamer; with all checks and a unit for each
-# folder those took 260 s. The other sources of allocator, and those of the program and of tests, are not checked.
+# A single source takes at least five seconds of CPU, most of it for common headers. Therefore the
+# sources of several folders form one unit, as in a unity build. They get the checks that find
+# mistakes, not those of style. All checks together take 102 s of CPU, half of it for pipeline and
+# streamer; with all checks and a unit per folder, these two would take 260 s. The other sources of
+# allocator, the program and the tests are not checked.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,8 +37,8 @@ for_sources+=',cppcoreguidelines-init-variables,cppcoreguidelines-slicing,misc-u
 for_sources+=',modernize-use-emplace,modernize-use-nodiscard,modernize-use-override'
 for_sources+=',performance-*,-performance-inefficient-string-concatenation,-performance-no-int-to-ptr'
 
-# What of pipeline and streamer is one unit: names in unnamed namespaces differ within it. Left out are sources that
-# need headers of MPI or CUDA, and one that needs definitions of the build.
+# The units of pipeline and streamer. Names in unnamed namespaces differ within a unit. Sources that
+# need headers of MPI or CUDA are left out, and one that needs definitions of the build.
 units=(
   "pipeline/src/collective pipeline/src/collective/host pipeline/src/collective/rendezvous pipeline/src/collective/threads"
   "pipeline/src/collective/nccl pipeline/src/schedule/* pipeline/src/sharding"
@@ -47,14 +50,14 @@ units=(
 for sink in streamer/src/sink/*/; do units+=("$(find "${sink%/}" -type d | sort | xargs)"); done
 left_out='/(no_(mpi|cuda)|kinds)[.]cpp$'
 
-# One source that includes all public headers of a library, but those that need CUDA's.
+# Makes one source that includes all public headers of a library, except those that need CUDA's.
 headers_of() {
   local source=$folder/$1.cpp
   (cd "$1/include" && find . -name '*.hpp' ! -name 'cuda_*_adaptor.hpp' | sort | sed 's|^\./\(.*\)|#include \"\1"|') >"$source"
   echo "$source"
 }
 
-# One source that includes those of some folders: unit_of NUMBER FOLDER...
+# Makes one source that includes those of some folders: unit_of NUMBER FOLDER...
 unit_of() {
   local source=$folder/unit-$1.cpp
   shift
@@ -62,7 +65,7 @@ unit_of() {
   echo "$source"
 }
 
-# tidy CHECKS FILE...: CHECKS are added to those of .clang-tidy.
+# tidy CHECKS FILE...: adds CHECKS to those of .clang-tidy.
 tidy() {
   local checks=$1
   shift

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Whether PyTorch's own script reads the snapshots that Millrace writes, and finds its figures.
+"""Checks that PyTorch's own script reads Millrace's snapshots and finds the same figures.
 
     tools/memory-viz.py [--build build/dev] [--folder build/memory-viz] [--versions 2.4.1,2.14.1]
     tools/memory-viz.py --snapshot FILE [--folder ...] [--versions ...]
 
 Gets torch/cuda/_memory_viz.py of each version from PyTorch's package (60 to 130 MB each; only this
-file is kept), has footprint, train, replay, run and the library of a build write snapshots, and runs
-the script's commands and functions over them. Compares segments, bytes and events with the
-statistics of the run. Not a part of CI: it needs a package index. Ends with 1 at the first
-difference. With --snapshot: over one file, without statistics.
+file is kept). The programs footprint, train, replay and run and the library of a build write
+snapshots. Runs the script's commands and functions on them, and compares segments, bytes and events
+with the statistics of the run. It is not a part of CI, because it needs a package index. Ends with
+1 at the first difference. With --snapshot it checks one file, without statistics.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import sys
 import zipfile
 
 PLATFORMS = ["macosx_14_0_arm64", "macosx_11_0_arm64"]  # the smallest packages with this file
-STAND_IN = "#!/bin/sh\nexec cat\n"  # for flamegraph.pl, which the script would download
+STAND_IN = "#!/bin/sh\nexec cat\n"  # replaces flamegraph.pl, which the script would download
 
 
 def require(holds, what):
@@ -36,7 +36,7 @@ def require(holds, what):
 
 
 def fetch(version, folder):
-    """The script of a version of PyTorch."""
+    """Returns the script of a version of PyTorch."""
     script = folder / version / "_memory_viz.py"
     if script.exists():
         return script
@@ -53,7 +53,7 @@ def fetch(version, folder):
 
 
 def figures_of(gauges, counts=None):
-    """What the statistics of an allocator say that a snapshot of it has to say too."""
+    """The figures of an allocator's statistics that its snapshot must also have."""
     figures = {"reserved": gauges["reserved"]["current"], "peak": gauges["reserved"]["peak"],
                "live": gauges["requested"]["current"]}
     if counts is not None:
@@ -62,7 +62,7 @@ def figures_of(gauges, counts=None):
 
 
 def write_with_library(library, file):
-    """In a process of its own: allocations by the C interface, with their history."""
+    """Allocates by the C interface with a recorded history. Runs in its own process."""
     loaded = ctypes.CDLL(library)
     loaded.millrace_malloc.restype = ctypes.c_void_p
     loaded.millrace_malloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
@@ -85,7 +85,7 @@ def write_with_library(library, file):
 
 
 class Writers:
-    """What of a build writes snapshots; each gives a file and the figures that it has to have."""
+    """The sources of snapshots in a build. Each makes a file and the figures that it must have."""
 
     def __init__(self, build, folder):
         self.build, self.folder = build, folder
@@ -140,7 +140,7 @@ class Writers:
 
 
 def figures_in(snapshot):
-    """The same figures, from the segments, blocks and events of a snapshot."""
+    """The same figures from the segments, blocks and events of a snapshot."""
     blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
     found = {"reserved": sum(segment["total_size"] for segment in snapshot["segments"]),
              "live": sum(block["requested_size"] for block in blocks if block["state"] == "active_allocated"),
@@ -213,9 +213,10 @@ class Viz:
                     f"{self.version}: {words} does not hold the snapshot")
 
     def check_graphs(self, snapshot):
-        """Every byte of the segments is in the flame graphs, and in the comparison with an empty snapshot."""
+        """Checks that the flame graphs, and the comparison with an empty snapshot, contain all
+        bytes of the segments."""
         segments, same = snapshot["segments"], lambda lines: lines
-        with contextlib.redirect_stdout(io.StringIO()):  # compare prints what it finds
+        with contextlib.redirect_stdout(io.StringIO()):  # compare prints its result
             graphs = {"memory": self.module.memory(snapshot, same), "segments": self.module.segments(snapshot, same),
                       "compare": self.module.compare([], segments, same)}
         total = figures_in(snapshot)["reserved"]

@@ -25,7 +25,7 @@ def chunks(png):
 
 
 def rows_of(png):
-    """Width and the rows of a PNG of 8-bit RGB or RGBA, as lists of (r, g, b)."""
+    """Returns the width and the rows of a PNG of 8-bit RGB or RGBA. Rows are lists of (r, g, b)."""
     data = b""
     for kind, body in chunks(png):
         if kind == b"IHDR":
@@ -57,7 +57,8 @@ def rows_of(png):
 
 
 def with_palette(png):
-    """The same picture with the 256 most frequent colors; others become the nearest of them."""
+    """Reduces the picture to its 256 most frequent colors. Other colors become the nearest of them.
+    """
     width, rows = rows_of(png)
     counts = {}
     for row in rows:

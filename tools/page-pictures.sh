@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pictures of pages that the documentation shows, with a headless Chromium:
+# Makes the documentation's pictures of pages with a headless Chromium:
 #
 #   tools/page-pictures.sh [PROGRAM]
 #

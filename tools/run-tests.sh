@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests of a preset that is built:  tools/run-tests.sh PRESET [CTEST ARGUMENT...]
-# The last line is `N passed, M failed`, with `, K skipped` when some were. Fails if one failed, and
-# if there was nothing to run.
+# Runs the tests of a built preset:  tools/run-tests.sh PRESET [CTEST ARGUMENT...]
+# The last line is `N passed, M failed`, with `, K skipped` if some were. Fails if a test failed, or
+# if no test was found.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
@@ -12,7 +12,7 @@ rm -f "$report"
 ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" --output-junit "$report" "$@"
 code=$?
 
-# The first element holds the sums: tests="5" failures="1" disabled="0" skipped="1".
+# The first element contains the sums: tests="5" failures="1" disabled="0" skipped="1".
 sum_of() { sed -n "1,/>\$/ s/^[[:space:]]*$1=\"\([0-9]*\)\".*/\1/p; /<testcase/q" "$report" | head -n 1; }
 
 if [ ! -f "$report" ]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains with every pipeline under many adversarial schedules:  tools/soak.sh [SCHEDULES]
-# SCHEDULES of each cell, 200 unless told; CI runs 10. MILLRACE_SEED draws others. A cell that fails
-# says which schedule it was.
+# Each cell runs with SCHEDULES schedules (default 200; CI runs 10). MILLRACE_SEED selects other
+# schedules. A failed cell reports its schedule.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the tests and runs them:  tools/test.sh
-# Installs first what is missing. The last line is `N passed, M failed`, with `, K skipped` when some were.
+# Installs missing packages first. The last line is `N passed, M failed`, with `, K skipped` if some
+# were.
 set -uo pipefail
 if [ $# -ne 0 ]; then
   echo "usage: tools/test.sh   (ctest --test-dir build/dev -R NAME runs a part of what it has built)" >&2

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Draws two timelines side by side: streams, event waits, and the memory that was held meanwhile. Or one, its streams alone.
+"""Draws two timelines side by side: streams, event waits, and held memory. Draws only the streams
+of a single timeline.
 
     tools/timeline-svg.py LEFT.json RIGHT.json -o PICTURE.svg [--from STEP] [--steps N]
     tools/timeline-svg.py ONE.json -o PICTURE.svg [--from BATCH] [--steps N]
 
-The files are what --timeline writes. A step begins where the main stream zeroes the gradients; of one timeline, where the
-last stream begins the next batch: there the n-th operation of each stream is of batch n. Uses nothing but Python.
+The files come from --timeline. A step begins where the main stream zeroes the gradients. For a
+single timeline, a step begins where the last stream begins the next batch: the n-th operation of
+each stream belongs to batch n. The script needs only Python.
 """
 import argparse
 import json
@@ -24,7 +26,7 @@ STYLE = """text{font:12px system-ui,sans-serif;fill:#222}.t{font-weight:600;font
 
 
 class Timeline:
-    """One file, as far as the picture needs it."""
+    """The parts of a file that the picture needs."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
@@ -77,7 +79,7 @@ def colour(stream, name):
 
 
 class Panel:
-    """Half of the picture: one timeline from one step to another."""
+    """Half of the picture: the steps of one timeline."""
 
     def __init__(self, timeline, left, width, first, steps, most_bytes):
         self.timeline, self.left, self.width = timeline, left, width
@@ -153,7 +155,8 @@ class Panel:
             return line + (f"L{self.x(points[-1][0])} {bottom}L{self.x(points[0][0])} {bottom}Z" if close else "")
 
         def band(upper, depth):
-            """From a curve downwards; both have a point at the same times, or hold their value."""
+            """Fills the area below a curve. Both lists have a point at the same times, or hold
+            their value."""
             times = sorted({t for t, _ in upper} | {t for t, _ in depth})
             edges = []
             for time in times:
@@ -180,7 +183,7 @@ class Panel:
 
 
 class Stages:
-    """One timeline, each of whose streams does one thing with each batch."""
+    """One timeline in which each stream does one thing with each batch."""
 
     SHADES = ("#4c78a8", "#e8903a", "#54a24b", "#b279a2", "#9d755d")
 
