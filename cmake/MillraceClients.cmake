@@ -1,5 +1,6 @@
-# Finds the client libraries of the streamer's sinks by header and library: the CMake files that they
-# bring differ between versions. Installed too: a project that links a static millrace::streamer needs them.
+# Finds the client libraries of the streamer's sinks by header and library, because their own CMake
+# files differ between versions. This file is also installed: projects that link a static
+# millrace::streamer need the clients.
 
 # millrace_find_client(NAME HEADER LIBRARY...): makes the target millrace_client::NAME if the header and all
 # libraries are found.

@@ -1,5 +1,5 @@
-# Decides MILLRACE_HAS_CUDA (0 or 1). With 1, the language CUDA is enabled and CUDA::cudart is there.
-# The driver's library is never linked: its entry points are asked for at run time.
+# Sets MILLRACE_HAS_CUDA (0 or 1). With 1, the language CUDA is enabled and CUDA::cudart exists. The
+# driver's library is never linked: its functions are looked up at run time.
 
 set(MILLRACE_HAS_CUDA 0)
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
@@ -10,8 +10,8 @@ if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER)
 endif()
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 
-# Sets OUT to why COMPILER cannot build a C++20 program with the shared runtime, or to "".
-# (check_language() would try neither.)
+# Sets OUT to the reason why COMPILER cannot build a C++20 program with the shared runtime, or to
+# "". (check_language() would not try either of these.)
 function(millrace_try_nvcc compiler out)
   set(folder "${PROJECT_BINARY_DIR}/CMakeFiles/try_nvcc")
   file(WRITE "${folder}/try.cu" "#include <cuda.h>
@@ -32,7 +32,8 @@ int main() { kernel<<<1, 1>>>(); return static_cast<int>(cudaDeviceSynchronize()
   set(${out} "${problem}" PARENT_SCOPE)
 endfunction()
 
-# Sets `problem` to why CUDA cannot be used, or to "", and then enables the language.
+# Sets `problem` to the reason why CUDA cannot be used. If CUDA can be used, sets it to "" and
+# enables the language.
 macro(millrace_enable_cuda)
   if(CMAKE_CUDA_COMPILER)
     set(MILLRACE_NVCC "${CMAKE_CUDA_COMPILER}")

@@ -1,10 +1,11 @@
-# millrace_embed(TARGET NAME FILE...): puts text files into TARGET. Its sources read them as
+# millrace_embed(TARGET NAME FILE...): embeds text files into TARGET. Its sources read them like
+# this:
 #
 #   #include "millrace/embedded/NAME.hpp"
 #   for (const millrace::EmbeddedFile& file : millrace::embedded::NAME()) use(file.name, file.text);
 #
-# `name` is the file's name without folder and extension; files are sorted by it. The sources are
-# written again when a file changes. The headers are private: they are not installed.
+# `name` is the file's name without folder and extension. Files are sorted by name. The generated
+# sources are updated when a file changes. The headers are private and not installed.
 
 set(MILLRACE_EMBED_DIR "${CMAKE_CURRENT_LIST_DIR}/embed")
 

@@ -1,9 +1,9 @@
 # Installs the CMake package `millrace`: find_package(millrace) gives millrace::allocator,
 # millrace::pipeline and millrace::streamer.
 #
-# Each library is a component of the installation by its name; it needs those that it is built on to
-# be installed, too. The package's own files go with `allocator`, which all need, and so does what pkg-config
-# reads. `shared` is libmillrace.so, for running. `program` is the program.
+# Each library is a component of the installation with its own name. The libraries that it needs
+# must also be installed. The files of the package and of pkg-config belong to `allocator`, which
+# all others need. `shared` is libmillrace.so for running programs. `program` is the program.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/millrace")
@@ -13,7 +13,7 @@ foreach(component shared allocator pipeline streamer)
     continue()
   endif()
   set(with ${component})
-  if(component STREQUAL shared) # whoever compiles against it needs the headers, too
+  if(component STREQUAL shared) # programs that link it also need its headers
     set(with allocator)
   endif()
   install(
@@ -42,8 +42,8 @@ install(
   DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   COMPONENT allocator)
 
-# pkg-config: `millrace` is the shared library, `millrace-static` the other.
-# An installation may be moved: its place is that of the file.
+# pkg-config: `millrace` is the shared library, `millrace-static` the static one. The prefix is
+# relative to the .pc file, because an installation may be moved.
 string(REGEX REPLACE "[^/]+" ".." up "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 set(MILLRACE_PC_PREFIX "\${pcfiledir}/${up}")
 set(MILLRACE_PC_LIBRARY millrace)

@@ -1,4 +1,4 @@
-# Process groups over MPI, where there is one: MILLRACE_HAS_MPI, and MPI::MPI_CXX.
+# Process groups over MPI, if it is installed: MILLRACE_HAS_MPI, and MPI::MPI_CXX.
 set(MILLRACE_HAS_MPI 0)
 if(MILLRACE_MPI STREQUAL OFF)
   return()

@@ -1,6 +1,7 @@
 # Archives and Debian packages:  cpack --config build/PRESET/CPackConfig.cmake -G "TGZ;DEB"
 #
-# A package for each component. CPACK_COMPONENTS_ALL is what this build has of them; give it to cpack (-D) for less.
+# Makes one package per component. CPACK_COMPONENTS_ALL lists the components of this build; pass
+# fewer to cpack with -D.
 set(CPACK_PACKAGE_NAME millrace)
 set(CPACK_PACKAGE_VENDOR "Millrace")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
@@ -37,7 +38,7 @@ set(CPACK_DEBIAN_VIRTUAL-CUDA_PACKAGE_NAME millrace-virtual-cuda)
 foreach(component ALLOCATOR PIPELINE STREAMER)
   set(CPACK_DEBIAN_${component}_PACKAGE_SECTION libdevel)
 endforeach()
-# The CUDA runtime is NVIDIA's to install, under one of several names.
+# NVIDIA provides the CUDA runtime under several package names, so it is not a dependency.
 set(CPACK_DEBIAN_ALLOCATOR_PACKAGE_DEPENDS "${CPACK_DEBIAN_SHARED_PACKAGE_NAME} (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_PIPELINE_PACKAGE_DEPENDS "libmillrace-dev (= ${PROJECT_VERSION}), libfmt-dev, zlib1g-dev, libopenblas-dev")
 set(CPACK_DEBIAN_STREAMER_PACKAGE_DEPENDS "libmillrace-pipeline-dev (= ${PROJECT_VERSION})")

@@ -14,7 +14,7 @@ foreach(list SINKS ABSENT_SINKS SINK_CLIENTS SINK_DEFINITIONS FIND_CLIENTS)
   set(MILLRACE_${list} "")
 endforeach()
 
-# Notes what the streamer and the installed package need to know of a client. Sets MILLRACE_HAS_NAME.
+# Records the data of a client for the streamer and the installed package. Sets MILLRACE_HAS_NAME.
 macro(_millrace_note_client name)
   string(TOUPPER ${name} upper)
   set(MILLRACE_HAS_${upper} 0)
@@ -29,8 +29,8 @@ macro(_millrace_note_client name)
        "MILLRACE_PACKAGE_${upper}=\"${arg_PACKAGE}\"")
 endmacro()
 
-# millrace_sink(NAME HEADER header LIBRARIES library... PACKAGE package): a sink, its client library and the
-# Debian package of that. Users choose with MILLRACE_NAME.
+# millrace_sink(NAME HEADER header LIBRARIES library... PACKAGE package): a sink with its client
+# library and the Debian package of that library. Users choose with MILLRACE_NAME.
 macro(millrace_sink name)
   cmake_parse_arguments(arg "" "HEADER;PACKAGE" "LIBRARIES" ${ARGN})
   string(TOUPPER ${name} upper)
@@ -52,8 +52,8 @@ macro(millrace_sink name)
   endif()
 endmacro()
 
-# millrace_sink_feature(SINK NAME HEADER header LIBRARIES library... PACKAGE package): a client that SINK uses as
-# well if it is found. Called after millrace_sink(SINK ...).
+# millrace_sink_feature(SINK NAME HEADER header LIBRARIES library... PACKAGE package): an optional
+# additional client of SINK. Call it after millrace_sink(SINK ...).
 macro(millrace_sink_feature sink name)
   cmake_parse_arguments(arg "" "HEADER;PACKAGE" "LIBRARIES" ${ARGN})
   if("${sink}" IN_LIST MILLRACE_SINKS)

@@ -1,8 +1,9 @@
-# What every target of this project has in common. Compiler cache and sanitizers hold for everything
-# that is built here, and are set once.
+# Properties of all targets of this project. Compiler cache and sanitizers apply to everything that
+# is built here, and are set once.
 
-# _millrace_relative_path(OUT FOLDER FILE): the path of FILE from FOLDER, which is the same in every clone, for ccache. The
-# system follows ".." from the folder that a link leads to: hence links are resolved first.
+# _millrace_relative_path(OUT FOLDER FILE): the path of FILE relative to FOLDER. It is the same in
+# every clone, which ccache needs. Links are resolved first, because the system follows ".." from
+# the target of a link.
 function(_millrace_relative_path out folder file)
   file(REAL_PATH "${folder}" folder)
   file(REAL_PATH "${file}" file)
@@ -26,31 +27,35 @@ endif()
 if(MILLRACE_SANITIZE)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MILLRACE_SANITIZE};-fno-sanitize-recover=all>")
   add_link_options("-fsanitize=${MILLRACE_SANITIZE}")
-  if(MILLRACE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL Clang) # GCC defines it, clang not before 21
+  if(MILLRACE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL Clang) # GCC defines it, clang since version 21
     add_compile_definitions(__SANITIZE_ADDRESS__=1)
   endif()
 endif()
 if(MILLRACE_FUZZ)
-  if(MILLRACE_UNITY STREQUAL WIDE) # the list below has names of folders
+  if(MILLRACE_UNITY STREQUAL WIDE) # the allowlist below has folder names
     set(MILLRACE_UNITY ON)
   endif()
-  # libFuzzer has to see what the parsers do. Elsewhere its counters make tests two to four times slower.
+  # libFuzzer needs counters in the parsers. In other sources they make tests two to four times
+  # slower.
   _millrace_relative_path(seen "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}/cmake/fuzzed-sources.txt")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link;-fsanitize-coverage-allowlist=${seen}>")
-  # clang does not know that what libstdc++ uses itself may be deprecated, and a precompiled header needs no list.
+  # clang warns about deprecated functions that libstdc++ itself uses, and about an allowlist that a
+  # precompiled header does not need.
   add_compile_options(-Wno-deprecated-declarations -Wno-unused-command-line-argument)
 endif()
 
-# The compilers that are kept free of warnings. Others warn of other things, and GCC 13 and 14 falsely
-# of what they inline from the libraries: with them, a user's build must not fail or be noisy.
+# Compilers for which the sources are free of warnings. Others warn about other code, and GCC 13 and
+# 14 falsely about code inlined from the libraries. With those compilers, a user's build must not
+# fail or be noisy.
 set(MILLRACE_CHECKED_COMPILER FALSE)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   set(MILLRACE_CHECKED_COMPILER TRUE)
 endif()
 
-# millrace_precompile(TARGET HEADER): HEADER is compiled once for the target, if MILLRACE_PRECOMPILE is on.
-# Sources still include what they use: a build without presets has none. It costs as much as it saves in five sources, or
-# in five of the units that millrace_unity, which is called later, makes of them.
+# millrace_precompile(TARGET HEADER): compiles HEADER once for the target, if MILLRACE_PRECOMPILE is
+# on. Sources still include what they use, because a build without presets has no precompiled
+# header. Its cost equals its saving for five sources, or for five units of millrace_unity, which is
+# called later.
 function(millrace_precompile target header)
   get_target_property(sources ${target} SOURCES)
   list(LENGTH sources count)
@@ -58,26 +63,28 @@ function(millrace_precompile target header)
     return()
   endif()
   target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # so that ccache can tell what a precompiled header changes
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # ccache needs it for precompiled headers
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
-  elseif(CMAKE_CXX_COMPILER_ID STREQUAL Clang) # so that ccache's copy of a header, which is newer, serves
+  elseif(CMAKE_CXX_COMPILER_ID STREQUAL Clang) # accepts ccache's newer copy of a header
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
   endif()
 endfunction()
 
-# millrace_unity(TARGET [BY_FOLDER|TEST]): several sources are compiled together, as MILLRACE_UNITY says. What a unit costs is
-# in docs/build-time.md.
+# millrace_unity(TARGET [BY_FOLDER|TEST]): compiles several sources together, as MILLRACE_UNITY
+# says. docs/build-time.md has the cost of a unit.
 #
 #   OFF   each source by itself
 #   ON    the sources of one folder together: a whole build takes a third of the time
-#   WIDE  all sources below the target's folder together, or with BY_FOLDER those below each src/FOLDER and each
-#         src/sink/NAME: less again, but a small change compiles a larger unit. For builds in which nobody edits the sources.
+#   WIDE  all sources in the target's folder together. With BY_FOLDER: those in each src/FOLDER and
+#         each src/sink/NAME. A whole build takes less time than with ON, but a small change
+#         compiles a larger unit. For builds in which nobody edits the sources.
 #
-# With TEST, WIDE is as ON: tests of one area have many names in common. Not for sources of two targets of one
-# CMakeLists.txt that are many, or the groups of the later target are those of the earlier one, too.
+# With TEST, WIDE is the same as ON, because tests of one area share many names. Two targets of one
+# CMakeLists.txt must not share many sources: the groups of the later target would replace those of
+# the earlier one.
 #
-# Names in unnamed namespaces have to differ within what is compiled together, in tests too. There are several units where
-# there are many sources; a hash of the name decides, so that a new source moves no other.
+# Names in unnamed namespaces must differ within a unit, in tests too. A folder with many sources
+# has several units. A hash of the name selects the unit, so that a new source does not move others.
 function(millrace_unity target)
   if(NOT MILLRACE_UNITY)
     return()
@@ -119,22 +126,22 @@ function(millrace_unity target)
     endforeach()
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  if(all_units LESS 6) # as millrace_precompile says
+  if(all_units LESS 6) # see millrace_precompile
     set_property(TARGET ${target} PROPERTY PRECOMPILE_HEADERS)
   endif()
   list(REMOVE_DUPLICATES cuda_folders)
   foreach(folder IN LISTS cuda_folders)
     _millrace_cuda_unity(${target} ${folder} ${cuda_sources_of_${folder}})
   endforeach()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # which takes a source that is included for a header
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # it takes an included source for a header
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>")
-    if(wide) # collects garbage above half a GiB, not above 128 MiB: a tenth of the time, for memory
+    if(wide) # garbage collection from half a GiB on, not 128 MiB: 10% less time, more memory
       target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>")
     endif()
   endif()
 endfunction()
 
-# Sets OUT to the name of the folder with whose sources SOURCE is compiled.
+# Sets OUT to the name of the folder whose sources are compiled together with SOURCE.
 function(_millrace_unity_folder out source wide by_folder)
   cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE folder)
   cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
@@ -151,8 +158,9 @@ function(_millrace_unity_folder out source wide by_folder)
   set(${out} ${folder} PARENT_SCOPE)
 endfunction()
 
-# _millrace_cuda_unity(TARGET FOLDER SOURCE...): CUDA sources are compiled together. CMake before 3.31 can do that for C++
-# only. Each source by itself reads the headers four times, which is most of its time.
+# _millrace_cuda_unity(TARGET FOLDER SOURCE...): compiles CUDA sources together. CMake before 3.31
+# supports this only for C++. A CUDA source by itself reads the headers four times, which takes most
+# of its time.
 function(_millrace_cuda_unity target folder)
   list(LENGTH ARGN count)
   if(count LESS 2)
@@ -172,12 +180,12 @@ function(_millrace_cuda_unity target folder)
   target_sources(${target} PRIVATE "${unit}")
 endfunction()
 
-# millrace_target(TARGET): language level and warnings.
+# millrace_target(TARGET): sets the language level and the warnings.
 function(millrace_target target)
   millrace_precompile(${target} "${PROJECT_SOURCE_DIR}/cmake/precompiled.hpp")
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
-  # CUDA_STANDARD 20 is not known to CMake 3.25.1 (Debian 12).
+  # CMake 3.25.1 (Debian 12) does not know CUDA_STANDARD 20.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>")
   if(NOT MILLRACE_CHECKED_COMPILER AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(
@@ -186,10 +194,10 @@ function(millrace_target target)
   if(NOT MILLRACE_WERROR OR NOT MILLRACE_CHECKED_COMPILER)
     return()
   endif()
-  # A designated initializer leaves out what keeps its default: that is what it is for.
+  # Designated initializers may leave out members with defaults.
   set(warnings -Wall -Wextra -Werror -Wno-missing-field-initializers)
   if(MILLRACE_SANITIZE)
-    list(APPEND warnings -Wno-maybe-uninitialized) # false ones, says GCC's manual of -fsanitize
+    list(APPEND warnings -Wno-maybe-uninitialized) # GCC's manual: false with -fsanitize
   endif()
   set(cuda_warnings "-Xcompiler=-Wall,-Wextra,-Werror" "--Werror=all-warnings")
   target_compile_options(
@@ -197,18 +205,20 @@ function(millrace_target target)
                       "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
 endfunction()
 
-# millrace_private_headers(NAME): the target millrace_NAME_private, for tests and benchmarks of a library's private
-# parts: it has the headers in ./src, and those in ./internal that they need. No library and no program links it.
+# millrace_private_headers(NAME): the target millrace_NAME_private, for tests and benchmarks of a
+# library's private parts. It has the headers in ./src, and those in ./internal that they need. No
+# library and no program links it.
 function(millrace_private_headers name)
   add_library(millrace_${name}_private INTERFACE)
   target_include_directories(millrace_${name}_private INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/src")
   target_link_libraries(millrace_${name}_private INTERFACE $<TARGET_NAME_IF_EXISTS:millrace_${name}_internal>)
 endfunction()
 
-# millrace_library(NAME SOURCES): the library millrace::NAME (here also the target millrace_NAME), with
-# public headers in ./include and private ones in ./src, and its installation as the component NAME.
-# Headers in ./internal are for this project's other targets, which link millrace_NAME_internal: they are not installed.
-# Tests and benchmarks of private parts link millrace_NAME_private.
+# millrace_library(NAME SOURCES): the library millrace::NAME (in this project also the target
+# millrace_NAME). Public headers are in ./include, private ones in ./src. The library is installed
+# as the component NAME. Headers in ./internal are for other targets of this project, which link
+# millrace_NAME_internal; they are not installed. Tests and benchmarks of private parts link
+# millrace_NAME_private.
 function(millrace_library name sources)
   add_library(millrace_${name} ${sources})
   add_library(millrace::${name} ALIAS millrace_${name})
@@ -239,9 +249,9 @@ function(millrace_library name sources)
     COMPONENT ${name})
 endfunction()
 
-# millrace_leave_out(VARIABLE REGEX): takes the files that match out of the list. A file matches with its path below the
-# project, such as /pipeline/src/collective/mpi/world.cpp: a regular expression on the whole path would also match the
-# folder into which somebody cloned the project.
+# millrace_leave_out(VARIABLE REGEX): removes the matching files from the list. The expression is
+# compared with the path in the project, such as /pipeline/src/collective/mpi/world.cpp. A match on
+# the whole path could also match the folder of the clone.
 function(millrace_leave_out variable regex)
   set(kept "")
   foreach(source IN LISTS ${variable})
@@ -253,8 +263,8 @@ function(millrace_leave_out variable regex)
   set(${variable} "${kept}" PARENT_SCOPE)
 endfunction()
 
-# millrace_sources(OUT FOLDER): the sources under FOLDER. What needs CUDA (*.cu, and folders named
-# cuda) is left out where there is none, and so are folders named as a sink that is not built.
+# millrace_sources(OUT FOLDER): the sources in FOLDER. Without CUDA it leaves out *.cu and folders
+# named cuda. It also leaves out folders named after a sink that is not built.
 function(millrace_sources out folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cpp")
   if(MILLRACE_HAS_CUDA)
@@ -269,8 +279,9 @@ function(millrace_sources out folder)
   set(${out} "${sources}" PARENT_SCOPE)
 endfunction()
 
-# millrace_auditor(TARGET SOURCE FOLDER COMPONENT): what the dynamic loader loads before a program's own libraries. It
-# links the C library only, is built into lib/FOLDER, and is installed with the program's other libraries of FOLDER.
+# millrace_auditor(TARGET SOURCE FOLDER COMPONENT): a library that the dynamic loader loads before a
+# program's own libraries. It links only the C library, is built into lib/FOLDER, and is installed
+# with the program's other libraries of FOLDER.
 function(millrace_auditor target source folder component)
   cmake_path(GET source STEM name)
   add_library(${target} MODULE ${source})

@@ -1,4 +1,5 @@
-// What most sources include, compiled once for each target where MILLRACE_PRECOMPILE is on.
+// Headers that most sources include. They are compiled once per target if MILLRACE_PRECOMPILE is
+// on.
 
 #include <algorithm>
 #include <array>

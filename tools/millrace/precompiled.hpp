@@ -1,4 +1,5 @@
-// What most sources of the program include, compiled once where MILLRACE_PRECOMPILE is on.
+// Headers that most sources of the program include. They are compiled once if MILLRACE_PRECOMPILE
+// is on.
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-/// A text file that was put into the library when it was built.
+/// A text file that was embedded into the library at build time.
 struct EmbeddedFile {
   std::string_view name;  ///< without folder and extension
   std::string_view text;
