@@ -11,9 +11,9 @@ namespace millrace {
 /**
  * @brief PyTorch's own caching allocator with Millrace's interface, for comparisons.
  *
- * Frees are ordered on the owner. PyTorch knows no other frees: `deallocate` with another stream
- * records a use on that stream and then frees. `deallocate` with a marker is a plain free after
- * `record_stream` on the marker's stream. Bytes per stream, bytes per tag and usable bytes are
+ * PyTorch orders frees on the owner. `deallocate` with another stream records a use on that stream
+ * and then frees. `deallocate` with a marker is a plain free: if the marker's stream is not the
+ * owner, its use must be recorded first. Bytes per stream, bytes per tag and usable bytes are
  * unknown. Not thread-safe.
  */
 class TorchAllocator final : public Allocator {

@@ -8,6 +8,8 @@ namespace {
 
 using Kind = ScriptStep::Kind;
 
+// Marks a call of the allocator: its own records and waits are not steps of the program. Calls may
+// be nested.
 class Inside {
  public:
   explicit Inside(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}

@@ -10,8 +10,8 @@
 
 namespace millrace::bench {
 
-/// The source of a subject's memory, new for each run: a device whose calls return at once, or a
-/// GPU. Millrace calls `device`. The other allocators, and programs written for them, call
+/// The source of a subject's memory, new for each run: a device whose calls return immediately, or
+/// a GPU. Millrace calls `device`. The other allocators, and programs written for them, call
 /// `driver`.
 class Machine {
  public:
@@ -39,7 +39,7 @@ class Machine {
   // functions throw std::logic_error.
   /// While busy, no recorded event completes.
   virtual void set_busy(bool busy) = 0;
-  /// From now on an event completes after `steps` further steps have ended (0: at once).
+  /// From now on an event completes after `steps` further steps have ended (0: immediately).
   virtual void run_behind(std::uint64_t steps) = 0;
   virtual void end_step() = 0;
 
@@ -47,7 +47,7 @@ class Machine {
   Machine() = default;
 };
 
-/// A machine whose calls return at once. @param page  bytes of a page of growable ranges
+/// A machine whose calls return immediately. @param page  page size of growable ranges in bytes
 [[nodiscard]] std::unique_ptr<Machine> make_null_machine(std::size_t page);
 /// GPU `ordinal`. @throws DeviceError without CUDA or without that GPU
 [[nodiscard]] std::unique_ptr<Machine> make_cuda_machine(int ordinal);

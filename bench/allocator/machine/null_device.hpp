@@ -9,7 +9,8 @@
 
 namespace millrace::bench {
 
-/// A device whose calls return at once. It has addresses without memory, and streams without work.
+/// A device whose calls return immediately. It has addresses without memory and streams without
+/// work.
 class NullDevice final : public Device {
  public:
   NullDevice(NullMemory& memory, NullEvents& events) : memory_(memory), events_(events) {}

@@ -32,7 +32,7 @@ struct Scale {
 struct Setting {
   Scale scale;
   std::uint64_t seed = 1;
-  std::optional<int> gpu;                   ///< std::nullopt: a device whose calls return at once
+  std::optional<int> gpu;                   ///< std::nullopt: a device without work
   std::size_t page = std::size_t{2} << 20;  ///< page size of that device in bytes
 };
 

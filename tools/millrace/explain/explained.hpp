@@ -14,8 +14,8 @@
 
 namespace millrace::cli {
 
-/// Rows for the driver's pool, only with a trace in Millrace's format. They are bounds: either all
-/// work is complete at once, or no work is complete until a call of the program waits for it.
+/// Rows for the driver's pool, only with a trace in Millrace's format. They are bounds: either work
+/// completes immediately, or it completes only when a call of the program waits for it.
 inline constexpr const char* kDriverLeast = "driver, at least";
 inline constexpr const char* kDriverMost = "driver, at most";
 

@@ -81,6 +81,7 @@ ShardingPlan planned(const RankOptions& options, const SparseNNConfig& config, u
 std::unique_ptr<Checkpoint> open_checkpoint(const TrainOptions& options) {
   const char* option = "--save";
   try {
+    // A file that cannot be written must be refused before the training.
     if (options.save) check_checkpoint_place(*options.save);
     option = "--load";
     return options.load ? std::make_unique<Checkpoint>(*options.load) : nullptr;

@@ -80,6 +80,7 @@ StreamOptions read_stream(const StreamArguments& given) {
     options.deadline =
         std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
   }
+  // Refuses invalid addresses before any work begins. `millrace train` opens the sinks later.
   static_cast<void>(open_sinks(options));
   return options;
 }

@@ -65,6 +65,7 @@ Nanoseconds host_to_device_time(Device& device, std::size_t bytes) {
   const StreamHandle stream = device.create_stream();
   const EventHandle begin = device.create_event(true);
   const EventHandle end = device.create_event(true);
+  // The first copy is a warm-up.
   device.copy(to, from, sample, CopyKind::host_to_device, stream);
   device.record(begin, stream);
   device.copy(to, from, sample, CopyKind::host_to_device, stream);
