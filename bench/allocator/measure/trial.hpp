@@ -48,7 +48,7 @@ struct Measured {
   std::optional<double> reserved_over_live;
   std::optional<double> host_bytes_per_block;
   std::string given_up;       ///< the reason; empty: the repetition is complete
-  std::uint64_t reached = 0;  ///< steps of the set-up that were made
+  std::uint64_t reached = 0;  ///< steps made by set_up or measure_all
   double reached_cpu_ns = 0;  ///< CPU time of a set-up step at that point
 };
 

@@ -65,7 +65,7 @@ void dot_interaction(benchmark::State& state, std::size_t width, bool backward) 
            }});
 }
 
-// Half of the output is positive. The other half of its gradient is set to zero.
+// Half of the output is positive. Only the other half of its gradient is written, as zeros.
 void mask_and_add_up(benchmark::State& state, std::size_t outputs) {
   const LinearShape shape{.rows = kDenseBatch, .outputs = outputs, .relu = true};
   const Arrays gradient{kDenseBatch * outputs}, output{kDenseBatch * outputs}, of_bias{outputs};

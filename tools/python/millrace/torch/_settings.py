@@ -33,7 +33,7 @@ def change(text, has_begun, own):
     """Applies settings to Millrace. Raises millrace.Error if it is too late for one of them.
 
     `own` is PyTorch's function. It checks the settings, and keeps those of pinned memory. Millrace
-    reads the environment before a GPU's first allocation, so earlier changes are written to the
+    reads the environment at a GPU's first allocation. Settings that come earlier are written to the
     environment.
     """
     variable = next((name for name in _VARIABLES if name in os.environ), _VARIABLES[-1])
