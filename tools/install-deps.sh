@@ -3,12 +3,15 @@
 #
 #   tools/install-deps.sh [program|test|ci]
 #
-# program: requirements of building `millrace`, with the client libraries of all sinks of the
-# streamer. test (default): also the tests. ci: also the linters, a clang with libFuzzer, and a
-# browser with the TypeScript compiler for the page if the distribution has them, and the wheels of
-# RMM by pip. No server is started, neither now nor at boot: redis-tools contains the program of
-# one. If nothing is missing, the script does nothing, and needs neither root nor a network. It
-# never installs CUDA. An existing toolkit is used.
+# - program: the requirements of building `millrace`, with the client libraries of all sinks of the
+#   streamer
+# - test (default): also those of the tests
+# - ci: also the linters, a clang with libFuzzer, a browser and the TypeScript compiler for the page
+#   if the distribution has them, and the wheels of RMM by pip
+#
+# No server is started, neither now nor at boot: redis-tools contains the program of one. If nothing
+# is missing, the script does nothing, and needs neither root nor a network. It never installs CUDA,
+# and uses an existing toolkit.
 set -euo pipefail
 
 # Each sink of the streamer names the Debian packages of its client libraries.

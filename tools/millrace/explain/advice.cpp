@@ -13,7 +13,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr std::uint64_t kLeastBytes = std::uint64_t{2} << 20;  // minimum saving, and at least 1%
+constexpr std::uint64_t kLeastBytes = std::uint64_t{2} << 20;  // minimum saving, or 1% if more
 
 /** The advice for a change of the program. */
 struct ProgramAdvice {

@@ -15,7 +15,7 @@ namespace millrace::cli {
  *
  * A column of n numbers is stored as differences d[i] = v[i] - v[i-1] with v[-1] = 0. Each
  * difference is the zigzag code of a signed 32-bit or 64-bit number. The lowest bytes of all
- * numbers come first, then the second bytes, and so on. All of it is one zlib stream. Equal and
+ * numbers come first, then the second bytes, and so on. Each column is one zlib stream. Equal and
  * slowly growing values need almost no space, and a browser decodes a million numbers in a few
  * milliseconds.
  */

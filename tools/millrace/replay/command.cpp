@@ -49,7 +49,7 @@ void require_order(const std::string& file, const trace::AllocationLog& log) {
                    "a trace of millrace run --record"};
 }
 
-/** Whether at least one row was requested, and every row ran out of memory. */
+/** Whether at least one device was replayed, and every row ran out of memory. */
 bool none_fits(const std::vector<ReplayedFile>& files) {
   bool any = false;
   for (const ReplayedFile& file : files) {

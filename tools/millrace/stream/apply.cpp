@@ -164,7 +164,7 @@ class Application {
   [[nodiscard]] bool waited(Nanoseconds since) {
     return until_idle_ && executor_.now() - since > *until_idle_;
   }
-  /** Whether calls to the source or the copy failed for longer than `until_idle_`. */
+  /** Whether calls to the source or the copy fail, without progress for `until_idle_`. */
   [[nodiscard]] bool failed_for_long() { return applier_.report().failing && waited(last_); }
 
   /** Whether the copy had the whole log for `until_idle_`, and nothing was added in that time. */
