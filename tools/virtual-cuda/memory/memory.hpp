@@ -77,7 +77,7 @@ class Memory {
 
   /** @brief Allocates pinned or managed memory. Null if the host lacks the memory. */
   [[nodiscard]] void* take_host(std::size_t bytes, const HostRange& range);
-  /** @brief Frees memory from `take_host`. @return false unless `address` is its start and both kind
+  /** @brief Frees memory from `take_host`. @return false unless `address` is its start, and kind
    *         and pool match */
   bool give_host(void* address, Kind kind, const CUmemPoolHandle_st* pool = nullptr);
   /** @return false if the range overlaps a known one */
