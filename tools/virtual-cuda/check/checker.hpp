@@ -127,8 +127,8 @@ class Checker {
 
   [[nodiscard]] Actor host();
   [[nodiscard]] Actor actor(const CUstream_st& stream);
-  /** A text such as "cudaMemcpyAsync at app+0x1234". @param unnamed  stands for an unknown name of
-   * the call. @param part  a part of the call that has a name of its own; may be empty */
+  /** A text such as "cudaMemcpyAsync at app+0x1234". @param unnamed  used if the call's name is not
+   * known. @param part  a part of the call that has a name of its own; may be empty */
   [[nodiscard]] std::string here(std::string_view unnamed, std::string_view part = {});
   void perform(Actor on, Operation& operation);
   [[nodiscard]] std::string name_of(const Work& work);

@@ -33,7 +33,7 @@ struct Product {
 
 const MillraceVirtualCuda* cuda = nullptr;
 
-void sgemm_kernel() {}  // its address stands for the kernel
+void sgemm_kernel() {}  // its address identifies the kernel
 
 CBLAS_TRANSPOSE blas(Transposed transposed) {
   return transposed == Transposed::no ? CblasNoTrans : CblasTrans;

@@ -71,7 +71,7 @@ enum class Need { anytime, driver, context };
          function != DriverFunction::cuGraphLaunch;
 }
 
-/** @param caller  return address of the call; null stands for the program */
+/** @param caller  return address of the call; null: the program */
 template <Need need, typename Body>
 inline CUresult driver_call(DriverFunction function, const void* caller, Body body) noexcept {
   Thread* thread = this_thread;

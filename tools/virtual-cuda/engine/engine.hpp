@@ -28,7 +28,7 @@ class Engine {
   /** @brief How long a call that need not wait still waits for a host function. */
   static constexpr std::chrono::milliseconds kGrace{20};
   static constexpr std::chrono::milliseconds kIdle{100};
-  /** @brief Above so many pending operations, an enqueue first runs the oldest one. */
+  /** @brief Most pending operations. An enqueue above this number runs the oldest operation. */
   static constexpr std::size_t kQueueDepth = 1024;
 
   Engine(const Settings& settings, const DeviceProfile& profile);

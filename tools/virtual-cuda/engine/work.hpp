@@ -95,12 +95,12 @@ struct AllocWork {
 struct FreeWork {
   void* address = nullptr;
 };
-/** @brief A node of a graph that stands for another graph. */
+/** @brief A node of a graph that contains another graph. */
 struct ChildWork {
   std::shared_ptr<Graph> graph;
 };
 
-/** @brief A node of a graph that runs one of its bodies, or none, as its condition says. */
+/** @brief A node of a graph that runs the body that its condition selects, or none. */
 struct ConditionalWork {
   std::shared_ptr<Condition> condition;
   cudaGraphConditionalNodeType type = cudaGraphCondTypeIf;
@@ -128,7 +128,7 @@ void perform(const KernelWork& kernel, unsigned gpu);
 /** @brief Adds the operations of the body that the condition selects, after `operation`. */
 void perform(const ConditionalWork& work, const std::shared_ptr<Operation>& operation);
 void perform(const AssignWork& work);
-/** @brief The launch's time by its cost, if known, or by the program's file of costs; else 0. */
+/** @brief The launch's time, by its cost or by the file MILLRACE_VIRTUAL_COSTS; 0 if not known. */
 [[nodiscard]] Nanoseconds time_of(const KernelWork& kernel, const DeviceProfile& profile);
 
 }  // namespace millrace::virtual_cuda

@@ -55,7 +55,7 @@ namespace millrace::virtual_cuda {
          function != Function::cudaLaunchCooperativeKernel;
 }
 
-/** @param caller  return address of the call; null stands for the program */
+/** @param caller  return address of the call; null: the program */
 template <typename Body>
 inline cudaError_t call(Function function, const void* caller, Body body) noexcept {
   Thread* thread = this_thread;

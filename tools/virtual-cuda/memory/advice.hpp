@@ -34,7 +34,7 @@ class ManagedAdvice {
       page = piece->second.end;
     }
   }
-  /** @brief The advice that all pages of the range share. If locations differ, there is none. */
+  /** @brief The advice that all pages of the range share. Different locations give none. */
   [[nodiscard]] Advice common(const void* address, std::size_t bytes) const;
   /** @brief Removes the advice, because the memory is freed. */
   void forget(const void* address, std::size_t bytes);
