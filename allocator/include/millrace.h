@@ -49,7 +49,7 @@ typedef enum millrace_status {
   MILLRACE_CAPTURE = 4,          /**< not allowed while the stream is captured into a graph */
   MILLRACE_DEVICE_LOST = 5,      /**< every later call on this GPU fails as well */
   MILLRACE_FILE = 6,             /**< a file cannot be written */
-  MILLRACE_UNKNOWN = 7           /**< the message says what is known */
+  MILLRACE_UNKNOWN = 7           /**< any other failure; see the message */
 } millrace_status;
 
 /** @brief The version of the library, as "major.minor.patch". */
@@ -83,7 +83,7 @@ MILLRACE_EXPORT void* millrace_malloc(ssize_t size, int device, struct CUstream_
  * millrace_last_status() is MILLRACE_INVALID_ARGUMENT.
  * @param address  NULL is ignored
  * @param size     not used; pluggable allocators pass it
- * @param device   ordinal of the GPU that the memory is of
+ * @param device   ordinal of the memory's GPU
  * @param stream   must exist; usually the stream that the memory was allocated for
  */
 MILLRACE_EXPORT void millrace_free(void* address, ssize_t size, int device,
@@ -126,8 +126,8 @@ MILLRACE_EXPORT void millrace_torch_init(int count);
 MILLRACE_EXPORT void millrace_torch_set_current_stream(struct CUstream_st* (*current)(int device));
 
 /**
- * @brief The allocation function: as millrace_malloc, but from the pool that PyTorch routes
- *        requests on the stream to.
+ * @brief The allocation function: like millrace_malloc, from the pool to which PyTorch routes
+ *        requests on the stream.
  */
 MILLRACE_EXPORT void* millrace_torch_malloc(ssize_t size, int device, struct CUstream_st* stream);
 
@@ -135,13 +135,13 @@ MILLRACE_EXPORT void* millrace_torch_malloc(ssize_t size, int device, struct CUs
 MILLRACE_EXPORT void millrace_torch_free(void* address, ssize_t size, int device,
                                          struct CUstream_st* stream);
 
-/** @brief set_base_alloc_fn: the segment that an allocation lies in. @return NULL if none */
+/** @brief set_base_alloc_fn: the segment that contains an allocation. @return NULL if none does */
 MILLRACE_EXPORT void* millrace_torch_base_alloc(void* address, size_t* size);
 
 /** @brief set_record_stream_fn. Without it, Tensor.record_stream would do nothing, silently. */
 MILLRACE_EXPORT void millrace_torch_record_stream(void* address, struct CUstream_st* stream);
 
-/** @brief set_reset_fn: torch.cuda.empty_cache(). Gives all free memory of all GPUs back. */
+/** @brief set_reset_fn: torch.cuda.empty_cache(). Releases all free memory of all GPUs. */
 MILLRACE_EXPORT void millrace_torch_reset(void);
 
 /** @brief set_memory_fraction_fn: limits the GPU's reserved bytes to this part of its memory. */
@@ -149,14 +149,15 @@ MILLRACE_EXPORT void millrace_torch_memory_fraction(double fraction, int device)
 
 /* Order: optional. If an order is reported, reuse does not have to wait for completion. */
 
-/** @brief A stream that lives long: its calls then cost no look-up. */
+/** @brief Flags for millrace_attach. */
 enum { MILLRACE_ATTACH_DEFAULT = 0, MILLRACE_ATTACH_INDEPENDENT = 1 };
 
 /**
- * @brief Adds a stream that lives long. Detach it before it is destroyed.
+ * @brief Adds a stream that lives long. Its calls then cost no look-up. Detach it before it is
+ *        destroyed.
  * @param name   for reports; may be NULL
- * @param flags  MILLRACE_ATTACH_INDEPENDENT: no wait is ever inserted on it or for it, since it
- *               runs collectives or kernels that spin
+ * @param flags  MILLRACE_ATTACH_INDEPENDENT: Millrace never inserts a wait on it or for it, because
+ *               it runs collectives or kernels that spin
  */
 MILLRACE_EXPORT millrace_status millrace_attach(int device, struct CUstream_st* stream,
                                                 const char* name, unsigned flags);
@@ -164,7 +165,7 @@ MILLRACE_EXPORT millrace_status millrace_attach(int device, struct CUstream_st* 
 /** @brief Removes an attached stream, before it is destroyed. */
 MILLRACE_EXPORT millrace_status millrace_detach(int device, struct CUstream_st* stream);
 
-/** @brief Ends a phase: other streams can then wait for the work before it, and no later work. */
+/** @brief Ends a phase: other streams can then wait for earlier work without any later work. */
 MILLRACE_EXPORT millrace_status millrace_mark(int device, struct CUstream_st* stream);
 
 /**
@@ -186,25 +187,25 @@ MILLRACE_EXPORT millrace_status millrace_synchronize(int device, struct CUstream
 
 /* Limits. */
 
-/** @brief Sets the largest number of reserved bytes; 0: what the GPU has. */
+/** @brief Sets the maximum number of reserved bytes; 0: all memory of the GPU. */
 MILLRACE_EXPORT millrace_status millrace_set_limit(int device, size_t bytes);
 
 /** @brief Sets the bytes of the GPU to leave free for others. */
 MILLRACE_EXPORT millrace_status millrace_set_headroom(int device, size_t bytes);
 
 /**
- * @brief Gives free memory back, as far as at least `keep` bytes stay reserved.
- * @param released  receives the bytes given back; may be NULL
+ * @brief Releases free memory, as long as at least `keep` bytes stay reserved.
+ * @param released  receives the number of released bytes; may be NULL
  */
 MILLRACE_EXPORT millrace_status millrace_trim(int device, size_t keep, size_t* released);
 
-/* What there is. */
+/* Statistics and snapshots. */
 
 /** @brief Bytes and counts since the GPU's memory was made. docs/accounting.md defines them. */
 typedef struct millrace_statistics {
   size_t struct_bytes; /**< set it to sizeof(millrace_statistics); later versions may append */
 
-  size_t requested, requested_peak; /**< bytes asked for in live allocations */
+  size_t requested, requested_peak; /**< requested bytes of live allocations */
   size_t allocated, allocated_peak; /**< bytes of live blocks, after rounding */
   size_t active, active_peak;       /**< allocated, or freed and not yet usable by its stream */
   size_t reserved, reserved_peak;   /**< bytes of all segments held */
@@ -236,15 +237,15 @@ MILLRACE_EXPORT millrace_status millrace_statistics_json(int device, char* text,
                                                          size_t* size);
 
 /**
- * @brief Records the allocations, frees and segments from now on, for snapshots; what was recorded
- *        before is forgotten. Allocations are slower meanwhile.
+ * @brief Records the allocations, frees and segments from now on, for snapshots, and forgets
+ *        earlier records. Recording makes allocations slower.
  *
  * Other threads may allocate meanwhile.
- * @param allocations   how many of the newest allocations are kept, at least and about a quarter
- *                      more at most; live ones, and ones that another stream may still use, are
- *                      kept as well. 0: nothing is recorded
+ * @param allocations   minimum number of newest allocations to keep; up to a quarter more may be
+ *                      kept. Live allocations, and those that another stream may still use, are
+ *                      always kept. 0: nothing is recorded
  * @param stack_frames  innermost frames of the stack of each allocation; more than 64 count as 64.
- *                      0: no stacks. What is live already has none
+ *                      0: no stacks. Allocations that are already live have none
  * @return MILLRACE_DEVICE_LOST in a forked child
  */
 MILLRACE_EXPORT millrace_status millrace_record_history(int device, size_t allocations,
@@ -259,9 +260,9 @@ MILLRACE_EXPORT millrace_status millrace_annotate(int device, const char* name);
  * @brief Writes every segment and block, and the statistics, as JSON to a file. docs/c-interface.md
  *        describes it. Does not wait for the GPU.
  *
- * If the name ends with ".pickle", the file is a memory snapshot of PyTorch's, without statistics,
- * and with the history if one is recorded: its viewer opens it.
- * A file that is there is replaced when the new one is complete.
+ * If the name ends with ".pickle", the file is a memory snapshot for PyTorch's viewer. It has no
+ * statistics. It has the history, if one is recorded.
+ * An existing file is replaced when the new one is complete.
  */
 MILLRACE_EXPORT millrace_status millrace_snapshot(int device, const char* path);
 
@@ -269,7 +270,7 @@ MILLRACE_EXPORT millrace_status millrace_snapshot(int device, const char* path);
 }
 #endif
 
-/* Compiled for per-thread default streams, a program means its thread's stream by a null one. */
+/* In a program compiled for per-thread default streams, a null stream is the thread's own. */
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDA_API_PER_THREAD_DEFAULT_STREAM)
 static inline struct CUstream_st* millrace_stream_here(struct CUstream_st* stream) {
   return stream == NULL ? (struct CUstream_st*)(uintptr_t)2 : stream;

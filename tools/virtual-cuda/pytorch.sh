@@ -3,14 +3,16 @@
 #
 #   tools/virtual-cuda/pytorch.sh FOLDER [VERSION]
 #
-# FOLDER gets a virtual environment with torch==VERSION (2.14.1) and its packages: 5.6 GB, of which 3 GB are
-# fetched with pip. A folder that has this version already is used as it is. The python is PYTHON (python3), and
-# the millrace program MILLRACE (build/dev/bin/millrace). Not a part of CI.
+# FOLDER gets a virtual environment with torch==VERSION (default 2.14.1) and its packages: 5.6 GB, of
+# which pip downloads 3 GB. An environment that has this version already is not changed. PYTHON names
+# the Python (default python3), MILLRACE the millrace program (default build/dev/bin/millrace). CI does
+# not run this script.
 #
-# Under each schedule: import, devices, copies, fills, events, streams, pools, graphs, statistics, and ten steps of
-# the training of a transformer and of a DLRM; then the same with expandable segments. Memory has to be the same
-# under all schedules, and `millrace replay` has to find every decision of PyTorch's allocator in the snapshot of each, to the address.
-# The exit code is 0 if all of it is so.
+# Each schedule runs import, devices, copies, fills, events, streams, pools, graphs, statistics, and
+# ten training steps of a transformer and of a DLRM. A last run repeats this with expandable segments.
+# The script exits with 0 if
+# - memory is the same under all schedules, and
+# - `millrace replay` finds every decision of PyTorch's allocator in each snapshot, to the address.
 set -euo pipefail
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
@@ -33,8 +35,8 @@ installed() { "$python" -c 'from importlib.metadata import version; print(versio
 [ "$(installed)" = "$version" ] || "$python" -m pip install --quiet --no-cache-dir "torch==$version"
 echo "torch $(installed), $("$python" --version)"
 
-# What the row `torch` of a replay decided as PyTorch did, and all of it: allocations at the same address,
-# and segments that were acquired for the same request.
+# Prints for the row `torch` of a replay: allocations at PyTorch's address, all allocations, segments
+# that were acquired for the same request, all segments.
 decisions() { # SNAPSHOT
   "$millrace" replay --allocator torch --format json "$1" | "$python" -c '
 import json, sys
@@ -68,7 +70,7 @@ for schedule in instant adversarial:1 h200 expandable; do
       "$same_segments of $all_segments segments"
     if [ "$all" -eq 0 ] || [ "$same $same_segments" != "$all $all_segments" ]; then failed=1; fi
   done
-  [ -z "$settings" ] || continue # other memory
+  [ -z "$settings" ] || continue # expandable segments take other memory
   grep '^memory ' "$log" >"$snapshots/memory.txt"
   cmp -s "$snapshots/memory.txt" "$folder/instant/memory.txt" || {
     echo "  the memory is not that of the schedule instant"

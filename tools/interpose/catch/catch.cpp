@@ -1,7 +1,7 @@
-// Catches calls that LD_PRELOAD does not: functions that a program looks up in the runtime by
-// handle (dlsym(handle, "cudaMalloc")), and libraries that are opened with RTLD_DEEPBIND. The
-// loader tells an auditor (LD_AUDIT, see rtld-audit(7)) about each binding; this one answers with
-// the function of the same name in libmillrace-interpose.so, if that has one. It runs in every
+// Catches calls that LD_PRELOAD misses: functions that a program looks up in the runtime by handle
+// (dlsym(handle, "cudaMalloc")), and calls of libraries that are opened with RTLD_DEEPBIND. The
+// loader reports each binding to an auditor (LD_AUDIT, see rtld-audit(7)). This auditor answers
+// with the function of the same name in libmillrace-interpose.so, if that exists. It runs in every
 // process that the program starts, so it uses the C library alone.
 
 #include <elf.h>
@@ -17,7 +17,7 @@ enum Role : uintptr_t { kOther = 1, kOurs = 2, kCuda = 3 };
 
 constexpr const char* kName = "libmillrace-interpose.so";
 
-// The library that takes over, as the loader knows it. Set when it is loaded, which is before main.
+// The loader's entry for our library. Set when the library is loaded, which is before main.
 link_map* ours = nullptr;
 
 bool starts(const char* text, const char* with) { return strncmp(text, with, strlen(with)) == 0; }
@@ -29,8 +29,8 @@ Role role_of(const char* path) {
   return starts(file, "libcudart.so") || starts(file, "libcuda.so") ? kCuda : kOther;
 }
 
-// The loader gives an auditor no search by name in another object: dlsym has no list of libraries
-// for one that was preloaded. So this reads the object's own tables.
+// An auditor cannot search for a name in another object: dlsym does not work for a preloaded one.
+// So this code reads the object's own tables.
 struct Tables {
   const Elf64_Sym* symbols = nullptr;
   const char* names = nullptr;
@@ -58,7 +58,7 @@ uint32_t hash_of(const char* name) {
   return hash;
 }
 
-/** The address of a function of ours; 0 if there is none of this name. */
+/** The address of our function of this name; 0 if it does not exist. */
 uintptr_t find(const char* name) {
   if (tables.symbols == nullptr || tables.names == nullptr || tables.hash == nullptr) return 0;
   const uint32_t count = tables.hash[0], first = tables.hash[1], words = tables.hash[2];
@@ -89,14 +89,14 @@ MILLRACE_EXPORT unsigned la_objopen(link_map* map, Lmid_t, uintptr_t* cookie) {
     ours = map;
     tables = tables_of(map);
   }
-  // Bindings of the runtime's own calls, and of ours, stay as they are.
+  // Bindings of the runtime's own calls and of our calls stay as they are.
   return role == kOther ? LA_FLG_BINDFROM : role == kCuda ? LA_FLG_BINDTO : 0;
 }
 
 MILLRACE_EXPORT uintptr_t la_symbind64(Elf64_Sym* symbol, unsigned, uintptr_t* refers,
                                        uintptr_t* defines, unsigned* flags, const char* name) {
   *flags |= LA_SYMB_NOPLTENTER | LA_SYMB_NOPLTEXIT;
-  // Look-ups by hand are reported here whatever the flags of the two objects say.
+  // The loader reports look-ups with dlsym here regardless of the two objects' flags.
   if (*refers != kOther || *defines != kCuda || ours == nullptr || !starts(name, "cu"))
     return symbol->st_value;
   const uintptr_t function = find(name);

@@ -1,6 +1,6 @@
-// Functions of the driver that free memory, record or destroy events, or begin captures: the
-// handles of the runtime are the driver's, and a program may mix the two. They are taken over where
-// a program is linked with libcuda.so.1, and where it asks for their addresses.
+// Functions of the driver that free memory, record or destroy events, or begin or end captures. The
+// runtime and the driver share handles, and a program may mix the two. The functions are taken over
+// if a program is linked with libcuda.so.1 or asks for their addresses.
 
 #include <cuda.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 cudaStream_t runtime_stream(CUstream stream) { return stream; }
 
-/** The driver's own function; in a process without a driver there is nothing to call. */
+/** The driver's own function; nullptr in a process without a driver. */
 template <typename Function>
 Function* driver(const char* name) {
   return reinterpret_cast<Function*>(driver_function(name));
@@ -122,11 +122,11 @@ MILLRACE_DRIVER cuStreamEndCapture_ptsz(CUstream stream, CUgraph* graph) {
 namespace {
 
 struct Replaced {
-  void* found;        ///< what the driver has
-  void* replacement;  ///< what stands for it here
+  void* found;        ///< the driver's function
+  void* replacement;  ///< the function of this library
 };
 
-/** The function here that stands for the driver's function at `found`, or `found` itself. */
+/** The function of this library for the driver's function `found`, or `found` itself. */
 void* replacement_of(void* found) {
 #define MILLRACE_REPLACED(name) \
   Replaced { driver_function(#name), reinterpret_cast<void*>(&name) }

@@ -6,7 +6,7 @@ int device_of(cudaStream_t stream) noexcept {
   const bool is_default =
       stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
   if (is_default) return current_device();
-  if (is_captured(stream)) return -1;  // to be asked for its device would end the capture
+  if (is_captured(stream)) return -1;  // a query for its device would end the capture
   int number = 0;
   if (real().cudaStreamGetDevice != nullptr)
     return real().cudaStreamGetDevice(stream, &number) == cudaSuccess ? number : -1;

@@ -5,9 +5,9 @@
 #include "process/process.hpp"
 
 /// @file
-/// How a function of CUDA is taken over: it counts the call, and no exception leaves it. What
-/// cannot be served is passed on to the runtime with the program's own arguments, which also gives
-/// the program the runtime's own errors.
+/// The frame of all functions that are taken over: it counts the call, and no exception leaves it.
+/// A request that cannot be served is passed on to the runtime with the program's own arguments, so
+/// that the program gets the runtime's own errors.
 
 #define MILLRACE_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -21,7 +21,7 @@ cudaError_t entry(Function function, Body body) noexcept {
     Process& process = Process::get();
     process.calls[static_cast<std::size_t>(function)].made.fetch_add(1, std::memory_order_relaxed);
     return body(runtime, process);
-  } catch (const std::exception&) {  // no memory for the books
+  } catch (const std::exception&) {  // no memory for Millrace's own data
     return cudaErrorMemoryAllocation;
   }
 }
@@ -32,7 +32,7 @@ inline void count_answer(Process& process, Function function, cudaError_t error)
   (error == cudaSuccess ? count.passed : count.refused).fetch_add(1, std::memory_order_relaxed);
 }
 
-/** @brief What 0 means in code that was compiled with --default-stream per-thread. */
+/** @brief The stream in code compiled with --default-stream per-thread, where 0 is per-thread. */
 [[nodiscard]] inline cudaStream_t per_thread(cudaStream_t stream) noexcept {
   return stream == nullptr ? cudaStreamPerThread : stream;
 }
@@ -42,13 +42,13 @@ inline void count_answer(Process& process, Function function, cudaError_t error)
   return real().cudaGetDevice(&device) == cudaSuccess ? device : -1;
 }
 
-/** @brief The GPU of a stream; -1 if the stream is captured, or the runtime is too old to say. */
+/** @brief The GPU of a stream; -1 if the stream is captured, or an old runtime cannot report it. */
 [[nodiscard]] int device_of(cudaStream_t stream) noexcept;
 
-/** @brief Whether work on the stream becomes a graph now, or cannot be enqueued for a capture. */
+/** @brief Whether the stream is captured, or a capture forbids work on it. */
 [[nodiscard]] bool is_captured(cudaStream_t stream) noexcept;
 
-/** @brief Makes `device` current while it lives. */
+/** @brief Makes `device` current for the object's lifetime. */
 class CurrentGpu {
  public:
   explicit CurrentGpu(int device) noexcept
@@ -66,13 +66,14 @@ class CurrentGpu {
   const bool changed_;
 };
 
-/** @brief cudaFree, of whatever address. The driver's cuMemFree is the same. */
+/** @brief cudaFree, for any address. The driver's cuMemFree calls it, too. */
 [[nodiscard]] cudaError_t release(const Runtime& runtime, Process& process, void* address);
 /** @brief cudaFreeAsync. */
 [[nodiscard]] cudaError_t release(const Runtime& runtime, Process& process, void* address,
                                   cudaStream_t stream);
 
-/** @brief Begins and ends a capture by `call`, which makes the runtime's or the driver's call. */
+/** @brief Begins a capture. `call` makes the runtime's or the driver's call. After its error, the
+ *         capture is forgotten. */
 template <typename Call>
 auto begin_capture(Process& process, cudaStream_t stream, Call call) {
   process.begin_capture(stream, process.find(device_of(stream)));
@@ -81,10 +82,10 @@ auto begin_capture(Process& process, cudaStream_t stream, Call call) {
   return error;
 }
 
-/** @brief The calling thread's current device is synchronized by `call`. */
+/** @brief Synchronizes the calling thread's current device. `gpu` notes the order; may be null. */
 [[nodiscard]] cudaError_t synchronize_device(const Runtime& runtime, Gpu* gpu);
 
-/** @brief Frees what was freed during a capture. */
+/** @brief Frees the blocks whose free was postponed during a capture. */
 void settle(const Runtime& runtime, Process& process, Gpu& gpu);
 
 }  // namespace millrace::interpose

@@ -1,4 +1,4 @@
-// The calling thread's last error, as it would be without Millrace's own calls.
+// Return the calling thread's last error as it would be without Millrace's own calls.
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-// Allocations that the runtime serves itself, beside memory that Millrace keeps free.
+// Allocations that the runtime serves itself. They may need memory that Millrace keeps free.
 
 #include "exports/given_back.hpp"
 

@@ -5,16 +5,16 @@
 namespace millrace::interpose {
 
 /**
- * @brief Gives Millrace's free memory back to the driver.
+ * @brief Returns Millrace's free memory to the driver.
  *
- * Synchronizes the devices first, so nothing is given back while a stream is captured.
- * @return whether there was any
+ * It synchronizes the devices first, so it does nothing while a stream is captured.
+ * @return whether memory was returned
  */
 [[nodiscard]] bool give_back(const Runtime& runtime, Process& process);
 
 /**
- * @brief Makes a call that the runtime serves, and makes it again if it had no memory while
- * Millrace kept some free: the program's own allocator would have had it.
+ * @brief Makes a call that the runtime serves. If it fails for lack of memory and Millrace can
+ * return some, makes it again: without Millrace, the call would have had that memory.
  */
 template <typename Call>
 cudaError_t with_memory_given_back(const Runtime& runtime, Process& process, Call call) {

@@ -1,5 +1,5 @@
-// What ends or changes a stream, an event, a capture or a device, and what may record an event that
-// this library does not see.
+// Calls that end or change a stream, an event, a capture or a device, and calls after which an
+// event may be recorded unseen.
 
 #include "exports/entry.hpp"
 
@@ -35,7 +35,7 @@ cudaError_t end(cudaStream_t stream, cudaGraph_t* graph) {
   });
 }
 
-/** The events that a launch records by its attributes. */
+/** Forgets the events that a launch records through its attributes. */
 void forget_events_of(Process& process, const cudaLaunchConfig_t& config) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config.attrs[i];
@@ -72,7 +72,7 @@ MILLRACE_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
   });
 }
 
-// A last marker, so that what the stream has freed serves others once its work is done.
+// Records a last marker, so that memory that the stream freed serves others when its work is done.
 MILLRACE_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return entry(Function::cudaStreamDestroy, [&](const Runtime& runtime, Process& process) {
     Gpu* const gpu = process.find(device_of(stream));
@@ -82,7 +82,7 @@ MILLRACE_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
       try {
         gpu->order().mark(StreamRef{handle_of(stream)});
         gpu->log().closed(gpu->known(stream));
-      } catch (const std::exception&) {  // no stream: the runtime's own call says so
+      } catch (const std::exception&) {  // not a stream: the runtime's own call fails
       }
     }
     return runtime.cudaStreamDestroy(stream);
@@ -190,7 +190,7 @@ MILLRACE_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event,
   });
 }
 
-// The handle would be of the whole segment, and the other process would see its beginning.
+// The handle would name the whole segment, so the other process would get the segment's beginning.
 MILLRACE_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* address) {
   return entry(Function::cudaIpcGetMemHandle, [&](const Runtime& runtime, Process& process) {
     if (process.settings.what_if || process.owner_of(address) == nullptr)

@@ -11,8 +11,8 @@ using namespace millrace::interpose;
 
 namespace {
 
-/** What `allocate` gives, or nullptr where the runtime has to answer: then it is asked, and says
- * the error itself. */
+/** The result of `allocate`, or nullptr if it fails. Then the caller passes the request on to the
+ * runtime, which returns its own error. */
 template <typename Allocate>
 void* attempt(Allocate allocate) {
   const KeepsLastError keeps;
@@ -23,7 +23,7 @@ void* attempt(Allocate allocate) {
   }
 }
 
-/** What the GPU's current pool has reserved. */
+/** Bytes that the GPU's current pool has reserved. */
 std::size_t own_pool_bytes(const Runtime& runtime, int device) {
   const KeepsLastError keeps;
   cudaMemPool_t pool = nullptr;
@@ -34,7 +34,7 @@ std::size_t own_pool_bytes(const Runtime& runtime, int device) {
   return known ? bytes : 0;
 }
 
-/** What was freed during a capture, of blocks that stand beside the program's own. */
+/** What if: frees Millrace's blocks whose free was postponed during a capture. */
 void free_later_ones(const Process& process, Gpu& gpu) {
   if (process.capturing()) return;
   for (void* const block : gpu.take_later()) gpu.free_completed(block);
@@ -50,7 +50,7 @@ void note(Note body) {
   }
 }
 
-/** Memory of a stream: `block` is Millrace's, or nullptr if it has none. */
+/** Records an allocation for a stream. `block` is Millrace's block, or nullptr. */
 void note_allocated(Gpu& gpu, const void* address, void* block, std::size_t bytes,
                     cudaStream_t stream) {
   note([&] {
@@ -59,8 +59,8 @@ void note_allocated(Gpu& gpu, const void* address, void* block, std::size_t byte
   });
 }
 
-/** What the runtime answered to a request that Millrace did not serve.
- * @param gpu  on which it might have been served; nullptr: on none
+/** Records the runtime's answer to a request that Millrace did not serve.
+ * @param gpu  the GPU that could have served it; may be nullptr
  * @param stream  nothing: memory for all streams */
 void note_answer(Process& process, Function function, Gpu* gpu, cudaError_t error,
                  std::size_t bytes, std::optional<cudaStream_t> stream) {
@@ -72,7 +72,7 @@ void note_answer(Process& process, Function function, Gpu* gpu, cudaError_t erro
   });
 }
 
-/** For a block of the program's own allocator: Millrace's serves the same request as well. */
+/** What if: Millrace's allocator also serves the request of the program's block at `address`. */
 template <typename Allocate>
 void* decide_beside(const Runtime& runtime, Gpu& gpu, void* address, const Gpu::Beside& beside,
                     Allocate allocate) {
@@ -109,7 +109,7 @@ cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** ad
   return error;
 }
 
-/** @param pool_device  of the pool, which is served here; nothing: the pool is not */
+/** @param pool_device  GPU of a pool that is served here; nothing for other pools */
 template <typename Pass>
 cudaError_t allocate(Process& process, Function function, void** address, std::size_t bytes,
                      cudaStream_t stream, std::optional<int> pool_device, Pass pass) {
@@ -134,7 +134,7 @@ cudaError_t allocate(Process& process, Function function, void** address, std::s
   return error;
 }
 
-/** The device's own pool is served, and pools that the program made for no more than that. */
+/** Pools that are served: the device's default pool, and plain pools of the program. */
 std::optional<int> served_current_pool(const Runtime& runtime, Process& process,
                                        cudaStream_t stream) {
   const int device = device_of(stream);
@@ -180,22 +180,22 @@ cudaError_t free_async(void* address, cudaStream_t stream) {
   });
 }
 
-/** What the runtime says of a stream that Millrace could not use. */
+/** The runtime's error for a stream that Millrace could not use. */
 cudaError_t error_of(const Runtime& runtime, cudaStream_t stream) {
   unsigned flags = 0;
   const cudaError_t error = runtime.cudaStreamGetFlags(stream, &flags);
   return error == cudaSuccess ? cudaErrorInvalidValue : error;
 }
 
-/** How the program frees its own block, and how Millrace's block for the request is then freed. */
+/** What if: the program's free of its block, and the free of Millrace's block for the request. */
 struct OwnFree {
-  std::optional<StreamRef> stream;  ///< in whose order; nothing: its work is complete
+  std::optional<StreamRef> stream;  ///< orders the free; nothing: the work is complete
   std::function<cudaError_t()> call;
   std::function<void(void*)> give;  ///< frees Millrace's block
 };
 
 cudaError_t free_beside(const Runtime& runtime, Gpu& gpu, void* address, const OwnFree& free) {
-  const auto beside = gpu.take_beside(address);  // before: another thread may get the address
+  const auto beside = gpu.take_beside(address);  // first: another thread may get the address
   if (!beside) return free.call();
   std::optional<std::uint64_t> noted;
   Point marker;
@@ -210,7 +210,7 @@ cudaError_t free_beside(const Runtime& runtime, Gpu& gpu, void* address, const O
     note([&] { gpu.log().not_freed(address, beside->bytes, free.stream); });
     return error;
   }
-  note([&] {  // what throws leaves the block live here, and the figures are too high
+  note([&] {  // after an exception the block stays live here, and the figures are too high
     if (beside->block != nullptr) free.give(beside->block);
     if (noted && free.stream) gpu.log().await(*noted, marker);
   });
@@ -252,7 +252,7 @@ cudaError_t free_beside(const Runtime& runtime, Gpu& gpu, void* address, cudaStr
   return free_beside(runtime, gpu, address, free);
 }
 
-/** @param waited  what the wait for all uses of the memory said: it is kept after an error */
+/** @param waited  result of the wait for all uses of the memory; after an error it is not freed */
 cudaError_t free_completed(cudaError_t waited, Gpu& gpu, void* address) {
   if (waited != cudaSuccess) return waited;
   note([&] { gpu.log().freed_completed(address); });
@@ -265,7 +265,7 @@ cudaError_t free_completed(cudaError_t waited, Gpu& gpu, void* address) {
 
 namespace millrace::interpose {
 
-// As cudaFree, it waits for all work of the device, so that nothing on any stream uses the memory.
+// Like cudaFree, it waits for all work of the device, so that no stream uses the memory.
 cudaError_t release(const Runtime& runtime, Process& process, void* address) {
   Gpu* const gpu = address == nullptr ? nullptr : process.owner_of(address);
   if (gpu == nullptr) {
@@ -291,7 +291,7 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address, cud
     return error;
   }
   if (process.settings.what_if) return free_beside(runtime, *gpu, address, stream);
-  if (device_of(stream) != gpu->ordinal()) {  // its order is not known here
+  if (device_of(stream) != gpu->ordinal()) {  // the stream's order is not known here
     return free_completed(runtime.cudaStreamSynchronize(stream), *gpu, address);
   }
   const bool freed = [&] {

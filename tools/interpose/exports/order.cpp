@@ -1,5 +1,5 @@
-// Records, waits and synchronizations: what orders reuse across streams. Each makes the program's
-// own call, and what that proves is noted.
+// Records, waits and synchronizations, which order reuse across streams. Each function makes the
+// program's own call, and notes the order that the call proves.
 
 #include "exports/entry.hpp"
 
@@ -8,8 +8,8 @@ using namespace millrace::interpose;
 
 namespace {
 
-/** The GPU of a stream, if it has served, and the stream as Millrace knows it; for a stream that is
- * captured, nothing. */
+/** The GPU of a stream, if it has served requests, and Millrace's stream. Empty for a captured
+ * stream. */
 struct Known {
   Gpu* gpu = nullptr;
   StreamRef stream{StreamHandle{}};
@@ -21,12 +21,12 @@ Known known(Process& process, cudaStream_t stream) {
   const KeepsLastError keeps;
   try {
     return {gpu, gpu->order().resolve(StreamRef{handle_of(stream)})};
-  } catch (const std::exception&) {  // no stream: the runtime's own call says so
+  } catch (const std::exception&) {  // not a stream: the runtime's own call fails
     return {};
   }
 }
 
-/** A marker on the stream now; what is recorded afterwards comes after it. */
+/** Records a marker on the stream. Events that are recorded later come after it. */
 std::optional<Recorded> mark(const Known& known) {
   if (known.gpu == nullptr) return std::nullopt;
   const KeepsLastError keeps;
@@ -61,7 +61,7 @@ cudaError_t record_with_flags(cudaEvent_t event, cudaStream_t stream, unsigned f
   });
 }
 
-/** Makes `call`, which concerns the event. @return the record that it surely concerned */
+/** Makes `call`, which uses the event. @return the record that it certainly used */
 template <typename Call>
 std::optional<Recorded> concerned(Process& process, cudaEvent_t event, Call call) {
   const auto before = process.events.find(event);
@@ -179,7 +179,7 @@ MILLRACE_EXPORT cudaError_t cudaDeviceSynchronize() {
   });
 }
 
-// A copy to the host returns when it is done, and all that its stream had to do before.
+// A copy to the host returns when the copy and all earlier work of its stream are done.
 MILLRACE_EXPORT cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes,
                                        cudaMemcpyKind kind) {
   const auto call = [&](const Runtime& runtime) {

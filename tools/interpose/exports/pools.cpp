@@ -1,6 +1,6 @@
-// The driver's pools. Requests to a device's own pool are served by Millrace, and those to a pool
-// that the program made for device memory without limits. A pool that can be exported, that has a
-// size, or that is of host memory keeps its requests.
+// The driver's pools. Millrace serves requests to a device's default pool, and to a plain pool of
+// the program: device memory without limits. Requests to other pools are passed on: pools that can
+// be exported, that have a maximum size, or that have host memory.
 
 #include <cstring>
 
@@ -11,7 +11,7 @@ using namespace millrace::interpose;
 
 namespace {
 
-/** Has nothing that only the driver can do. */
+/** Whether a pool needs no feature that only the driver has. */
 bool is_plain(const cudaMemPoolProps& properties) {
   return properties.allocType == cudaMemAllocationTypePinned &&
          properties.handleTypes == cudaMemHandleTypeNone &&
@@ -36,7 +36,7 @@ std::optional<int> served(const Runtime& runtime, Process& process, cudaMemPool_
   return made ? made : device_of_default(runtime, pool);
 }
 
-/** What Millrace holds, for the four attributes that count bytes. */
+/** Millrace's figure for one of the four attributes that count bytes. */
 std::optional<std::uint64_t> bytes_of(Gpu& gpu, cudaMemPoolAttr attribute) {
   const MemoryGauges bytes = gpu.memory().statistics().bytes;
   switch (attribute) {
@@ -65,7 +65,7 @@ MILLRACE_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool,
   });
 }
 
-// Memory that it gave stays valid until it is freed, as with CUDA.
+// As with CUDA, memory of the pool stays valid until it is freed.
 MILLRACE_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
   return entry(Function::cudaMemPoolDestroy, [&](const Runtime& runtime, Process& process) {
     process.drop_pool(pool);
@@ -85,7 +85,7 @@ MILLRACE_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t ke
   });
 }
 
-// The release threshold is for the report: what the pool would have kept.
+// The report uses the release threshold, for the memory that the pool would have kept.
 MILLRACE_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
                                                     void* value) {
   return entry(Function::cudaMemPoolSetAttribute, [&](const Runtime& runtime, Process& process) {
@@ -100,7 +100,7 @@ MILLRACE_EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemP
   });
 }
 
-// The default pool answers for all of Millrace's memory of its GPU.
+// The default pool's figures include all of Millrace's memory of its GPU.
 MILLRACE_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
                                                     void* value) {
   return entry(Function::cudaMemPoolGetAttribute, [&](const Runtime& runtime, Process& process) {
@@ -118,7 +118,7 @@ MILLRACE_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemP
   });
 }
 
-// What Millrace gives is accessible as far as the program allows it for the pool.
+// Other GPUs that get access to the pool also get access to Millrace's memory.
 MILLRACE_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool,
                                                  const cudaMemAccessDesc* access,
                                                  std::size_t count) {

@@ -13,31 +13,31 @@ namespace millrace::interpose {
 
 class Gpu;
 
-/** @brief What is known of one record of an event of the program's. */
+/** @brief One known record of an event of the program. */
 struct Recorded {
   Gpu* gpu = nullptr;
-  Point marker;  ///< a marker of Millrace's, recorded on the stream directly before the event
+  Point marker;  ///< Millrace's marker, recorded on the stream directly before the event
   friend bool operator==(const Recorded&, const Recorded&) = default;
 };
 
 /**
- * @brief The program's events, by handle: the marker that each record is known to come after.
+ * @brief The program's events, by handle. Each known record has the marker that it comes after.
  *
- * An event that is recorded in a way that this library does not see would be taken for an earlier
- * record. So an event is forgotten before it is recorded or destroyed by any call that is seen, and
- * an event that may be recorded otherwise is never known: by another process, a graph, or a launch.
+ * A record that this library does not see would be mistaken for an earlier record. So an event is
+ * forgotten before each seen call that records or destroys it. An event that another process, a
+ * graph or a launch may record is never known.
  *
- * A call that waits for an event looks before it and after it. Only if both find the same record
- * was it this one that the call waited for, whatever other threads do.
+ * A call that waits for an event looks up the record before and after the wait. If both look-ups
+ * find the same record, the call has waited for this record, regardless of other threads.
  */
 class Events {
  public:
-  /** @brief Call it before the event is recorded, and before it is destroyed. */
+  /** @brief Call it before the event is recorded or destroyed. */
   void forget(cudaEvent_t event);
   void recorded(cudaEvent_t event, const Recorded& record);
   [[nodiscard]] std::optional<Recorded> find(cudaEvent_t event) const;
 
-  /** @brief From now on it may be recorded unseen, until it is destroyed. */
+  /** @brief The event may be recorded unseen from now on, until it is destroyed. */
   void never_know(cudaEvent_t event);
   void destroyed(cudaEvent_t event);
 

@@ -8,12 +8,12 @@
 namespace millrace::interpose {
 namespace {
 
-// For a snapshot: some 300 MiB of it are what PyTorch's viewer can still open.
+// Limits of a snapshot's history. PyTorch's viewer can open files up to about 300 MiB.
 constexpr std::size_t kHistory = 500'000, kStackFrames = 24;
 
 DeviceMemory::Options options(const Settings& settings) {
   DeviceMemory::Options options;
-  options.heeds_variable = false;  // the program's cudaMalloc goes round what would tell tools
+  options.heeds_variable = false;  // the program's cudaMalloc bypasses the checks of MILLRACE_DEBUG
   if (settings.waits) options.policy = Policy::millrace();
   return options;
 }
@@ -117,8 +117,8 @@ std::vector<void*> Gpu::take_later() {
   return std::exchange(later_, {});
 }
 
-// What OrderedDevice refuses (such as a synchronization while it knows of a capture) is the
-// program's own affair: then only its call is made.
+// OrderedDevice refuses some calls, such as a synchronization while it knows of a capture. Then
+// only the program's call is made.
 void Gpu::synchronize(const std::function<bool()>& call) {
   const ProgramCall program{call};
   try {
@@ -154,7 +154,7 @@ void Gpu::joined(StreamRef waiter, Point marker) {
   try {
     order().wait_for(waiter, marker);
     log_.waited(waiter, marker);
-  } catch (const DeviceError&) {  // the edge is not known: only reuse is lost
+  } catch (const DeviceError&) {  // the edge stays unknown, which only delays reuse
   }
 }
 

@@ -17,16 +17,15 @@
 
 namespace millrace::interpose {
 
-/** @brief A handle of the program's as Millrace's: what cudaStreamLegacy and 0 are is one stream.
- */
+/** @brief Millrace's handle for the program's. cudaStreamLegacy and 0 are the same stream. */
 [[nodiscard]] inline StreamHandle handle_of(cudaStream_t stream) noexcept {
   return stream == cudaStreamLegacy ? StreamHandle{} : StreamHandle{stream};
 }
 
 /**
- * @brief Millrace's memory of one GPU in a program that knows nothing of it.
+ * @brief Millrace's memory of one GPU in an unmodified program.
  *
- * ProgramMemory says whose memory a block is. The free of cudaMalloc's memory comes after a
+ * ProgramMemory knows the owner of each block. Memory of cudaMalloc is freed after a
  * synchronization of the device.
  */
 class Gpu {
@@ -37,20 +36,20 @@ class Gpu {
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
   [[nodiscard]] DeviceMemory& memory() noexcept { return memory_; }
   [[nodiscard]] OrderedDevice& order() const noexcept { return memory_.device(); }
-  /** @brief Whether `address` is memory of Millrace's, or stands for some. */
+  /** @brief Whether `address` is Millrace's memory. What if: whether `add_beside` got it. */
   [[nodiscard]] bool owns(const void* address) const;
   [[nodiscard]] std::size_t memory_bytes() const noexcept { return memory_bytes_; }
-  /** @brief What the program did here. */
+  /** @brief The record of the program's calls on this GPU. */
   [[nodiscard]] GpuLog& log() noexcept { return log_; }
-  /** @brief The stream that a handle of the program stands for. @throws DeviceError */
+  /** @brief Millrace's stream for a handle of the program. @throws DeviceError */
   [[nodiscard]] StreamRef known(cudaStream_t stream) const;
 
-  /** @brief Memory that every stream may use from now on. @throws as Allocator::allocate */
+  /** @brief Allocates memory that all streams may use. @throws as Allocator::allocate */
   [[nodiscard]] void* allocate_for_all(std::size_t bytes);
-  /** @brief Memory for `stream`. @throws as Allocator::allocate */
+  /** @brief Allocates memory for `stream`. @throws as Allocator::allocate */
   [[nodiscard]] void* allocate(std::size_t bytes, cudaStream_t stream);
 
-  /** @name Requests for which there was no memory
+  /** @name Requests that failed for lack of memory
    * @{ */
   struct OutOfMemory {
     std::uint64_t requests = 0, largest = 0;  ///< `largest` in bytes
@@ -59,47 +58,47 @@ class Gpu {
   [[nodiscard]] OutOfMemory out_of_memory() const;
   /** @} */
 
-  /** @brief Frees a block whose uses are complete, which a call of the program's has shown. */
+  /** @brief Frees a block. A call of the program has proved that its uses are complete. */
   void free_completed(void* address);
   /** @brief Frees a block in the order of `stream`. @throws DeviceError */
   void free(void* address, cudaStream_t stream);
 
-  /** @brief The free bytes that every stream could have now, and those that could not. */
+  /** @brief The free bytes that all streams could use now, and the other free bytes. */
   [[nodiscard]] UsableBytes usable_by_all() { return program_.usable_by_all(); }
 
-  /** @brief Frees it at the next call outside a capture: the device cannot be synchronized now. */
+  /** @brief Frees a block at the next call outside a capture, which can synchronize the device. */
   void free_later(void* address);
-  /** @brief The blocks that `free_later` was given, once. */
+  /** @brief Removes and returns the blocks of `free_later`. */
   [[nodiscard]] std::vector<void*> take_later();
 
-  /** @name What if: the program's own block, and the one that Millrace would have given
+  /** @name What if: the program's blocks, and Millrace's blocks for the same requests
    * @{ */
   struct Beside {
-    void* block = nullptr;      ///< nullptr: Millrace has none
+    void* block = nullptr;      ///< Millrace's block, or nullptr
     std::size_t bytes = 0;      ///< requested
-    std::size_t own_bytes = 0;  ///< of cudaMalloc; 0 for a pool's
+    std::size_t own_bytes = 0;  ///< bytes of cudaMalloc; 0 for a pool's block
   };
   /** @param own_pool  bytes that the program's pool has reserved now */
   void add_beside(void* address, const Beside& beside, std::size_t own_pool);
-  /** @brief The block that Millrace would have given for the program's block at `address`. */
+  /** @brief Sets Millrace's block for the program's block at `address`. */
   void set_beside(void* address, void* block);
   [[nodiscard]] std::optional<Beside> take_beside(void* address);
-  /** @brief The most that the program's own allocators had reserved at once, in bytes. */
+  /** @brief Peak of the bytes that the program's own allocators have reserved. */
   [[nodiscard]] std::size_t own_peak() const;
-  /** @brief The bytes of the GPU that Millrace could have had. */
+  /** @brief The bytes of the GPU that were available to Millrace. */
   [[nodiscard]] std::size_t available_bytes() const noexcept {
     const std::size_t most = device_.most_available();
     return most == 0 ? memory_bytes_ : most;
   }
   /** @} */
 
-  /** @name What the program's own calls prove
+  /** @name Order that the program's own calls prove
    * `call` makes the program's call, exactly once, and returns whether it succeeded.
    * @{ */
   void synchronize(const std::function<bool()>& call);
   /** @param queries  whether the call is a query */
   void synchronize(StreamRef stream, const std::function<bool()>& call, bool queries);
-  /** @brief A marker on the stream. @throws DeviceError */
+  /** @brief Records a marker on the stream. @throws DeviceError */
   [[nodiscard]] Point mark(StreamRef stream);
   /** @brief `waiter` waits for an event that was recorded after `marker`. */
   void joined(StreamRef waiter, Point marker);

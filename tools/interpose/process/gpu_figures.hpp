@@ -9,16 +9,16 @@
 
 namespace millrace::interpose {
 
-/** @brief What the report says of the memory of one GPU: at the end, or when it was reset. */
+/** @brief The report's figures for the memory of one GPU, at the end or at a reset. */
 struct GpuFigures {
   int ordinal = 0;
-  bool was_reset = false;  ///< by cudaDeviceReset, which ended this memory
+  bool was_reset = false;  ///< cudaDeviceReset ended this memory
   std::size_t memory_bytes = 0;
-  std::size_t available_bytes = 0;  ///< what if: of these, for Millrace
+  std::size_t available_bytes = 0;  ///< what if: bytes available to Millrace
   MemoryStatistics statistics;
   std::size_t stranded = 0;  ///< free bytes that some stream could not use
   Gpu::OutOfMemory out_of_memory;
-  std::size_t own_peak = 0;  ///< what if: reserved by the program's own allocators
+  std::size_t own_peak = 0;  ///< what if: peak of the program's own allocators
   Policy policy;
 };
 

@@ -89,8 +89,8 @@ Point GpuLog::next_marker(StreamRef stream) const {
   return {stream.id(), order_.ledger().next(stream.id())};
 }
 
-// Queues of streams that are gone become empty, and their places stay. A few at a time are looked
-// at, since each event of a program comes here.
+// Queues of destroyed streams become empty and stay in the vector. Only the front of each queue is
+// checked, because every allocation and free comes here.
 void GpuLog::settle() {
   for (auto& queue : awaited_) {
     while (!queue.empty() && order_.ledger().completed(queue.front().point)) {

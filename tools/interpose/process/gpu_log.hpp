@@ -15,51 +15,50 @@
 namespace millrace::interpose {
 
 /**
- * @brief Records what the program does on one GPU: its blocks by their addresses, and its streams,
- *        each when it is first seen.
+ * @brief Records the program's calls on one GPU: its blocks by address, and each stream at its
+ *        first use.
  */
 class GpuLog {
  public:
   GpuLog(Recorder& recorder, OrderedDevice& order, int ordinal, std::size_t memory_bytes);
 
-  /** @param stream  as OrderedDevice::resolve gave it */
+  /** @param stream  a result of OrderedDevice::resolve */
   void allocated(const void* address, std::size_t bytes, StreamRef stream);
   /** @brief The memory may be used on all streams at once. */
   void allocated_for_all(const void* address, std::size_t bytes);
 
-  /** @brief A request for which there was no memory. @param stream  nothing: for all streams */
+  /** @brief A request failed for lack of memory. @param stream  nothing: for all streams */
   void out_of_memory(std::size_t bytes, std::optional<StreamRef> stream);
 
-  /** @brief Call it before the program's free. @return the number of the block */
+  /** @brief Call it before the program's free. @return the block's number; nothing if not known */
   std::optional<std::uint64_t> freed(const void* address, StreamRef stream);
-  /** @brief The same where all work of the block is complete. */
+  /** @brief The same, if all work that uses the block is complete. */
   std::optional<std::uint64_t> freed_completed(const void* address);
-  /** @brief The free failed: the block is still there. */
+  /** @brief The free failed, so the block is live again. */
   void not_freed(const void* address, std::size_t bytes, std::optional<StreamRef> stream);
-  /** @brief The stream that a block was allocated for; nothing: all, or the block is unknown. */
+  /** @brief The stream of a block; nothing for memory of all streams or an unknown block. */
   [[nodiscard]] std::optional<StreamRef> stream_of(const void* address);
 
-  /** @brief The marker that covers all work so far of the stream. Take it before a free: Millrace
-   *         marks the stream in it. */
+  /** @brief The stream's next marker, which covers all its work so far. Take it before a free,
+   *         because the free records this marker. */
   [[nodiscard]] Point next_marker(StreamRef stream) const;
-  /** @brief Looks from now on whether the marker is complete, and with it the freed block's work.
-   */
+  /** @brief Records the completion of a freed block's work when the marker `point` is complete. */
   void await(std::uint64_t block, Point point);
 
   /** @name The order of the program's streams @{ */
   void marked(StreamRef stream, Point marker);
   void waited(StreamRef stream, Point marker);
-  /** @param queried  whether a query found it */
+  /** @param queried  whether a query proved it */
   void passed(Point marker, bool queried);
   void passed_stream(StreamRef stream, bool queried);
-  /** @brief A query found it not complete. */
+  /** @brief A query found that the marker was not complete. */
   void not_passed(Point marker);
   void stream_not_passed(StreamRef stream);
   void passed_device();
   void closed(StreamRef stream);
   /** @} */
 
-  /** @brief What the program's own allocators got and gave back. @param address  0 if unknown */
+  /** @brief The program's own allocators got or returned memory. @param address  null if unknown */
   void reserved(const void* address, std::size_t bytes);
   void released(const void* address, std::size_t bytes);
 
@@ -85,16 +84,16 @@ class GpuLog {
   trace::TraceWriter& writer_;
   OrderedDevice& order_;
   const std::uint32_t device_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::unordered_map<StreamId, std::uint32_t> streams_;
   std::optional<std::uint32_t> for_all_;
-  std::optional<std::uint64_t> pool_keeps_;  // to be written when there is a stream
+  std::optional<std::uint64_t> pool_keeps_;  // written with the first allocation
   struct Block {
     std::uint64_t number = 0;
     std::optional<StreamRef> stream;
   };
   std::unordered_map<const void*, Block> blocks_;
-  std::vector<std::deque<Awaited>> awaited_;  // each of one stream, by its markers
+  std::vector<std::deque<Awaited>> awaited_;  // one queue per stream, in marker order
   std::unordered_map<StreamId, std::size_t> queue_of_;
 };
 

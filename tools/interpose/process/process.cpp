@@ -33,7 +33,7 @@ Gpu* Process::find(int ordinal) const noexcept {
   return gpus_[static_cast<std::size_t>(ordinal)].load(std::memory_order_acquire);
 }
 
-// A GPU is not opened during a capture: its streams and the captured ones would look the same.
+// A GPU is not opened during a capture: it would not know which streams are captured.
 Gpu* Process::serving(int ordinal) {
   if (unannounced_ != 0) return nullptr;
   if (Gpu* const known = find(ordinal)) [[likely]]
@@ -99,7 +99,7 @@ void Process::forget(int ordinal) {
       if (earlier.figures.ordinal == ordinal) earlier.snapshot = {};
     }
     if (ended_.size() < kMostEnded) ended_.push_back(std::move(ended));
-  } catch (const std::exception&) {  // the report lacks it; the program goes on
+  } catch (const std::exception&) {  // the report lacks this memory
   }
   gpus_[static_cast<std::size_t>(ordinal)] = nullptr;
   recorder_.load()->writer().device_reset(static_cast<std::uint32_t>(ordinal));
@@ -123,7 +123,7 @@ void Process::begin_capture(cudaStream_t stream, Gpu* gpu) {
   if (gpu != nullptr) {
     try {
       capture.announced = gpu->order().begin_capture(StreamRef{handle_of(stream)});
-    } catch (const std::exception&) {  // such as the per-thread stream
+    } catch (const std::exception&) {  // for example for the per-thread stream
       ++unannounced_;
     }
   }
@@ -148,7 +148,7 @@ void Process::end_capture(cudaStream_t stream) {
   }
   try {
     capture.gpu->order().end_capture(*capture.announced);
-  } catch (const DeviceError&) {  // the mark that is owed; a later one covers the same
+  } catch (const DeviceError&) {  // an owed marker failed; a later one covers its work
   }
 }
 

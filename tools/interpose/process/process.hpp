@@ -22,18 +22,18 @@
 
 namespace millrace::interpose {
 
-/** @brief Calls of one function. */
+/** @brief Numbers of calls of one function. */
 struct CallCount {
   std::atomic<std::uint64_t> made{0};
   std::atomic<std::uint64_t> passed{0};   ///< allocations and frees that the runtime served
-  std::atomic<std::uint64_t> refused{0};  ///< those that failed there, too
+  std::atomic<std::uint64_t> refused{0};  ///< allocations and frees that failed there
 };
 
 /**
- * @brief This library in one process. Never destroyed: destructors of static objects call CUDA.
+ * @brief The state of one process. Never destroyed: destructors of static objects may call CUDA.
  *
- * A forked child of a process that has used CUDA has none; there every call is passed on to the
- * runtime, which says so.
+ * In a forked child of a process that has used CUDA, every call is passed on to the runtime, which
+ * returns an error.
  */
 class Process {
  public:
@@ -59,24 +59,24 @@ class Process {
 
   /** @brief A GPU that has served a request; nullptr if it has not. */
   [[nodiscard]] Gpu* find(int ordinal) const noexcept;
-  /** @brief The same, made if need be; nullptr if calls there have to be passed on. */
+  /** @brief The same GPU, made if necessary; nullptr if its calls must be passed on. */
   [[nodiscard]] Gpu* serving(int ordinal);
-  /** @brief The one that gave `address`; nullptr for a foreign address. */
+  /** @brief The GPU whose memory has `address`; nullptr for a foreign address. */
   [[nodiscard]] Gpu* owner_of(const void* address) const;
-  /** @brief Those that have served, with their ordinals in order. */
+  /** @brief The GPUs that have served requests, by ordinal. */
   [[nodiscard]] std::vector<Gpu*> gpus() const;
-  /** @brief What the GPUs' programs did; nullptr if no GPU has served. Complete after
-   *         `finish_recording`. */
+  /** @brief The record of the program's calls; nullptr if no GPU has served requests. Complete
+   *         after `finish_recording`. */
   [[nodiscard]] Recorder* recorder() const noexcept { return recorder_.load(); }
-  /** @brief When the process ends: nothing is recorded any more. */
+  /** @brief Ends the recording, at the end of the process. */
   void finish_recording();
-  /** @brief Before cudaDeviceReset: its memory goes with the GPU's context. The report keeps what
-   *         it was. */
+  /** @brief Removes a GPU before cudaDeviceReset, which ends its memory. The report keeps the
+   *         figures. */
   void forget(int ordinal);
-  /** @brief What was forgotten, in order. */
+  /** @brief The memory that `forget` has removed, in order. */
   [[nodiscard]] std::vector<EndedMemory> ended() const;
 
-  /** @brief The program's cudaDeviceEnablePeerAccess: work on `user` uses memory of `owner`. */
+  /** @brief After the program's cudaDeviceEnablePeerAccess: `user` may use memory of `owner`. */
   void enable_peer(int user, int owner);
 
   /** @name Captures into graphs @{ */
@@ -85,13 +85,13 @@ class Process {
   [[nodiscard]] bool capturing() const noexcept { return captures_ != 0; }
   /** @} */
 
-  /** @name Pools of the program's, whose requests are served here @{ */
+  /** @name Pools of the program whose requests are served here @{ */
   void add_pool(cudaMemPool_t pool, int device);
   void drop_pool(cudaMemPool_t pool);
-  /** @brief What the pool keeps at synchronizations. The driver model has one pool for each device:
-   *         it keeps what the one that keeps most does. */
+  /** @brief Sets the bytes that a pool keeps at synchronizations. The driver model has one pool for
+   *         each device, which keeps the maximum. */
   void set_kept(cudaMemPool_t pool, int device, std::uint64_t bytes);
-  /** @brief The GPU whose memory the pool is; nothing if its requests are passed on. */
+  /** @brief The GPU of a pool; nothing if the pool's requests are passed on. */
   [[nodiscard]] std::optional<int> served_pool(cudaMemPool_t pool) const;
   /** @} */
 
@@ -128,8 +128,8 @@ class Process {
 };
 
 /**
- * @brief Keeps the calling thread's last CUDA error as the program left it: Millrace's own calls
- *        change it, and clear what they caused.
+ * @brief Preserves the calling thread's last CUDA error across Millrace's own calls, and clears
+ *        errors of these calls.
  */
 class KeepsLastError {
  public:
@@ -138,7 +138,7 @@ class KeepsLastError {
   KeepsLastError(const KeepsLastError&) = delete;
   KeepsLastError& operator=(const KeepsLastError&) = delete;
 
-  /** @brief An error that the runtime has lost, and that the thread's next look has to find. */
+  /** @brief An error that the runtime has lost. The thread's next query must return it. */
   static thread_local cudaError_t lost;
 
  private:

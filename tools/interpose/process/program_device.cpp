@@ -26,7 +26,7 @@ bool ProgramCall::replaces() {
   throw DeviceError{ErrorCode::unknown, "the program's call", "the program sees its error"};
 }
 
-// Numbers in place of memory. What other calls and other programs hold is not there for them.
+// Numbers instead of memory. Bytes that other calls and other programs hold are not available.
 
 std::size_t ProgramDevice::available() {
   return std::min(total_, gpu_->memory_info().free + own_.load(std::memory_order_relaxed));

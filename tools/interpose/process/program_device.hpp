@@ -15,16 +15,16 @@
 namespace millrace::interpose {
 
 /**
- * @brief A GPU on which the program makes calls itself: what it does is done once, with the
- *        program's own arguments, and the order that follows is still noted.
+ * @brief A GPU on which the program makes its calls itself. Each call is made once, with the
+ *        program's own arguments, and the order that it proves is still noted.
  *
- * While a ProgramCall lives, a wait or a synchronization that the calling thread makes on this
- * device is the program's call in place of the driver's: OrderedDevice then notes what it proves.
+ * While a ProgramCall exists, a wait or synchronization of the calling thread on this device makes
+ * the program's call instead of the driver's. OrderedDevice then notes the order that it proves.
  *
- * With Memory::numbers, the device has the GPU's streams and events, and its memory is numbers: an
- * allocator decides as it would, and reserves nothing. There are as many numbers as the GPU has
- * bytes for such an allocator: what is free, and what the program's own allocators hold in its
- * place.
+ * With Memory::numbers, the device has the GPU's streams and events, and its addresses are only
+ * numbers. An allocator decides as usual and reserves nothing. The device offers the bytes that the
+ * allocator could have on the GPU: the free bytes, and the bytes that the program's own allocators
+ * hold for the same requests.
  */
 class ProgramDevice final : public ForwardingDevice {
  public:
@@ -39,11 +39,11 @@ class ProgramDevice final : public ForwardingDevice {
 
   [[nodiscard]] CudaDevice& gpu() noexcept { return *gpu_; }
 
-  /** @brief With numbers: what the program's own allocators hold for the requests that this
-   *         device's allocator gets as well. */
+  /** @brief With numbers: sets the bytes that the program's own allocators hold for the requests
+   *         that this device's allocator serves, too. */
   void set_own(std::size_t bytes) noexcept { own_ = bytes; }
-  /** @brief With numbers: the most bytes that were there for the allocator when it grew; 0: it has
-   *         not grown. */
+  /** @brief With numbers: maximum of the bytes that were available when the allocator grew; 0 if it
+   *         has not grown. */
   [[nodiscard]] std::size_t most_available() const noexcept { return most_available_; }
 
  private:
@@ -68,19 +68,19 @@ class ProgramDevice final : public ForwardingDevice {
   const bool has_memory_;
   const std::size_t total_;
   std::atomic<std::size_t> own_{0}, most_available_{0};
-  std::mutex mutex_;  // of everything below, which only numbers use
+  std::mutex mutex_;  // guards the members below, for numbers
   std::size_t used_ = 0;
   std::uintptr_t next_ = std::uintptr_t{1} << 46;
   std::unordered_map<void*, std::size_t> sizes_;
   AliasedPages aliased_;
 };
 
-/** @brief The program's call, in place of the calling thread's next waits and synchronizations. */
+/** @brief A call of the program that replaces the calling thread's waits and synchronizations. */
 class ProgramCall {
  public:
-  /** @param call  makes it, and returns whether it succeeded; it is made at most once */
+  /** @param call  makes the call, and returns whether it succeeded; called at most once */
   explicit ProgramCall(const std::function<bool()>& call) noexcept;
-  /** @brief A call that has been made already, with success. */
+  /** @brief A call that has already succeeded. */
   ProgramCall() noexcept;
   ~ProgramCall();
   ProgramCall(const ProgramCall&) = delete;
@@ -90,7 +90,7 @@ class ProgramCall {
 
  private:
   friend class ProgramDevice;
-  /** @return whether a program's call stands for the driver's. @throws DeviceError if it failed */
+  /** @return whether a program's call replaces the driver's. @throws DeviceError if it failed */
   static bool replaces();
 
   const std::function<bool()>* const call_;

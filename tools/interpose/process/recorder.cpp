@@ -73,7 +73,7 @@ void Recorder::finish() {
 }
 
 trace::AllocationLog Recorder::log() const {
-  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 23;  // of a file
+  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 23;  // limit for reading a file
   if (memory_ != nullptr) return trace::parse_trace(memory_->bytes, "the program's calls");
   return trace::read_trace(file_, {.max_file_bytes = most_bytes});
 }

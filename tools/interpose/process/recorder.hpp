@@ -13,16 +13,16 @@
 namespace millrace::interpose {
 
 /**
- * @brief What the program does, in Millrace's own trace format: in a file that the user asked for,
- *        or its first records in memory, for the figures of the report.
+ * @brief Records the program's calls in Millrace's own trace format: in a file that the user named,
+ *        or the first records in memory, for the figures of the report.
  */
 class Recorder {
  public:
-  /// Records in memory: 3 MiB, which the models at the end repeat in a few seconds.
+  /// Most records in memory: 3 MiB, which the models at the end replay in a few seconds.
   static constexpr std::size_t kMostInMemory = std::size_t{1} << 18;
 
   /**
-   * @param file   where the trace goes; empty: memory. If the file exists, another process of the
+   * @param file   file of the trace; empty: memory. If the file exists, another process of the
    *               job writes it, and this one writes FILE.PID
    * @param sites  whether the trace has the stacks of allocations
    */
@@ -34,9 +34,9 @@ class Recorder {
 
   /** @brief Writes the last record. Nothing is recorded from now on. */
   void finish();
-  /** @brief The trace's file; empty: it is in memory. */
+  /** @brief The trace's file; empty if the trace is in memory. */
   [[nodiscard]] const std::string& file() const noexcept { return file_; }
-  /** @brief The log of the whole trace, or of the first records in memory. After `finish`.
+  /** @brief The log of the whole trace, or of the first records in memory. Call `finish` first.
    *  @throws trace::ParseError if it is too long to be read here */
   [[nodiscard]] trace::AllocationLog log() const;
   [[nodiscard]] std::uint64_t left_out() const { return writer_->left_out(); }

@@ -14,7 +14,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/** Whether the variable has the one value that it may have. */
+/** Whether the variable has its only valid value. */
 bool is_set(const char* name, const char* value) {
   const std::string found = variable(name);
   if (found.empty() || found == value) return !found.empty();

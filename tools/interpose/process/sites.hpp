@@ -8,7 +8,7 @@
 
 namespace millrace::interpose {
 
-/** @brief The stacks of the program's calls, in a trace. Frames of this library are left out. */
+/** @brief Writes stacks of the program's calls to a trace, without frames of this library. */
 class Sites {
  public:
   explicit Sites(trace::TraceWriter& writer) : writer_(writer) {}
@@ -19,7 +19,7 @@ class Sites {
  private:
   trace::TraceWriter& writer_;
   CallStacks stacks_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the member below
   std::unordered_map<CallStacks::Id, trace::StackTable::Id> written_;
 };
 

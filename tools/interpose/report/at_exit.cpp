@@ -1,4 +1,4 @@
-// The report, when the process ends. It makes no call of CUDA, which may be gone by then.
+// Writes the report when the process ends. It makes no call of CUDA, which may be unloaded by then.
 
 #include "report/at_exit.hpp"
 
@@ -19,7 +19,7 @@ bool made_any_call(const Process& process) {
   return false;
 }
 
-/** The program used CUDA, and none of it was seen here. */
+/** The program used CUDA, and this library saw no call. */
 void tell_what_was_not_caught() {
   tell_once(
       "this process used the CUDA driver, and no call of a shared CUDA runtime (libcudart.so) was "
@@ -38,7 +38,7 @@ void write_snapshot_of(const Process& process) {
   }
 }
 
-/** Adds a place of the report. @param place  a file, "-" for standard error, or empty for none */
+/** Adds an output of the report. @param place  a file, "-" for standard error, or empty for none */
 void add_place(std::vector<ReportFile>& files, const std::string& place, bool as_json) {
   if (place.empty()) return;
   const std::string name = of_this_process(place);

@@ -1,9 +1,9 @@
 // Reports of programs that do not end by exit: _exit, quick_exit, and signals that end a process.
 //
-// A signal may come while its thread holds any lock, and _exit may be called in a handler. So the
-// report is written by a thread that waits for this, and the one that ends the process waits for
-// it, for a limited time. Signals that the program handles, blocks or ignores are its own. After
-// the report, the signal ends the process as it would have.
+// A signal may arrive while its thread holds any lock, and a handler may call _exit. So a separate
+// thread writes the report. The thread that ends the process waits for the report, for a limited
+// time. Signals that the program handles or ignores are not taken over. After the report, the
+// signal ends the process as usual.
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -36,7 +36,8 @@ constexpr std::array kSignals{EndingSignal{SIGTERM, "SIGTERM"}, EndingSignal{SIG
 
 sem_t wanted, written;
 std::atomic<const char*> ended_by{nullptr};
-// A forked child has no reporter, and a child of vfork has its parent's memory.
+// The process that has the reporter. A forked child has none, and a child of vfork must not use its
+// parent's.
 std::atomic<pid_t> reporter_of{0};
 
 void* report_when_wanted(void*) {
@@ -49,7 +50,7 @@ void* report_when_wanted(void*) {
 
 void say(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
 
-/** Only calls that a handler may make. */
+/** Makes only calls that are safe in a signal handler. */
 void report_before_end(const char* name) noexcept {
   if (reporter_of != getpid() || report_has_begun()) return;
   const char* none = nullptr;
@@ -74,8 +75,8 @@ void end_by(int number, siginfo_t* information, void*) {
     if (each.number == number) report_before_end(each.name);
   }
   errno = saved;
-  // Again, since a handler of the program's may have called this one. What an instruction caused,
-  // it causes again.
+  // Resets the handler again, because a handler of the program may have called this one. A faulting
+  // instruction causes its signal again.
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
   sigaction(number, &action, nullptr);
@@ -96,7 +97,7 @@ void take_over(int number) {
   sigaction(number, &action, nullptr);
 }
 
-/** The reporter runs none of the program's handlers. */
+/** Blocks all signals in the reporter, so that it runs none of the program's handlers. */
 bool start_reporter() {
   sigset_t all, before;
   sigfillset(&all);

@@ -47,7 +47,7 @@ bool is_worth_a_line(const ShareStatistics& share) {
   return share.allocated.peak != 0 || share.cached != 0;
 }
 
-/** Of memory that a reset ended, and of what there is at the end. */
+/** Figures of memory that a reset ended, and of the memory at the end. */
 std::vector<GpuFigures> all_figures(const Process& process) {
   std::vector<GpuFigures> all;
   for (const EndedMemory& ended : process.ended()) all.push_back(ended.figures);
@@ -55,14 +55,15 @@ std::vector<GpuFigures> all_figures(const Process& process) {
   return all;
 }
 
-/** What the recording shows of a GPU covers all of the run, and is told once. */
+/** Whether this is the GPU's last entry. Only the last one shows results of the recording, because
+ * they cover the whole run. */
 bool is_last(const std::vector<GpuFigures>& all, const GpuFigures& gpu) {
   return std::none_of(&gpu + 1, all.data() + all.size(),
                       [&](const GpuFigures& later) { return later.ordinal == gpu.ordinal; });
 }
 
-/** What the figures mean beside PyTorch, which asks for large segments and divides them itself;
- * nullptr if there is no PyTorch, or there are no figures. */
+/** Explains the figures of a program with PyTorch, which allocates large segments and divides them
+ * itself; nullptr without PyTorch or without figures. */
 const char* about_pytorch(const Process& process) {
   if (!pytorch_is_loaded() || (process.gpus().empty() && process.ended().empty())) return nullptr;
   const char* const on = std::getenv("MILLRACE_TORCH");
@@ -74,18 +75,18 @@ const char* about_pytorch(const Process& process) {
          "what Millrace saves; for PyTorch's tensors: MILLRACE_TORCH=1 (docs/python.md)";
 }
 
-/** What a process ends with. */
+/** The recording at the end of the process. */
 struct EndOfRun {
   explicit EndOfRun(const Process& process) : recorder(process.recorder()) {
     if (recorder == nullptr) return;
     try {
       log = recorder->log();
-    } catch (const std::exception&) {  // too long to be read here, or no memory for it
+    } catch (const std::exception&) {  // too long to be read here, or no memory
     }
   }
 
-  /** What the program's own calls would have reserved; nothing if its requests fit into no modeled
-   * GPU. */
+  /** The bytes that the program's own calls would have reserved; nothing if the requests do not fit
+   * into the modeled GPU. */
   [[nodiscard]] std::optional<DriverModel> own_calls(const GpuFigures& gpu) const {
     if (!log) return std::nullopt;
     try {
@@ -95,10 +96,10 @@ struct EndOfRun {
     }
   }
 
-  // A longer log is left out, for which `millrace replay` has time.
+  // A longer log takes too long here. `millrace replay` models it.
   static constexpr std::size_t kMostEvents = 20'000;
 
-  /** Free bytes that waited for work on Millrace's allocator, by stream; none if unknown. */
+  /** Free bytes of Millrace's allocator that waited for work, by stream; nothing if unknown. */
   [[nodiscard]] std::optional<std::vector<WhatIfStranded>> stranded(const GpuFigures& gpu) const {
     if (!log || log->events.size() > kMostEvents) return std::nullopt;
     try {
@@ -108,7 +109,7 @@ struct EndOfRun {
     }
   }
 
-  /** Between which peaks a run on Millrace would be; nothing if the log is not whole. */
+  /** The range of the peak in a run on Millrace's allocator; nothing if the log is not complete. */
   [[nodiscard]] std::optional<ModeledRun> run(const GpuFigures& gpu) const {
     if (!log || recorder->left_out() != 0) return std::nullopt;
     const std::size_t found = gpu.statistics.bytes.reserved.peak;
@@ -123,7 +124,7 @@ struct EndOfRun {
     }
   }
 
-  /** By stream and site. */
+  /** The savings by stream and site. */
   [[nodiscard]] std::optional<WhatIf> what_if(const GpuFigures& gpu) const {
     if (!log || log->events.size() > kMostEvents) return std::nullopt;
     try {
@@ -138,7 +139,7 @@ struct EndOfRun {
   std::optional<trace::AllocationLog> log;
 };
 
-/** What the recording shows of a GPU. */
+/** The recording's results for a GPU. */
 struct ModeledGpu {
   std::optional<ModeledRun> run;  ///< these two if the program keeps its own allocator
   std::optional<WhatIf> what_if;
@@ -148,7 +149,7 @@ struct ModeledGpu {
 
 struct GpuReport {
   GpuFigures figures;
-  bool is_last = false;  ///< of this GPU; only then something is modeled
+  bool is_last = false;  ///< the GPU's last entry, which alone has `modeled`
   ModeledGpu modeled;
 };
 
@@ -165,7 +166,7 @@ ModeledGpu model(const GpuFigures& gpu, const EndOfRun& recorded, bool what_if) 
   return modeled;
 }
 
-/** What is in the report, in every form of it. */
+/** The contents of the report, for all formats. */
 struct Report {
   Report(const Process& of, const char* ended) : process(of), ended_by(ended), recorded(of) {
     const std::vector<GpuFigures> all = all_figures(of);
@@ -188,7 +189,7 @@ struct Report {
   std::vector<GpuReport> gpus;
 };
 
-/** The figures of one GPU, as docs/accounting.md names them. */
+/** The figures of one GPU, with the names in docs/accounting.md. */
 Json document_of(const GpuReport& of, const Report& report) {
   const GpuFigures& gpu = of.figures;
   const ModeledGpu& modeled = of.modeled;
@@ -250,13 +251,13 @@ Json document_of(const Report& report) {
 
 std::string size(std::size_t bytes) { return fmt::format("{:.1f} MiB", in_mib(bytes)); }
 
-/** "36.0 MiB", or "36.0 to 48.0 MiB". */
+/** For example "36.0 MiB" or "36.0 to 48.0 MiB". */
 std::string size(std::size_t least, std::size_t most) {
   if (size(least) == size(most)) return size(least);
   return fmt::format("{:.1f} to {}", in_mib(least), size(most));
 }
 
-/** The peak, and what it depends on where it is a prediction. */
+/** Writes the peak; a prediction is a range. */
 void write_peak(std::FILE* file, const GpuFigures& gpu, const std::optional<ModeledRun>& run) {
   const MemoryGauges& bytes = gpu.statistics.bytes;
   const std::string peak =
@@ -379,7 +380,7 @@ void write_snapshot(const std::string& file, const Process& process) {
     unlink(unfinished.c_str());
     return;
   }
-  // Some file systems have no links: then an empty file holds the name.
+  // Some file systems have no hard links. There, an empty file reserves the name.
   const int taken = errno == EEXIST ? -1 : open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0666);
   if (taken >= 0) close(taken);
   const std::string& place = taken >= 0 ? file : own;

@@ -8,17 +8,17 @@
 
 namespace millrace::interpose {
 
-/** @brief A place for the report. */
+/** @brief An output of the report. */
 struct ReportFile {
   std::FILE* file;
-  bool as_json;  ///< schema millrace.run/1; false: as text
+  bool as_json;  ///< JSON with the schema millrace.run/1; false: text
 };
 
-/** @brief Writes what the program did and what Millrace held. What is modeled is modeled once.
- *  @param ended_by  what ended the process, if it did not end as programs do; or nullptr */
+/** @brief Writes the program's calls and Millrace's memory to all files. Models run only once.
+ *  @param ended_by  cause of an early end of the process; nullptr for a normal end */
 void write_report(Process& process, const char* ended_by, const std::vector<ReportFile>& files);
-/** @brief Writes the memory of all GPUs to a file, which appears whole or not at all; to FILE.PID
- * if another process of the job has written the file. @throws std::system_error */
+/** @brief Writes a snapshot of all GPUs' memory to a file, atomically. If another process of the
+ * job has written the file, it writes FILE.PID instead. @throws std::system_error */
 void write_snapshot(const std::string& file, const Process& process);
 
 }  // namespace millrace::interpose

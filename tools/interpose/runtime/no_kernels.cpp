@@ -1,5 +1,5 @@
-// Synthetic kernels, which a program's own runs do not launch. Defined here, they keep the
-// allocator's device code out of this library: it would register kernels in every process.
+// Stubs for the allocator's synthetic kernels, which `millrace run` never launches. They keep the
+// allocator's device code out of this library. It would register kernels in every process.
 
 #include "millrace/device/error.hpp"
 #include "millrace/device/occupy.hpp"

@@ -23,7 +23,7 @@ struct FoundRuntime {
   int major = 0;
 };
 
-/** The major version in "libcudart.so.13" or "libcudart.so.13.0.48"; 0 if it is none. */
+/** The major version in "libcudart.so.13" or "libcudart.so.13.0.48"; 0 for other files. */
 int major_of(const char* path) {
   constexpr const char kName[] = "libcudart.so";
   const char* const slash = std::strrchr(path, '/');
@@ -33,7 +33,7 @@ int major_of(const char* path) {
   return *version == '.' ? std::atoi(version + 1) : kBuiltFor;
 }
 
-// Of several, the first that was loaded.
+// Finds the runtime that was loaded first.
 FoundRuntime find_runtime() {
   FoundRuntime found;
   dl_iterate_phdr(
@@ -54,7 +54,7 @@ void look_up(Pointer& function, void* library, const char* name) {
   function = reinterpret_cast<Pointer>(dlsym(library, name));
 }
 
-// A runtime that is loaded here is not the program's.
+// Whether this library has loaded the runtime, which then is not the program's.
 std::atomic<bool> loaded_here{false};
 
 void* open_program_runtime(Runtime& runtime) {
@@ -98,7 +98,7 @@ struct Opened {
   }
 };
 
-// Never destroyed: destructors of static objects make calls, too.
+// Never destroyed, because destructors of static objects make calls, too.
 const Opened& opened() {
   static const Opened* const all = new Opened;
   return *all;

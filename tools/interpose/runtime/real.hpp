@@ -21,10 +21,10 @@ inline constexpr std::size_t kFunctions = static_cast<std::size_t>(Function::cou
 [[nodiscard]] const char* to_string(Function function) noexcept;
 
 /**
- * @brief The CUDA runtime that the program uses: what its calls are passed on to.
+ * @brief The program's CUDA runtime, to which calls are passed on.
  *
- * A process may have several. Their handles are the driver's, and so are one runtime's also
- * another's; all calls are passed to the one that was found first.
+ * A process may have several runtimes. All of them use the driver's handles, so a handle is valid
+ * in each of them. All calls are passed on to the runtime that was found first.
  */
 struct Runtime {
 #pragma GCC diagnostic push
@@ -36,31 +36,31 @@ struct Runtime {
 #undef MILLRACE_OPTIONAL
 #pragma GCC diagnostic pop
   decltype(&::cudaMemcpy) cudaMemcpy_ptds = nullptr;
-  int major = 0;  ///< 0: none was found
+  int major = 0;  ///< 0: no runtime was found
 };
 
-/** @brief Looked for at the first call: a program may load its runtime late. */
+/** @brief The runtime. It is searched at the first call, because a program may load it late. */
 [[nodiscard]] const Runtime& real() noexcept;
 
 /**
- * @brief Whether Millrace's own calls have a runtime: that of the program if it is of the toolkit
- *        that this library was built with, else one that is loaded now.
+ * @brief Whether Millrace's own calls have a runtime. That is the program's runtime if it has the
+ *        major version of this library's toolkit. Otherwise, this library loads one.
  */
 [[nodiscard]] bool allocator_has_runtime() noexcept;
 
-/** @brief A function of the driver that the process has loaded; nullptr if there is none. */
+/** @brief A function of libcuda.so.1, which is loaded if necessary; nullptr if it is missing. */
 [[nodiscard]] void* driver_function(const char* name) noexcept;
 
-/** @brief Whether libcuda.so.1 is loaded: the process has used CUDA in one way or another. */
+/** @brief Whether libcuda.so.1 is loaded, which means that the process has used CUDA. */
 [[nodiscard]] bool driver_is_loaded() noexcept;
 
-/** @brief Whether the program has loaded a shared CUDA runtime, called or not. */
+/** @brief Whether the program has loaded a shared CUDA runtime, even without a call of it. */
 [[nodiscard]] bool runtime_is_loaded() noexcept;
 
 /** @brief Whether PyTorch's CUDA allocator (libc10_cuda.so) is in the process. */
 [[nodiscard]] bool pytorch_is_loaded() noexcept;
 
-/** @brief Says on standard error, once for each `what`, something that the user has to know. */
+/** @brief Prints a message for the user on standard error, once for each `what`. */
 void tell_once(const char* what) noexcept;
 
 }  // namespace millrace::interpose

@@ -1,7 +1,7 @@
-// The allocator in this library calls cudaMalloc and its like, and this library exports functions
-// of the same names. The linker (--wrap) makes of each such call one of __wrap_NAME, which is here:
-// a jump to the runtime's function. All parameters stay where they are, so no declaration is
-// needed.
+// The allocator in this library calls functions such as cudaMalloc, and this library exports
+// functions of the same names. The linker (--wrap) turns each such call into a call of __wrap_NAME.
+// These functions are here: jumps to the runtime's functions. All parameters stay in place, so no
+// declaration is needed.
 
 #include "runtime/trampolines.hpp"
 

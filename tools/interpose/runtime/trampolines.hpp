@@ -3,8 +3,8 @@
 namespace millrace::interpose {
 
 /**
- * @brief Makes the runtime `library` (a handle of dlopen) that of Millrace's own calls.
- * @return whether it has all functions that they need
+ * @brief Directs Millrace's own calls to the runtime `library`, a handle of dlopen.
+ * @return whether the runtime has all functions that these calls need
  */
 bool fill_trampolines(void* library) noexcept;
 

@@ -2,15 +2,14 @@
 
 /**
  * @file
- * The binary interface of the CUDA driver for 64-bit Linux, as far as the virtual driver implements
- * it: written from the documentation, and checked against the toolkit's cuda.h by test/virtual_cuda
- * where there is a toolkit. Types with the layout of one of the runtime are aliases of it.
+ * The part of the CUDA driver's binary interface for 64-bit Linux that the virtual driver
+ * implements. It is written from the documentation. With a toolkit, test/virtual_cuda compares it
+ * with cuda.h. A type with the layout of a runtime's type is an alias of that type.
  */
 
 #include "abi/cuda_runtime_api.h"
 
-/** The driver's codes from 100 on are those of the runtime; driver/entry.hpp translates the rest.
- */
+/** Codes from 100 on are the same in the runtime. driver/entry.hpp translates the others. */
 using CUresult = cudaError_t;
 
 using CUdevice = int;
@@ -178,7 +177,7 @@ struct CUDA_RESOURCE_DESC {
 struct CUDA_TEXTURE_DESC {
   cudaTextureAddressMode addressMode[3];
   cudaTextureFilterMode filterMode;
-  unsigned flags;  ///< CU_TRSF_READ_AS_INTEGER and the like
+  unsigned flags;  ///< CU_TRSF_READ_AS_INTEGER and others
   unsigned maxAnisotropy;
   cudaTextureFilterMode mipmapFilterMode;
   float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
@@ -253,7 +252,7 @@ struct CUDA_MEMCPY_NODE_PARAMS {
   CUcontext copyCtx;
   CUDA_MEMCPY3D copyParams;
 };
-/** Begins as cudaConditionalNodeParams does. */
+/** Begins like cudaConditionalNodeParams. */
 struct CUDA_CONDITIONAL_NODE_PARAMS {
   cudaGraphConditionalHandle handle;
   cudaGraphConditionalNodeType type;
@@ -261,7 +260,7 @@ struct CUDA_CONDITIONAL_NODE_PARAMS {
   CUgraph* phGraph_out;
   CUcontext ctx;
 };
-/** What differs from cudaGraphNodeParams: a memset also has a context, which is not used here. */
+/** Differs from cudaGraphNodeParams: a memset also has a context, which is not used here. */
 struct CUgraphNodeParams {
   cudaGraphNodeType type;
   int reserved0[3];

@@ -2,10 +2,10 @@
 
 /**
  * @file
- * The binary interface of the CUDA runtime for 64-bit Linux, as far as the virtual runtime
- * implements it: written from the documentation, and checked against the toolkit's headers by
- * test/virtual_cuda where there is a toolkit. Programs and tests include it only where there is
- * none. The names and layouts are those of CUDA 13; types that differ in CUDA 12 end in `_v12`.
+ * The part of the CUDA runtime's binary interface for 64-bit Linux that the virtual runtime
+ * implements. It is written from the documentation. With a toolkit, test/virtual_cuda compares it
+ * with the toolkit's headers. Programs and tests include it only without a toolkit. Names and
+ * layouts are those of CUDA 13. Types that differ in CUDA 12 end in `_v12`.
  */
 
 #include <cstddef>
@@ -333,7 +333,7 @@ struct cudaResourceViewDesc {
   unsigned firstMipmapLevel, lastMipmapLevel, firstLayer, lastLayer;
   unsigned reserved[16];
 };
-/** In CUDA 12 the descriptions of resources and views end earlier. */
+/** The descriptions of resources and views are shorter in CUDA 12. */
 inline constexpr std::size_t kBytesOfResourceDesc_v12 = 64;
 inline constexpr std::size_t kBytesOfResourceViewDesc_v12 = 48;
 struct cudaTextureDesc {
@@ -435,7 +435,7 @@ struct cudaConditionalNodeParams {
   unsigned size;
   cudaGraph_t* phGraph_out;
 };
-/** The members of the second versions of the parameters are those of the first. */
+/** Second versions of a node's parameters have the same members as the first versions here. */
 struct cudaGraphNodeParams {
   cudaGraphNodeType type;
   int reserved0[3];

@@ -5,7 +5,7 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-/** Rows of `width` bytes; as few ranges as cover exactly these. */
+/** Adds rows of `width` bytes as the smallest number of ranges. */
 void add(std::vector<Access>& all, const Plane& plane, std::size_t width, std::size_t height,
          std::size_t depth, bool writes) {
   if (height == 1 || plane.pitch == width) {
@@ -29,7 +29,7 @@ void add(std::vector<Access>& all, const Plane& plane, std::size_t width, std::s
 
 std::vector<Access> accesses_of(const CopyWork& copy) {
   std::vector<Access> all;
-  // A source that was copied at the call was read there.
+  // A staged source was already read at the call.
   if (copy.staged == nullptr) add(all, copy.from, copy.width, copy.height, copy.depth, false);
   add(all, copy.to, copy.width, copy.height, copy.depth, true);
   return all;

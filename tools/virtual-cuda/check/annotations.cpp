@@ -6,7 +6,7 @@
 namespace millrace::virtual_cuda::annotations {
 namespace {
 
-/** Whether the program is checked, and this thread can be known. */
+/** Whether the program is checked and CUDA answers this thread. */
 bool checked() {
   return checker() != nullptr && (this_thread != nullptr || attach_thread() != nullptr) &&
          process_refusal.load(std::memory_order_relaxed) == cudaSuccess;

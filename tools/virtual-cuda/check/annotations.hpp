@@ -12,11 +12,11 @@ void allocated(const void* address, std::size_t bytes, CUstream_st* stream);
 void freed(const void* address);
 void release(const void* object);
 void acquire(const void* object);
-/** @brief Memory that an allocator cuts into regions: from now on, only these may be used. */
+/** @brief An allocator cuts this memory into regions. From now on, only regions may be used. */
 void heap(const void* address, std::size_t bytes);
-/** @brief All regions of a heap are freed. */
+/** @brief Frees all regions of a heap. */
 void heap_reset(const void* address);
-/** @brief As `allocated`, by an allocator that does not say for which stream. */
+/** @brief As `allocated`, for an allocator that does not name the stream. */
 void region(const void* address, std::size_t bytes);
 /** @brief Whether the program is checked; the first call makes the runtime. */
 [[nodiscard]] bool wanted();

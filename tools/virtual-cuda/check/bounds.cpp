@@ -1,5 +1,5 @@
-// Copies and fills that leave the allocation that they begin in. Nothing is said of memory that no
-// allocation is known for: pageable and registered memory of the host.
+// Finds copies and fills that leave the allocation that they begin in. Memory without a known
+// allocation is not checked: pageable and registered host memory.
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ Address end_of(const Access& access) { return begin_of(access) + access.bytes; }
 
 std::string verb(const Access& access) { return access.writes ? " writes " : " reads "; }
 
-/** Whether the GPU has nothing there, whoever asks. */
+/** Whether `address` is in a GPU's memory, outside all allocations. */
 bool is_nowhere(const void* address) {
   const Memory& memory = runtime().memory;
   return memory.in_gpu(address) && !memory.piece(address);
@@ -24,7 +24,7 @@ bool is_nowhere(const void* address) {
 
 }  // namespace
 
-// An access may go on where another mapping adjoins: both are at addresses that the program chose.
+// An access may continue into an adjacent mapping, because the program chose both addresses.
 Checker::Address Checker::end_of(const std::pair<const Address, Live>& live) const {
   Address end = live.first + live.second.bytes;
   if (!live.second.mapped || !holds(Rule::mappings_adjoin)) return end;
@@ -34,8 +34,8 @@ Checker::Address Checker::end_of(const std::pair<const Address, Live>& live) con
   return end;
 }
 
-// All rows lie in the allocation of the first one; of mapped memory, each row in one of its own.
-// What lies beyond is not followed further: it is the memory of somebody else.
+// All rows must be in the allocation of the first row. In mapped memory, each row may be in another
+// mapping. The function cuts off the bytes after the end: they belong to another allocation.
 void Checker::keep_in_bounds(std::vector<Access>& rows, const std::string& call) {
   const auto* const live = live_at(rows.front().address);
   if (live == nullptr || !holds(Rule::within_bounds)) return;
@@ -75,7 +75,7 @@ void Checker::touch(RaceChecker::OpIndex operation, std::vector<Access> accesses
     const std::uint64_t found = log_.found();
     const Access first = rows.front();
     for (const Access& row : rows) touch(operation, row);
-    // Otherwise the use after the free has been named.
+    // If a race was found, the use after the free has already been reported.
     if (holds(Rule::nothing_outside) && log_.found() == found &&
         live_at(first.address) == nullptr && is_nowhere(first.address))
       log_.add_out_of_bounds(call, "nothing",

@@ -11,9 +11,9 @@ Checker* the_checker = nullptr;
 
 namespace {
 
-// What a host function did is before the calls that are made after its end.
+// The object that orders a host function before the calls that are made after its end. The
+// program's objects have their addresses as numbers, which are not 0.
 constexpr std::uint64_t kCalls = 0;
-// Objects of the program follow; it names them by their addresses.
 
 std::string stream_name(const CUstream_st& stream) {
   std::string name = std::to_string(stream.id);
@@ -29,7 +29,7 @@ Checker::Checker(Check mode) : mode_{mode} {
   if (mode_ == Check::calls) host_ = races_.add_thread("host");
 }
 
-// Where threads count as one, calls are ordered as they were made.
+// In the mode `calls` all threads are one actor, so that calls are ordered as they were made.
 Checker::Actor Checker::host() {
   Thread& thread = *this_thread;
   if (thread.callback != Operation::kNoCallback) return thread.callback;
@@ -186,7 +186,7 @@ void Checker::begin_launch(const CUstream_st& stream, const void* executable) {
   launch_.last[on] = nullptr;
 }
 
-// A node goes on the actor of a node that it comes after, if that has no later node yet.
+// A node continues the actor of a predecessor that has no later node yet.
 void Checker::node(Operation& operation, const std::vector<OperationRef>& after) {
   std::vector<const Operation*> before;
   for (const OperationRef& earlier : after)

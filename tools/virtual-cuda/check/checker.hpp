@@ -28,11 +28,11 @@
 namespace millrace::virtual_cuda {
 
 /**
- * @brief Tells a RaceChecker what the program does: its work, waits and memory.
+ * @brief Reports the program's work, waits and memory to a RaceChecker.
  *
- * Exists only where the program is to be checked; then no call is `quick`, so that every call
- * comes here, under the engine's lock and in the order in which the calls were made. Calls are
- * reported after they succeeded, and frees before they are made.
+ * It exists only if the program is checked. No call is `quick` then, so that every call is
+ * reported, under the engine's lock and in the order of the calls. Calls are reported after they
+ * succeed, frees before they take place.
  */
 class Checker {
  public:
@@ -40,7 +40,7 @@ class Checker {
 
   explicit Checker(Check mode);
 
-  /** @brief Work on a stream; it may not have begun. */
+  /** @brief Work was enqueued on a stream. Call this before the work can begin. */
   void enqueued(const CUstream_st& stream, Operation& operation);
   void stream_ended(const CUstream_st& stream);
   void thread_ended(const Thread& thread);
@@ -50,15 +50,15 @@ class Checker {
   void recorded_all(const Gpu& gpu, const CUevent_st& event);  ///< the event follows all streams
   void forget(const CUevent_st& event);
 
-  // The host has seen work complete.
+  // The host has waited for work.
   void synchronized(const CUstream_st& stream);
   void synchronized(const CUevent_st& event);
   void synchronized(const Gpu& gpu);
   void synchronized_all();
 
-  // A launch of a graph: its operations in the order in which they were added.
+  // A launch of a graph, with its operations in the order of their addition.
   void begin_launch(const CUstream_st& stream, const void* executable);
-  /** @param after  the operations that it comes after; those of other launches do not count */
+  /** @param after  the node's predecessors; operations of other launches do not count */
   void node(Operation& operation, const std::vector<OperationRef>& after);
   void node_waits(const Operation& operation, const CUevent_st& event);
   void end_launch(const void* executable);
@@ -67,20 +67,21 @@ class Checker {
   /** @brief The host function of this operation has returned. */
   void callback_ended(const Operation& operation);
 
-  // Memory of the runtime, of any kind.
+  // All kinds of memory of the runtime.
   void allocated(const void* address, std::size_t bytes);
-  /** @brief Memory is mapped in a range. An access may go on in a mapping that adjoins. */
+  /** @brief Memory was mapped in a range. An access may continue into an adjacent mapping. */
   void mapped(const void* address, std::size_t bytes);
-  /** @brief The host frees it. What it will hold next is followed if it is of a GPU. */
+  /** @brief The host frees an allocation. Host memory is forgotten; device memory keeps its history
+   *         for the next allocation. */
   void freed(const void* address, bool on_device);
   void pool_allocated(const void* address, std::size_t bytes, const CUstream_st& stream);
   void pool_freed(const void* address, const CUstream_st& stream);
-  /** @brief A pool gives back host memory, whose blocks are freed. */
+  /** @brief A pool returns host memory whose blocks are all free. */
   void host_memory_ended(const void* address, std::size_t bytes);
-  /** @brief All allocations that lie in the range are freed. */
+  /** @brief All allocations in the range are freed. */
   void range_freed(const void* address, std::size_t bytes);
 
-  // What the program says of itself, through the table of virtual_cuda.h.
+  // Annotations of the program, through the table of virtual_cuda.h.
   void host_access(const Access& access);
   void sub_allocated(const void* address, std::size_t bytes, const CUstream_st* stream);
   void region(const void* address, std::size_t bytes);
@@ -91,8 +92,9 @@ class Checker {
   void acquired(std::uint64_t object);
 
   /**
-   * @brief What a kernel is to read and write, as its host implementation or its signature says.
-   * @param arguments  of the launch; null: not known
+   * @brief The memory that a kernel will access, by its host implementation or its signature.
+   * @param arguments  arguments of the launch; null: not known
+   * @return null if the accesses are not known
    */
   [[nodiscard]] std::shared_ptr<const std::vector<Access>> accesses_of_kernel(
       const KernelWork& work, void** arguments);
@@ -103,19 +105,19 @@ class Checker {
  private:
   using Address = std::uintptr_t;
 
-  /** Memory that an access must lie in. Sub-allocations replace what they were cut from. */
+  /** Memory that accesses must stay in. Sub-allocations replace the allocation around them. */
   struct Live {
     std::size_t bytes = 0;
     std::string made;  ///< call and place
     bool mapped = false;
   };
-  /** A graph that is being launched. Its first chain of nodes is on the stream itself. */
+  /** A graph launch in progress. The stream itself is the actor of the first chain of nodes. */
   struct Launch {
     const CUstream_st* stream = nullptr;
     std::uint64_t start = 0;  ///< event before all nodes
     std::unordered_map<const Operation*, Actor> actors;
     std::unordered_map<const Operation*, std::uint64_t> ends;  ///< events after the nodes
-    std::unordered_map<Actor, const Operation*> last;          ///< null: nothing of the graph yet
+    std::unordered_map<Actor, const Operation*> last;          ///< null: no node yet
     std::vector<Actor> made;
   };
   struct KernelFacts {
@@ -125,8 +127,8 @@ class Checker {
 
   [[nodiscard]] Actor host();
   [[nodiscard]] Actor actor(const CUstream_st& stream);
-  /** "cudaMemcpyAsync at app+0x1234". @param unnamed  where the call has no name that can be known
-   * @param part  what the call does, where that needs a name, too */
+  /** A text such as "cudaMemcpyAsync at app+0x1234". @param unnamed  used if the call's name is not
+   * known. @param part  a part of the call that has a name of its own; may be empty */
   [[nodiscard]] std::string here(std::string_view unnamed, std::string_view part = {});
   void perform(Actor on, Operation& operation);
   [[nodiscard]] std::string name_of(const Work& work);
@@ -134,7 +136,7 @@ class Checker {
   [[nodiscard]] std::uint64_t key(const CUevent_st& event);
   void order(Actor before, Actor after);
   void touch(RaceChecker::OpIndex operation, const Access& access);
-  /** Accesses of a copy or a fill. @param call  names it */
+  /** Accesses of a copy or a fill. @param call  the call's name for messages */
   void touch(RaceChecker::OpIndex operation, std::vector<Access> accesses, const std::string& call);
   void keep_in_bounds(std::vector<Access>& rows, const std::string& call);
   [[nodiscard]] Address end_of(const std::pair<const Address, Live>& live) const;
@@ -156,7 +158,7 @@ class Checker {
   std::map<std::uint64_t, Actor> threads_;                       // by number
   Actor host_ = 0;
   std::unordered_map<const CUevent_st*, std::uint64_t> events_;
-  std::unordered_map<const void*, std::uint64_t> launches_;  // events after the last launch
+  std::unordered_map<const void*, std::uint64_t> launches_;  // event after the last launch
   std::map<Address, Live> live_;
   std::map<Address, std::size_t> heaps_;  // memory that was cut into sub-allocations
   Launch launch_;
@@ -165,12 +167,12 @@ class Checker {
   std::uint64_t unknown_launches_ = 0;
 };
 
-/** @brief Null where the program is not checked. */
+/** @brief Null if the program is not checked. */
 extern Checker* the_checker;
 [[nodiscard]] inline Checker* checker() noexcept { return the_checker; }
 
-/** @brief The same, for calls that are quick without a checker: not inlined, so that these keep
- * their few registers. They do nothing without a checker. */
+/** @brief The same functions, for calls that are quick without a checker. They are not inlined, so
+ * that these calls use few registers. They do nothing without a checker. */
 namespace checking {
 void synchronized(const CUstream_st& stream);
 void synchronized(const CUevent_st& event);

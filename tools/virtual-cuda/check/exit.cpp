@@ -11,7 +11,7 @@ namespace {
 
 bool ends_with_races = false;
 
-// After the program's own destructors; later ones have nothing to write.
+// Runs after the program's own destructors. Destructors that run later have nothing to write.
 __attribute__((destructor)) void end() {
   if (!ends_with_races) return;
   std::fflush(nullptr);

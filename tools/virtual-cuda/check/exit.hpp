@@ -2,8 +2,8 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief For on_exit: keeps the exit status. A program that ends with 0 after races were found
- * ends with kExitWithRaces instead, once everything else has been done. */
+/** @brief Handler for on_exit. A program that would exit with 0 although races were found exits
+ * with kExitWithRaces instead, after its own destructors. */
 void keep_status(int status, void*) noexcept;
 
 inline constexpr int kExitWithRaces = 4;

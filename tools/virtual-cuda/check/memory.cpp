@@ -1,5 +1,4 @@
-// What the checker knows of memory: allocations of the runtime, and what the program cuts from
-// them.
+// The checker's record of memory: allocations of the runtime, and the program's sub-allocations.
 
 #include <algorithm>
 #include <iterator>
@@ -33,8 +32,8 @@ void Checker::collect(const Access& access) {
   for (const RaceChecker::Race& race : races_.take_races()) log_.add(race, memory);
 }
 
-// An access without a size goes to the end of the allocation. Where there is none, one byte tells
-// of a use after a free.
+// An access without a size extends to the end of the allocation. Without an allocation, one byte is
+// enough to find a use after a free.
 void Checker::touch(RaceChecker::OpIndex operation, const Access& access) {
   Access whole = access;
   if (whole.bytes == Access::kToTheEnd) {
@@ -60,7 +59,7 @@ void Checker::end_live(std::map<Address, Live>::iterator live, const std::string
   live_.erase(live);
 }
 
-// The memory goes away now, and not in the order of a stream: as if the host wrote to it.
+// The memory is gone at once, not in the order of a stream. So the free counts as a host write.
 void Checker::end_completed(std::map<Address, Live>::iterator live, const std::string& call) {
   const auto* const address = reinterpret_cast<const void*>(live->first);
   touch(races_.host_operation(host(), call), {address, live->second.bytes, true});
@@ -77,7 +76,8 @@ bool Checker::end_heap(const void* address, const std::string& call) {
   return true;
 }
 
-// Memory that is handed out again was free, unless it is a part of a live block.
+// Ends the live blocks that overlap new memory. An allocation of the runtime becomes a heap. A live
+// sub-allocation is an error: its memory was handed out twice.
 void Checker::make_room(const void* address, std::size_t bytes, const std::string& call) {
   const auto begin = reinterpret_cast<Address>(address);
   auto live = live_.upper_bound(begin);
@@ -100,7 +100,7 @@ void Checker::make_room(const void* address, std::size_t bytes, const std::strin
   }
 }
 
-// The runtime has taken the memory back by itself: with a graph, or a pool.
+// Ends blocks whose memory the runtime has reclaimed without a free: with a graph or a pool.
 void Checker::end_stale(const void* address, std::size_t bytes, const std::string& call) {
   const auto begin = reinterpret_cast<Address>(address);
   auto live = live_.upper_bound(begin);
@@ -127,7 +127,7 @@ void Checker::mapped(const void* address, std::size_t bytes) {
     live->second.mapped = true;
 }
 
-// A sub-allocation may begin where the memory that it was cut from does.
+// A sub-allocation may begin at its heap's address, so heaps are searched first.
 void Checker::freed(const void* address, bool on_device) {
   const std::string call = here("free");
   const auto begin = reinterpret_cast<Address>(address);
@@ -182,7 +182,7 @@ void Checker::sub_allocated(const void* address, std::size_t bytes, const CUstre
   collect({address, bytes, true});
 }
 
-// Its first user is unknown, so accesses of earlier regions are compared with its own.
+// The first user is unknown, so accesses of earlier regions are compared with this region's.
 void Checker::region(const void* address, std::size_t bytes) {
   if (address == nullptr || bytes == 0) return;
   const std::string call = here("a region");

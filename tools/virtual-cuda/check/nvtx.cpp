@@ -1,5 +1,5 @@
-// Sub-allocators that annotate their memory with NVTX. A program's copy of NVTX loads the library
-// that NVTX_INJECTION64_PATH names, and asks it for these functions.
+// Receives annotations of sub-allocators that use NVTX. A program's copy of NVTX loads the library
+// that NVTX_INJECTION64_PATH names, and looks up the functions below.
 
 #include "check/nvtx.hpp"
 
@@ -10,7 +10,7 @@
 namespace millrace::virtual_cuda::nvtx {
 namespace {
 
-/** Calls `use` with each element of an array that another version may have made larger. */
+/** Calls `use` with each element of an array. Elements of another version may be larger. */
 template <typename Element, typename Use>
 void for_each(const void* elements, std::size_t bytes, std::size_t count, Use use) {
   if (elements == nullptr || bytes < sizeof(Element)) return;
@@ -21,7 +21,7 @@ void for_each(const void* elements, std::size_t bytes, std::size_t count, Use us
   }
 }
 
-// A heap is its address.
+// A heap's handle is its address.
 void* register_heap(const void*, const Heap* heap) {
   if (heap == nullptr || heap->bytes < sizeof(Heap) || heap->type != kVirtualAddress ||
       heap->usage != kSubAllocator || heap->description == nullptr ||
@@ -43,7 +43,7 @@ void register_regions(const void*, const Regions* regions) {
                   });
 }
 
-// A reference is an address or a handle, which is the address.
+// A reference is an address or a handle. A handle has the value of the address.
 void unregister_regions(const void*, const References* regions) {
   if (regions == nullptr || regions->bytes < sizeof(References)) return;
   for_each<const void*>(regions->elements, regions->element_bytes, regions->count,
@@ -55,7 +55,7 @@ void unregister_regions(const void*, const References* regions) {
 
 using namespace millrace::virtual_cuda;
 
-/** @return 0: the functions of this module do nothing */
+/** @return 0 if the functions of this module do nothing */
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(
     nvtx::Module* module) {
   if (module == nullptr || module->bytes < sizeof(nvtx::Module) ||

@@ -5,8 +5,8 @@
 
 /**
  * @file
- * What NVTX's memory extension gives to a tool, as its public headers describe it
- * (nvToolsExtMem.h, version 1.2, and nvtxExtTypes.h). Layouts that a program fills in.
+ * The structs that NVTX's memory extension passes to a tool, after its public headers
+ * (nvToolsExtMem.h, version 1.2, and nvtxExtTypes.h).
  */
 namespace millrace::virtual_cuda::nvtx {
 
@@ -15,7 +15,7 @@ inline constexpr std::size_t kSegment = 1;
 inline constexpr std::uint32_t kVirtualAddress = 1;  ///< the type of a heap or a region
 inline constexpr std::uint32_t kSubAllocator = 1;    ///< the usage of a heap
 
-/** Places of the functions in the table that the tool fills in. */
+/** Indices in the table of functions that the tool fills in. */
 enum class Callback : std::size_t {
   heap_register = 0,
   heap_unregister = 1,

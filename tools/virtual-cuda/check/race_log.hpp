@@ -13,33 +13,33 @@
 namespace millrace::virtual_cuda {
 
 /**
- * @brief Names races, and accesses out of bounds, on standard error as they are found: each pair
- *        of stacks once, with the functions of the stacks.
+ * @brief Prints races and accesses out of bounds on standard error when they are found. Each pair
+ *        of stacks is printed once, with its functions.
  */
 class RaceLog {
  public:
-  /** @brief Pairs that are named; more are only counted. */
+  /** @brief Number of pairs that are printed. Others are only counted. */
   static constexpr std::size_t kMostNamed = 50;
 
   struct Entry {
-    std::string kind;     ///< as the checker names it: "early reuse", "out of bounds"
+    std::string kind;     ///< for example "early reuse", "out of bounds"
     std::string message;  ///< with the stacks that it refers to
   };
 
   explicit RaceLog(Sites& sites) : sites_{&sites} {}
 
-  /** @param memory  where the bytes lie, for the message; may be empty */
+  /** @param memory  describes the bytes' allocation, for the message; may be empty */
   void add(const RaceChecker::Race& race, const std::string& memory);
-  /** @param first, second  calls and places, which tell one race from another */
+  /** @param first, second  calls and places, which identify a race */
   void add(const std::string& kind, const std::string& first, const std::string& second,
            const std::string& message);
   /** @param access, allocation  calls and places */
   void add_out_of_bounds(const std::string& access, const std::string& allocation,
                          const std::string& message);
 
-  /** @brief Races and accesses out of bounds. */
+  /** @brief Number of races and accesses out of bounds. */
   [[nodiscard]] std::uint64_t found() const noexcept { return races_.found + bounds_.found; }
-  /** @brief Those that were named, in the order in which they were found. */
+  /** @brief The printed races and accesses, in the order in which they were found. */
   [[nodiscard]] const std::vector<Entry>& named() const noexcept { return named_; }
   void write_summary(std::FILE* file) const;
 
@@ -56,7 +56,7 @@ class RaceLog {
   Sites* sites_;
   Count races_;
   Count bounds_;
-  std::set<std::string> pairs_;  // kinds and places of those that are named
+  std::set<std::string> pairs_;  // kinds and places of printed entries
   std::vector<Entry> named_;
 };
 

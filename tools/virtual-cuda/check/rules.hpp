@@ -4,7 +4,7 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief Rules of the checker's own. All hold, except in the build of the mutation tests. */
+/** @brief The rules of this checker. All hold, except in the build of the mutation tests. */
 enum class Rule {
   callers_tell_calls_apart,
   const_is_read,
@@ -26,7 +26,7 @@ enum class Rule {
 
 }  // namespace millrace::virtual_cuda
 
-// The mutation tests switch a rule off, or make one of the race checker's fail.
+// The mutation tests disable one of these rules, or break one of the race checker's.
 #ifdef MILLRACE_FLAWED_CHECKER
 #include "test/virtual_cuda/mutations/flawed.hpp"
 #else

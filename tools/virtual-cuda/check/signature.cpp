@@ -8,7 +8,7 @@ bool closes(char letter) {
   return letter == ')' || letter == '>' || letter == '}' || letter == ']';
 }
 
-/** Where the list of parameters opens; npos if the name does not end with one. */
+/** Index of the parenthesis that opens the parameter list; npos if the name ends otherwise. */
 std::size_t list_of(std::string_view name) {
   if (name.empty() || name.back() != ')') return std::string_view::npos;
   std::size_t depth = 0;

@@ -16,9 +16,9 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-// Of CUDA and of the program together.
+// Frames of CUDA and of the program together.
 constexpr std::size_t kMostWalked = 32;
-// Of a function's name in a report: templates have names of any length.
+// Letters of a function's name in a report. Names of templates can be very long.
 constexpr std::size_t kMostLetters = 120;
 
 struct Walk {
@@ -36,13 +36,13 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* data) {
 
 std::string_view file_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-/** The folder of a file, as the file system has it. */
+/** The folder of a file, without symbolic links. */
 std::string folder_of(const char* file) {
   std::error_code error;
   return std::filesystem::canonical(file, error).parent_path().string();
 }
 
-/** Whether a file is one of the libraries of this runtime: they lie in one folder and below it. */
+/** Whether a file is a library of this runtime. All of them are in one folder or below it. */
 bool is_ours(const char* file) {
   static const std::string own = [] {
     Dl_info info{};
@@ -54,7 +54,7 @@ bool is_ours(const char* file) {
   return folder == own || folder.starts_with(own + '/');
 }
 
-/** The number of the stack at the end of a place, "app+0x1234 [1]"; 0 if `text` is none. */
+/** The stack's number in a place, such as "app+0x1234 [1]"; 0 if the bracket ends no place. */
 std::size_t stack_number(std::string_view text, std::size_t bracket) {
   std::size_t digits = bracket;
   while (digits > 0 &&
@@ -78,7 +78,7 @@ const Sites::Frame& Sites::frame(std::uintptr_t address) {
     return found;
   }
   found.ours = is_ours(info.dli_fname);
-  // The machine's own functions are between those of CUDA.
+  // C++ functions of the runtime itself are not functions of CUDA.
   if (info.dli_sname != nullptr && !std::string_view{info.dli_sname}.starts_with("_Z"))
     found.symbol = info.dli_sname;
   std::array<char, 32> offset{};
@@ -92,7 +92,7 @@ const Sites::Frame& Sites::frame(std::uintptr_t address) {
 Sites::Call Sites::current() {
   Walk walk;
   _Unwind_Backtrace(add_frame, &walk);
-  // With the static runtime everything is the program's own file.
+  // With the static runtime, all code is in the program's own file.
   const Frame* call = nullptr;
   std::size_t first = 0;
   for (; first < walk.count; ++first) {

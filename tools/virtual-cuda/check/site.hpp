@@ -12,28 +12,27 @@
 namespace millrace::virtual_cuda {
 
 /**
- * @brief Says from where the program made the call of CUDA that is under way.
+ * @brief Finds the place where the program made the current call of CUDA.
  *
- * Looks at the stack on request, so that calls cost nothing otherwise. Stacks are numbered from 1,
- * and equal ones have the same number. Functions are named when a report is written.
+ * It walks the stack only on request, so that other calls cost nothing. Stacks are numbered from 1.
+ * Equal stacks have the same number. Functions are named when a report is written.
  */
 class Sites {
  public:
-  /** @brief Frames of the program that tell one stack from another. */
+  /** @brief Number of program frames that distinguish stacks. */
   static constexpr std::size_t kMostFrames = 12;
 
   struct Call {
-    std::string
-        function;       ///< of CUDA; empty where the program's file has no names (static runtime)
-    std::string place;  ///< "app+0x1234 [1]": the place as addr2line takes it, and the stack's
-                        ///< number; "?" if the stack does not say
+    std::string function;  ///< of CUDA; empty if the file has no symbol for it (static runtime)
+    std::string place;     ///< "app+0x1234 [1]": a place for addr2line and the stack's number;
+                           ///< "?" if it is not known
   };
 
   [[nodiscard]] Call current();
 
   /**
-   * @brief The stacks that a message refers to: a line for each frame, the innermost first.
-   * @param message  with places as `current` gives them
+   * @brief The stacks that a message refers to: one line for each frame, the innermost frame first.
+   * @param message  contains places from `current`
    */
   [[nodiscard]] std::string stacks_of(std::string_view message);
 

@@ -1,5 +1,5 @@
-// Functions of cuBLAS that take their turn in the stream, and the time of their flops and bytes,
-// and compute nothing; and what a handle keeps.
+// Functions of cuBLAS that compute nothing. They take their turn in the stream, and the time of
+// their flops and bytes. Functions for a handle's settings are here, too.
 
 #include <cstring>
 
@@ -26,7 +26,7 @@ Status product(const char* function, const Handle* handle, long long m, long lon
                       static_cast<double>(count), element_of(data_type)));
 }
 
-/** A result on the host is a zero, for which the host waits as for a real one. */
+/** A result on the host is zero. The host waits for it as for a real result. */
 Status dot(const char* function, const Handle* handle, int count, void* result, int data_type) {
   if (handle == nullptr) return Status::not_initialized;
   if (result == nullptr || count < 0) return Status::invalid_value;
@@ -93,7 +93,7 @@ MILLRACE_EXPORT std::size_t cublasGetCudartVersion() { return kCudartVersion; }
 MILLRACE_EXPORT const char* cublasGetStatusName(int status) { return name_of_status(status); }
 MILLRACE_EXPORT const char* cublasGetStatusString(int status) { return text_of_status(status); }
 
-// Products: the scalars and matrices are not looked at.
+// Products. They do not read the scalars and matrices.
 
 #define MILLRACE_PRODUCTS(letter, data_type)                                                      \
   MILLRACE_EXPORT Status cublas##letter##gemmStridedBatched(                                      \

@@ -1,6 +1,5 @@
-// cuBLAS for the virtual runtime: a product is a launch, which takes its turn in its stream and is
-// computed by OpenBLAS on one thread, with the bits of the virtual device's products. It has the
-// functions that Millrace calls.
+// The functions of cuBLAS that Millrace calls. A product is a launch, which takes its turn in its
+// stream. OpenBLAS computes it on one thread, with the same bits as the virtual device's products.
 
 #include <cblas.h>
 
@@ -18,7 +17,7 @@ using namespace millrace::virtual_cublas;
 
 namespace {
 
-/** The arguments of a product, as cublasSgemm takes them: matrices are column-major. */
+/** The arguments of cublasSgemm. Matrices are column-major. */
 struct Product {
   Transposed transposed_a, transposed_b;
   int m, n, k;
@@ -34,7 +33,7 @@ struct Product {
 
 const MillraceVirtualCuda* cuda = nullptr;
 
-void sgemm_kernel() {}  // its address stands for the kernel
+void sgemm_kernel() {}  // its address identifies the kernel
 
 CBLAS_TRANSPOSE blas(Transposed transposed) {
   return transposed == Transposed::no ? CblasNoTrans : CblasTrans;
@@ -59,7 +58,7 @@ void cost_of_product(const MillraceLaunch* launch, MillraceCost* cost) {
   cost->bytes = (m * k + k * n + (product.beta == 0 ? 1 : 2) * m * n) * sizeof(float);
 }
 
-/** Once in a process. @return false: this is not the virtual runtime */
+/** Acts once in a process. @return false if the runtime is not the virtual one */
 bool initialize() {
   static const bool done = [] {
     const void* table = nullptr;
@@ -118,7 +117,7 @@ MILLRACE_EXPORT Status cublasSetStream_v2(Handle* handle, cudaStream_t stream) {
   return Status::success;
 }
 
-/** No product needs it. */
+/** Products need no workspace. */
 MILLRACE_EXPORT Status cublasSetWorkspace_v2(Handle* handle, void* workspace, std::size_t) {
   if (handle == nullptr) return Status::not_initialized;
   return reinterpret_cast<std::size_t>(workspace) % 256 == 0 ? Status::success

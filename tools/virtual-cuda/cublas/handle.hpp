@@ -6,7 +6,7 @@
 
 namespace millrace::virtual_cublas {
 
-/** @brief cublasStatus_t, of which these are used. */
+/** @brief The values of cublasStatus_t that this library uses. */
 enum class Status : int {
   success = 0,
   not_initialized = 1,
@@ -18,12 +18,12 @@ enum class Status : int {
 /** @brief cublasOperation_t. */
 enum class Transposed : int { no = 0, yes = 1, conjugate = 2 };
 
-/** @brief What a cublasHandle_t points to. */
+/** @brief The object that a cublasHandle_t points to. */
 struct Handle {
   cudaStream_t stream = nullptr;
   int math_mode = 0;
   int atomics_mode = 0;
-  int pointer_mode = 0;  ///< 0: scalars and results of one number are on the host
+  int pointer_mode = 0;  ///< 0: scalar arguments and results are on the host
   int multiprocessors = 0;
 };
 

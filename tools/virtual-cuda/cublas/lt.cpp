@@ -1,5 +1,5 @@
-// cuBLASLt for the virtual runtime: descriptions are kept, and a product takes its turn in the
-// stream and the time of its flops and bytes; nothing is computed.
+// cuBLASLt for the virtual runtime. It stores descriptions. A product computes nothing: it takes
+// its turn in the stream, and the time of its flops and bytes.
 
 #include <atomic>
 #include <cstdint>
@@ -14,7 +14,7 @@ using namespace millrace::virtual_cublas;
 
 namespace {
 
-/** Attributes as the program set them, by number; every kind of description is one of these. */
+/** The attributes that the program set, by number. All kinds of descriptions have this type. */
 struct Description {
   std::map<int, std::vector<char>> attributes;
 
@@ -111,7 +111,7 @@ MILLRACE_EXPORT Status cublasLtGetProperty(int property, int* value) {
 MILLRACE_EXPORT const char* cublasLtGetStatusName(int status) { return name_of_status(status); }
 MILLRACE_EXPORT const char* cublasLtGetStatusString(int status) { return text_of_status(status); }
 
-// Settings, which are kept and change nothing.
+// Settings. They are stored and have no effect.
 
 /** @return the mask before this call */
 MILLRACE_EXPORT unsigned cublasLtDisableCpuInstructionsSetMask(unsigned mask) {
@@ -167,7 +167,7 @@ MILLRACE_DESCRIPTION(MatmulDesc)
 MILLRACE_DESCRIPTION(MatrixLayout)
 MILLRACE_DESCRIPTION(MatmulPreference)
 
-// Algorithms: one, which needs no workspace.
+// Algorithms. The only one needs no workspace.
 
 MILLRACE_EXPORT Status cublasLtMatmulAlgoGetHeuristic(void*, const Description* operation,
                                                       const Description*, const Description*,

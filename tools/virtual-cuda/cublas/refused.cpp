@@ -1,7 +1,7 @@
-// The functions of cuBLAS that are lacking, generated from the table. A function of C may be called
-// with more arguments than it takes: none of these looks at them. Every one returns a status, a
-// number, or nothing; functions that return a pointer or a size may not be refused. The build
-// defines MILLRACE_CUBLAS_TABLE.
+// Makes the missing functions of cuBLAS from the table. They take no arguments: a C function may be
+// called with more arguments than it takes. A missing function returns a status, a number or
+// nothing. So functions that return a pointer or a size must not be missing. The build defines
+// MILLRACE_CUBLAS_TABLE.
 
 #include "cublas/turn.hpp"
 

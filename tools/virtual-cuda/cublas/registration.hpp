@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// What the runtime exports for the code that nvcc generates.
+/// Functions that the runtime exports for code that nvcc generates.
 
 extern "C" {
 void** __cudaRegisterFatBinary(void* binary);

@@ -22,7 +22,7 @@ void tell_cost(const MillraceLaunch* launch, MillraceCost* cost) {
 /** The kernels of this library, registered at their first use. Never destroyed. */
 class Kernels {
  public:
-  /** What stands for the kernel in a launch. Null: this is not the virtual runtime. */
+  /** The kernel's address for a launch. Null if the runtime is not the virtual one. */
   const void* find(const char* function) {
     const std::lock_guard lock{mutex_};
     const auto [entry, added] = names_.try_emplace(function, '\0');

@@ -7,8 +7,8 @@
 namespace millrace::virtual_cublas {
 
 /**
- * @brief The version of cuBLAS that this stands for: major * 10000 + minor * 100. The build defines
- *        the major version of the library that it makes.
+ * @brief The version of cuBLAS that this library reports: major * 10000 + minor * 100. The build
+ *        defines the major version.
  */
 inline constexpr int kCublasVersion = MILLRACE_CUBLAS_MAJOR == 12 ? 120900 : 130100;
 /** @brief The version of the runtime that this library is linked with. */
@@ -17,13 +17,13 @@ inline constexpr std::size_t kCudartVersion = MILLRACE_CUBLAS_MAJOR == 12 ? 1209
 /** @brief cublasGetProperty: 0 is the major version, 1 the minor one, 2 the patch level. */
 [[nodiscard]] Status get_property(int property, int* value) noexcept;
 
-/** @brief What a call costs a GPU. */
+/** @brief The cost of a call on a GPU. */
 struct Cost {
   double flops = 0;
-  double bytes = 0;  ///< of device memory, read and written
+  double bytes = 0;  ///< bytes of device memory, read and written
 };
 
-/** @brief cudaDataType: bytes of an element, and how many real products one product of it is. */
+/** @brief Facts of a cudaDataType: bytes of an element, and real products in a product of two. */
 struct Element {
   double bytes = 4;
   double products = 1;
@@ -35,24 +35,24 @@ struct Element {
                                    const Element& element) noexcept;
 
 /**
- * @brief Enqueues a launch that costs what it is told and computes nothing.
- * @param function  names it in the report
+ * @brief Enqueues a launch with this cost that computes nothing.
+ * @param function  the kernel's name in the report
  */
 [[nodiscard]] Status take_turn(const char* function, cudaStream_t stream, const Cost& cost);
 
-/** @brief The host waits for `stream`. */
+/** @brief Waits on the host for `stream`. */
 [[nodiscard]] Status wait_for(cudaStream_t stream);
 
 /**
- * @brief What a function that is lacking returns: a status, and 0 for the functions of the legacy
- *        interface that return a floating-point number (x86-64 has the two in different registers).
+ * @brief The result of a missing function: a status, and 0 for functions of the legacy interface
+ *        that return a floating-point number. x86-64 returns the two in different registers.
  */
 struct Refusal {
   long long status = static_cast<long long>(Status::not_supported);
   double number = 0;
 };
 
-/** @brief Names a function that is lacking on standard error, once. */
+/** @brief Prints the name of a missing function on standard error, once. */
 Refusal refuse(const char* function) noexcept;
 
 }  // namespace millrace::virtual_cublas

@@ -9,7 +9,7 @@ using namespace millrace::virtual_cuda;
 
 namespace {
 
-/** @param make  what to do with the shape that the program describes */
+/** @param make  uses the shape that the program describes */
 template <typename Make>
 cudaError_t with_shape(const char* function, const CUDA_ARRAY3D_DESCRIPTOR* all, Make make) {
   if (all == nullptr) return cudaErrorInvalidValue;

@@ -10,8 +10,8 @@ bool is_kind_of_memory(CUmemorytype type) {
   return type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED;
 }
 
-/** The memory of one end; none if it is an array. A pitch or height of 0 means rows, or layers,
- *  without a gap. */
+/** The memory of one end; empty if the end is an array. A pitch of 0 means rows without gaps, a
+ *  height of 0 layers without gaps. */
 cudaPitchedPtr memory_of(CUmemorytype type, const void* host, CUdeviceptr device, std::size_t pitch,
                          std::size_t height, const CUDA_MEMCPY3D& all) {
   if (type == CU_MEMORYTYPE_ARRAY) return {};

@@ -4,15 +4,15 @@
 
 namespace millrace::virtual_cuda {
 
-// Copies of boxes as the driver describes them, in bytes, and as the runtime does, in elements of
-// their arrays. These take the engine's lock.
+// Conversions between the driver's copies of boxes, in bytes, and the runtime's, in elements of
+// arrays. They take the engine's lock.
 
-/** @return an error for what is no kind of memory, for arrays that do not fit, and for a null
+/** @return an error for an unknown kind of memory, for arrays that do not fit, and for a null
  *          pointer */
 cudaError_t from_box(const CUDA_MEMCPY3D* all, cudaMemcpy3DParms& out);
 /** @return an error if an array was freed */
 cudaError_t to_box(cudaMemcpy3DParms parameters, CUDA_MEMCPY3D& out);
-/** @brief One layer. */
+/** @brief A box with one layer. */
 [[nodiscard]] CUDA_MEMCPY3D box_of(const CUDA_MEMCPY2D& rows);
 
 }  // namespace millrace::virtual_cuda

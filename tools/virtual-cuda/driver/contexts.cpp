@@ -1,5 +1,5 @@
-// Contexts. The top of a thread's stack is what the runtime knows as the thread's device; what lies
-// below it is known to the driver alone.
+// Contexts. The context on top of a thread's stack determines the runtime's current device. Only
+// the driver knows the contexts below it.
 
 #include "driver/contexts.hpp"
 
@@ -36,7 +36,7 @@ CUcontext pop(Thread& thread) {
   return top;
 }
 
-// A thread may hold a context that another one destroyed: its next call says so.
+// Another thread may have destroyed the context of a thread. The next call returns an error then.
 cudaError_t check(CUcontext context) {
   return valid(context) ? cudaSuccess : cudaErrorContextIsDestroyed;
 }
@@ -125,7 +125,7 @@ cudaError_t pop_current(Thread& thread, CUcontext* out) {
   return cudaSuccess;
 }
 
-/** The context itself, or for null the current one. */
+/** `context`, or the current context for null. */
 cudaError_t named(const Thread& thread, CUcontext context, CUcontext* out) {
   *out = context == nullptr ? current_context(thread) : context;
   if (*out == nullptr) return cudaErrorDeviceUninitialized;
@@ -164,7 +164,7 @@ cudaError_t api_version(const Thread& thread, CUcontext context, unsigned* versi
 cudaError_t synchronize_context(const Thread& thread, CUcontext context) {
   CUcontext found = nullptr;
   if (const cudaError_t error = named(thread, context, &found); error != cudaSuccess) return error;
-  // The function of the runtime has the checks of captures, and works on the current GPU.
+  // cudaDeviceSynchronize has the checks for captures, and works on the current GPU.
   const int before = std::exchange(this_thread->device, static_cast<int>(found->gpu->ordinal));
   const cudaError_t error = MILLRACE_AS(cudaDeviceSynchronize);
   this_thread->device = before;
@@ -209,7 +209,7 @@ MILLRACE_DRIVER_CALL(cuDevicePrimaryCtxSetFlags_v2, (CUdevice device, unsigned f
 MILLRACE_DRIVER_CALL(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned* flags, int* active),
                      return primary_state(device, flags, active);)
 
-// Others
+// Other contexts
 
 MILLRACE_DRIVER_CALL(cuCtxCreate, (CUcontext * made, unsigned flags, CUdevice device),
                      return create(thread, made, flags, device);)
@@ -265,7 +265,7 @@ MILLRACE_DRIVER_CALL(cuCtxGetId, (CUcontext context, unsigned long long* id),
 MILLRACE_DRIVER_CALL(cuCtxGetApiVersion, (CUcontext context, unsigned* version),
                      return api_version(thread, context, version);)
 
-// What belongs to a context
+// State of a context
 
 MILLRACE_CONTEXT_CALL(cuCtxSynchronize, (), return synchronize_context(thread, nullptr);)
 MILLRACE_DRIVER_CALL(cuCtxSynchronize_v2, (CUcontext context),

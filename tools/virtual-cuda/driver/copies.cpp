@@ -20,7 +20,7 @@ cudaError_t copy_bytes(CUstream_st* stream, const void* to, const void* from, st
   return copy(stream, {plane(to), plane(from), bytes, 1, 1, Direction::on_device, kind, {}}, host);
 }
 
-/** One end of a copy of rows or layers, as the driver describes it. */
+/** The driver's description of one end of a copy of rows or layers. */
 struct End {
   CUmemorytype type;
   const void* host;
@@ -33,7 +33,7 @@ cudaError_t plane_of(const End& end, std::size_t width, std::size_t rows, Plane&
       end.type != CU_MEMORYTYPE_UNIFIED)
     return cudaErrorInvalidValue;
   const void* const base = end.type == CU_MEMORYTYPE_HOST ? end.host : pointer(end.device);
-  // A pitch or height of 0 means rows, or layers, without a gap.
+  // A pitch of 0 means rows without gaps, a height of 0 layers without gaps.
   const std::size_t pitch = end.pitch == 0 ? width : end.pitch;
   if (width > pitch) return cudaErrorInvalidValue;
   out = plane(base, pitch, end.height == 0 ? rows : end.height);
@@ -90,7 +90,7 @@ cudaError_t copy_box(CUstream_st* stream, const CUDA_MEMCPY3D* all, Host host) {
                    all->WidthInBytes, all->Height, all->Depth, host);
 }
 
-/** Fills rows of elements; one row is filled whatever its pitch is. */
+/** Fills rows of elements. The pitch of a single row is ignored. */
 cudaError_t fill_elements(CUstream_st* stream, CUdeviceptr to, std::size_t pitch,
                           std::uint32_t value, unsigned element, std::size_t width,
                           std::size_t height, Host host) {

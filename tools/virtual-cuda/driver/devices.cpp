@@ -10,7 +10,7 @@ namespace {
 
 const Gpu& gpu_at(CUdevice device) { return *runtime().gpus[static_cast<std::size_t>(device)]; }
 
-/** Gives `use` the properties of a GPU, if there is one of this number. */
+/** Calls `use` with the properties of a GPU, if the GPU exists. */
 template <typename Use>
 cudaError_t with_properties(CUdevice device, Use use) {
   if (!is_gpu(device)) return cudaErrorInvalidDevice;
@@ -60,10 +60,10 @@ cudaError_t properties(CUdevprop* out, CUdevice device) {
   });
 }
 
-// Virtual memory management has no attribute in the runtime.
+// The runtime has no attributes for virtual memory management.
 cudaError_t attribute(int* value, int attribute, CUdevice device) {
   constexpr int kVirtualMemory = 102;
-  constexpr int kFileDescriptors = 103;  // as handles of mapped memory
+  constexpr int kFileDescriptors = 103;  // file descriptors as handles of memory
   if (value == nullptr) return cudaErrorInvalidValue;
   if (!is_gpu(device)) return cudaErrorInvalidDevice;
   if (attribute == kVirtualMemory || attribute == kFileDescriptors) {

@@ -6,10 +6,10 @@
 
 /**
  * @file
- * How a function of the driver is exported. A call is counted by its row in table/driver.def and
- * refused where the runtime's calls are. The driver's functions are implemented with those of the
- * runtime, so that both see one machine; what a call of the runtime adds (its own count, the
- * thread's last error) is taken back.
+ * Exports functions of the driver. A call is counted by its row in table/driver.def and refused in
+ * the same cases as the runtime's calls. The driver's functions call the runtime's, so that both
+ * use one machine. The side effects of these inner calls (their count, the thread's last error) are
+ * undone.
  */
 
 /** Exports a function that may be called before cuInit. */
@@ -21,7 +21,7 @@
 /** Exports a function that needs a current context. */
 #define MILLRACE_CONTEXT_CALL(name, parameters, ...) \
   MILLRACE_DRIVER_FUNCTION(name, name, legacy, context, parameters, __VA_ARGS__)
-/** The same with its twin for per-thread default streams; `meaning` tells which it is. */
+/** The same with its twin for per-thread default streams. `meaning` is the difference. */
 #define MILLRACE_CONTEXT_TWINS(name, suffix, parameters, ...)                    \
   MILLRACE_DRIVER_FUNCTION(name, name, legacy, context, parameters, __VA_ARGS__) \
   MILLRACE_DRIVER_FUNCTION(name, name##_##suffix, per_thread, context, parameters, __VA_ARGS__)
@@ -46,16 +46,16 @@
         });                                                                                      \
   }
 
-/** Calls a function of the runtime, which is not counted as a call of the program. */
+/** Calls a function of the runtime without counting it as a call of the program. */
 #define MILLRACE_AS(name, ...) \
   ::millrace::virtual_cuda::uncounted(::millrace::virtual_cuda::Function::name, name(__VA_ARGS__))
 
 namespace millrace::virtual_cuda {
 
-/** @brief What a function of the driver asks for: codes of CUDA say which it lacks. */
+/** @brief The state that a function of the driver needs. Each missing one has an error of CUDA. */
 enum class Need { anytime, driver, context };
 
-/** @brief The driver's code for an error of the runtime: they differ below 100. */
+/** @brief The driver's code for an error of the runtime. Codes below 100 can differ. */
 [[nodiscard]] CUresult to_driver(cudaError_t error) noexcept;
 
 [[nodiscard]] inline cudaError_t uncounted(Function function, cudaError_t error) noexcept {
@@ -63,7 +63,7 @@ enum class Need { anytime, driver, context };
   return error;
 }
 
-/** @brief As that of the runtime's functions. */
+/** @brief As `tells_failures` for the runtime's functions. */
 [[nodiscard]] constexpr bool tells_failures(DriverFunction function) noexcept {
   return function != DriverFunction::cuLaunchKernel &&
          function != DriverFunction::cuLaunchKernelEx &&
@@ -71,12 +71,12 @@ enum class Need { anytime, driver, context };
          function != DriverFunction::cuGraphLaunch;
 }
 
-/** @param caller  where the call returns to; null: to the program */
+/** @param caller  return address of the call; null: the program */
 template <Need need, typename Body>
 inline CUresult driver_call(DriverFunction function, const void* caller, Body body) noexcept {
   Thread* thread = this_thread;
   if (thread == nullptr) [[unlikely]] {
-    // A first call of the runtime, like cuInit, initializes the driver.
+    // The first call of the runtime initializes the driver, as cuInit does.
     if (need != Need::anytime && the_runtime == nullptr &&
         process_refusal.load(std::memory_order_relaxed) == cudaSuccess)
       return cudaErrorInitializationError;
@@ -94,7 +94,7 @@ inline CUresult driver_call(DriverFunction function, const void* caller, Body bo
       error = process_refusal.load(std::memory_order_relaxed);
   } catch (const std::bad_alloc&) {
     error = cudaErrorMemoryAllocation;
-  } catch (const std::exception&) {  // a call never ends the program
+  } catch (const std::exception&) {  // a call must not end the program
     error = cudaErrorUnknown;
   }
   thread->last_error = last;
@@ -106,12 +106,13 @@ inline CUresult driver_call(DriverFunction function, Body body) noexcept {
   return driver_call<need>(function, nullptr, std::move(body));
 }
 
-/** @brief Whether the stream is a default one, of the thread's context, and the thread has none. */
+/** @brief Whether `stream` is a default stream although the thread has no context. */
 [[nodiscard]] inline bool lacks_context(const Thread& thread, CUstream stream) noexcept {
   return reinterpret_cast<std::uintptr_t>(stream) <= 2 && !thread.bound;
 }
 
-/** @brief The stream that a handle means; a handle of none is an error of the call that gets it. */
+/** @brief The stream that a handle means. An invalid handle is returned as it is, because the
+ *         called function reports the error. */
 [[nodiscard]] inline cudaStream_t stream_of(CUstream handle, Default meaning) noexcept {
   CUstream_st* const found = find_stream(handle, meaning);
   return found == nullptr ? handle : found;
@@ -123,7 +124,7 @@ inline CUresult driver_call(DriverFunction function, Body body) noexcept {
 [[nodiscard]] inline CUdeviceptr address_of(const void* pointer) noexcept {
   return reinterpret_cast<CUdeviceptr>(pointer);
 }
-/** @brief Calls `get(void**)` and gives what it found as an address. */
+/** @brief Calls `get(void**)` and converts its result to an address. */
 template <typename Get>
 [[nodiscard]] inline cudaError_t give_address(CUdeviceptr* out, Get get) {
   if (out == nullptr) return cudaErrorInvalidValue;

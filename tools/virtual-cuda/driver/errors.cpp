@@ -29,7 +29,7 @@ const char* name_of(int code) noexcept {
 
 CUresult to_driver(cudaError_t error) noexcept {
   if (error > 100 || name_of(error) != nullptr) {
-    // The runtime's code 98 and the like have no name in the driver.
+    // Codes above 100 are the same, but the driver lacks some of them.
     return name_of(error) != nullptr ? error : static_cast<CUresult>(CUDA_ERROR_UNKNOWN);
   }
   switch (error) {
@@ -48,7 +48,7 @@ using namespace millrace::virtual_cuda;
 
 namespace {
 
-/** Texts are asked for in any state of the process, also after its end began. */
+/** Programs may ask for texts in any state of the process, even at its end. */
 CUresult text(CUresult code, const char** out, const char* found) {
   if (out == nullptr) return cudaErrorInvalidValue;
   *out = name_of(code) == nullptr ? nullptr : found;

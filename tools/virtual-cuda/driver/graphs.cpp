@@ -72,7 +72,7 @@ cudaError_t get_copy(CUgraphNode node, CUDA_MEMCPY3D* all) {
   return error != cudaSuccess ? error : to_box(found, *all);
 }
 
-/** The runtime's parameters of a node of any kind. */
+/** Converts the parameters of a node of any kind to the runtime's. */
 cudaError_t any_parameters(const CUgraphNodeParams* all, cudaGraphNodeParams& out) {
   if (all == nullptr) return cudaErrorInvalidValue;
   out = {};
@@ -86,7 +86,7 @@ cudaError_t any_parameters(const CUgraphNodeParams* all, cudaGraphNodeParams& ou
     case cudaGraphNodeTypeMemset:
       out.memset = all->memset;
       return cudaSuccess;
-    default:  // the others are the same
+    default:  // other kinds have the same parameters
       std::memcpy(out.reserved1, all->reserved1, sizeof out.reserved1);
       return cudaSuccess;
   }
@@ -107,7 +107,7 @@ cudaError_t add_any(const char* function, MILLRACE_NODE, CUgraphNodeParams* all)
   return error;
 }
 
-// Before CUDA 12 a failure was described in a text, which is empty here.
+// Before CUDA 12, a text described a failure. It is empty here.
 cudaError_t instantiate_with_log(CUgraphExec* made, CUgraph graph, CUgraphNode* wrong, char* log,
                                  std::size_t log_bytes) {
   if (wrong != nullptr) *wrong = nullptr;
@@ -146,7 +146,7 @@ MILLRACE_DRIVER_CALL(cuGraphGetNodes, (CUgraph graph, CUgraphNode* nodes, std::s
 MILLRACE_DRIVER_CALL(cuGraphGetRootNodes, (CUgraph graph, CUgraphNode* nodes, std::size_t* count),
                      return MILLRACE_AS(cudaGraphGetRootNodes, graph, nodes, count);)
 
-// Edges: those of the second versions have data, which are none here.
+// Edges. The second versions have edge data, which is always zero here.
 
 MILLRACE_EDGE_CALLS(MILLRACE_DRIVER_CALL, cuGraph)
 MILLRACE_EDGE_CALLS_WITH_DATA(MILLRACE_DRIVER_CALL, cuGraph, _v2)

@@ -1,6 +1,6 @@
 // Modules, libraries, functions and launches. Machine code is not read, so a module has a function
-// of every name that it is asked for; a launch computes where a host implementation has that name.
-// A CUmodule and a CUlibrary are the runtime's module; a CUfunction and a CUkernel its Kernel.
+// of every name that a program looks up. A launch computes if a host implementation has that name.
+// CUmodule and CUlibrary are the runtime's module. CUfunction and CUkernel are its Kernel.
 
 #include <algorithm>
 
@@ -35,7 +35,7 @@ cudaError_t get_function(Function* found, Handle handle, const char* name) {
   return find_in_module(reinterpret_cast<Kernel**>(found), module_of(handle), name);
 }
 
-/** Gives `use` the kernel behind a handle. */
+/** Calls `use` with the kernel of a handle. */
 template <typename Handle, typename Use>
 cudaError_t with_kernel(Handle handle, Use use) {
   Kernel* const kernel = find_kernel(handle);
@@ -66,7 +66,7 @@ cudaError_t attribute(int* value, CUfunction_attribute which, Handle handle) {
       *value = all.preferredShmemCarveout;
       return cudaSuccess;
     default:
-      // Static memory, caches and clusters: a kernel here has none.
+      // Kernels here have no static memory, caches and clusters.
       *value = 0;
       return which >= CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK &&
                      which <= CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
@@ -84,7 +84,7 @@ class Arguments {
     for (void** option = extra; *option != CU_LAUNCH_PARAM_END; option += 2)
       if (*option == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = static_cast<std::byte*>(option[1]);
     if (buffer == nullptr) return;
-    // In the buffer each argument is aligned to its size, up to 16 bytes.
+    // Each argument is aligned to the largest power of two, up to 16, that divides its size.
     std::size_t offset = 0;
     for (const std::size_t bytes : kernel.host_kernel->argument_bytes) {
       std::size_t alignment = 1;
@@ -120,7 +120,7 @@ cudaError_t launch(const CUlaunchConfig* config, CUfunction function, Default me
                 stream_of(config->hStream, meaning), parameters, extra);
 }
 
-/** The largest block with the most threads on a multiprocessor, and blocks to fill the GPU. */
+/** The largest block size with the most threads on a multiprocessor, and a grid for all of them. */
 cudaError_t potential_block_size(int* grid, int* block, CUfunction function,
                                  CUoccupancyB2DSize shared_of, std::size_t shared, int limit) {
   constexpr int kMostThreads = 1024;
@@ -178,7 +178,7 @@ MILLRACE_CONTEXT_CALL(cuLibraryGetModule, (CUmodule * found, CUlibrary library),
                       if (found == nullptr) return cudaErrorInvalidValue;
                       *found = reinterpret_cast<CUmodule>(library); return cudaSuccess;)
 
-// What is known of a kernel
+// Properties of kernels
 
 MILLRACE_CONTEXT_CALL(cuKernelGetFunction, (CUfunction * found, CUkernel kernel),
                       if (found == nullptr) return cudaErrorInvalidValue;

@@ -11,7 +11,7 @@ using namespace millrace::virtual_cuda;
 
 namespace {
 
-/** What is known of an address; called under the engine's lock. */
+/** Facts about an address. `know` needs the engine's lock. */
 struct Known {
   cudaPointerAttributes attributes;
   Memory::Range range;  ///< the allocation or mapping that holds it
@@ -45,8 +45,8 @@ cudaError_t put(void* out, Value value) {
   return cudaSuccess;
 }
 
-/** Whether memory may be given to a decompression engine: it is cudaMalloc's, or of a pool that was
- *  made for this. Memory that is made for it and mapped is not known as such. */
+/** Whether a decompression engine may use the memory: memory of cudaMalloc, or of a pool that was
+ *  made for this use. Mapped memory never counts, even if it was made for this use. */
 bool decompressed(const void* address, const Known& known) {
   if (known.pool != nullptr) return known.pool->decompressed;
   return runtime().memory.in_gpu(address);
@@ -109,7 +109,7 @@ cudaError_t pointer_attribute(void* out, CUpointer_attribute which, CUdeviceptr 
   return attribute(out, which, pointer(address), known);
 }
 
-// For memory that is not CUDA's this one gives zeros, where the other fails.
+// For memory unknown to CUDA, this function returns zeros. cuPointerGetAttribute fails instead.
 cudaError_t pointer_attributes_of(unsigned count, const CUpointer_attribute* which, void** out,
                                   CUdeviceptr address) {
   if (count == 0 || which == nullptr || out == nullptr) return cudaErrorInvalidValue;
@@ -125,7 +125,7 @@ cudaError_t pointer_attributes_of(unsigned count, const CUpointer_attribute* whi
                         which[i] == CU_POINTER_ATTRIBUTE_ACCESS_FLAGS;
     if (!unknown) {
       const cudaError_t error = attribute(out[i], which[i], pointer(address), known);
-      // The host has no address of device memory: null, and no error.
+      // Device memory has no host address: the result is null, without an error.
       if (error == cudaErrorInvalidValue) static_cast<void>(put<void*>(out[i], nullptr));
       if (error != cudaSuccess && error != cudaErrorInvalidValue) return error;
     } else if (narrow) {
@@ -140,7 +140,7 @@ cudaError_t pointer_attributes_of(unsigned count, const CUpointer_attribute* whi
 cudaError_t address_range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
   const Lock lock = lock_engine();
   const Known known = know(pointer(address));
-  // As with the driver of NVIDIA, memory of a pinned pool of the host has no range.
+  // As in NVIDIA's driver, memory of a pinned host pool has no range.
   const bool pinned_pool = known.pool != nullptr && known.pool->kind() == Memory::Kind::pinned;
   if (known.attributes.type == cudaMemoryTypeUnregistered || pinned_pool)
     return cudaErrorSymbolNotFound;

@@ -7,7 +7,7 @@ using namespace millrace::virtual_cuda;
 
 namespace {
 
-// Programs ask for addresses before cuInit, and after the process's end began.
+// Works without `driver_call`: programs look up addresses before cuInit and at the process's end.
 CUresult proc_address(const char* symbol, void** function, int version, unsigned long long flags,
                       CUdriverProcAddressQueryResult* status) {
   constexpr unsigned long long kFlags =

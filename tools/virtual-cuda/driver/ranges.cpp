@@ -65,8 +65,8 @@ cudaError_t map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
   return error;
 }
 
-// CUDA leaves it to the program that no work uses the memory. Here such work would end the process,
-// so that it runs first.
+// CUDA requires that no work uses the memory any longer. Here such work would crash the process, so
+// all pending work runs first.
 cudaError_t unmap(CUdeviceptr address, std::size_t bytes) {
   Lock lock = lock_engine();
   spend(lock, Call::unmap);
@@ -121,7 +121,7 @@ cudaError_t export_handle(void* out, CUmemGenericAllocationHandle handle, int ty
   return runtime().ranges.share(*static_cast<int*>(out), handle);
 }
 
-/** @param given  the file itself, as CUDA has it */
+/** @param given  the file descriptor, cast to a pointer */
 cudaError_t import_handle(CUmemGenericAllocationHandle* handle, void* given, int type) {
   if (handle == nullptr || type != kFileDescriptor) return cudaErrorInvalidValue;
   const auto file = static_cast<int>(reinterpret_cast<std::intptr_t>(given));

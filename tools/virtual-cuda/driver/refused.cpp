@@ -1,5 +1,5 @@
-// The exports of the rows of table/driver.def that are `refused` or `no_op`. A function of C may be
-// called with more arguments than it takes: none of these looks at them.
+// Exports for the rows of table/driver.def that are `refused` or `no_op`. The functions take no
+// arguments: a C function may be called with more arguments than it takes.
 
 #include "driver/entry.hpp"
 #include "exports/refuse.hpp"

@@ -16,7 +16,7 @@ cudaError_t context_of(CUstream_st* stream, CUcontext* out) {
   return cudaSuccess;
 }
 
-// All work of a context: what the host would wait for in a synchronization of it.
+// Records an event after all work of a context.
 cudaError_t record_context(CUcontext context, CUevent event) {
   if (!valid(context)) return cudaErrorContextIsDestroyed;
   if (!valid(event) || event->device != context->gpu->ordinal)

@@ -5,7 +5,7 @@
 
 #include "table/driver.hpp"
 
-// Only the addresses matter here: the parameters are those of the files beside this one.
+// Only the addresses matter here. The other files of this folder have the functions' parameters.
 #define MILLRACE_DECLARE_none(symbol) void symbol();
 #define MILLRACE_DECLARE_ptsz(symbol) \
   void symbol();                      \
@@ -26,7 +26,7 @@ namespace {
 using Address = void (*)();
 struct Addresses {
   Address function;
-  Address twin;  ///< the function itself where there is no twin
+  Address twin;  ///< the function itself if it has no twin
 };
 
 #define MILLRACE_ADDRESS_none(symbol) Addresses{symbol, symbol},

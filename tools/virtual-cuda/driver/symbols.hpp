@@ -7,7 +7,7 @@ namespace millrace::virtual_cuda {
 /** @brief CUDA_VERSION of the virtual driver. */
 inline constexpr int kDriverVersion = 13000;
 
-/** @brief What a search for a function of the driver found. */
+/** @brief The result of a search for a function of the driver. */
 struct FoundSymbol {
   void* function = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

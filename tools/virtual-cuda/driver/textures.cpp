@@ -9,7 +9,7 @@ using namespace millrace::virtual_cuda;
 
 namespace {
 
-// The driver's descriptions and the runtime's say the same in other fields.
+// Conversions between the descriptions of the driver and the runtime, whose fields differ.
 
 cudaError_t format_of(CUarray_format format, unsigned channels, cudaChannelFormatDesc& out) {
   ArrayFormat found;
@@ -139,7 +139,7 @@ cudaError_t create(CUsurfObject* made, const CUDA_RESOURCE_DESC* resource) {
   return error != cudaSuccess ? error : create_surface(made, &of);
 }
 
-/** Gives the program what `read` finds, as the driver describes it. */
+/** Converts the description from `read` to the driver's. */
 template <typename Description, typename Out, typename Read>
 cudaError_t describe(Out* out, Read read) {
   if (out == nullptr) return cudaErrorInvalidValue;

@@ -7,9 +7,9 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-constexpr int kWide = 131072;  // of one dimension, and the width of two
+constexpr int kWide = 131072;  // width in one and in two dimensions
 constexpr int kHigh = 65536;
-constexpr int kSide = 32768;  // of layers, cubemaps, mipmaps, and of gather
+constexpr int kSide = 32768;  // side of layers, cubemaps, mipmaps and gather textures
 constexpr int kLayers = 2048;
 constexpr int kLayersOfCubemaps = 2046;  // a multiple of six
 constexpr int kBox = 16384;
@@ -40,7 +40,7 @@ void set_array_limits(cudaDeviceProp& all) {
   set(all.maxSurface2DLayered, {kSide, kSide, kLayers});
   all.maxSurfaceCubemap = kSide;
   set(all.maxSurfaceCubemapLayered, {kSide, kLayersOfCubemaps});
-  // Textures of memory that is no array.
+  // Textures of pitched memory, without an array.
   set(all.maxTexture2DLinear, {kWide, 65000, 2097120});
 }
 

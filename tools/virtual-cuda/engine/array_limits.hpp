@@ -6,10 +6,10 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief The largest arrays of GPUs from compute capability 6.0 on, as the programming guide lists
- *         them: the fields maxTexture... and maxSurface... */
+/** @brief Sets the fields maxTexture... and maxSurface... to the limits that the programming guide
+ *         lists for compute capability 6.0 and later. */
 void set_array_limits(cudaDeviceProp& all);
-/** @brief The same as attributes; nothing for other attributes. */
+/** @brief The limit of an attribute; nothing for attributes that are not such a limit. */
 [[nodiscard]] std::optional<int> array_limit(cudaDeviceAttr attribute, const cudaDeviceProp& all);
 
 }  // namespace millrace::virtual_cuda

@@ -7,8 +7,8 @@ struct Gpu;
 }  // namespace millrace::virtual_cuda
 
 /**
- * What a CUcontext points to. The primary context of a GPU is a member of the Gpu; the others are
- * views of it: streams, events, memory and modules belong to the GPU.
+ * The object that a CUcontext points to. A GPU's primary context is a member of its Gpu. Other
+ * contexts are views of it, because streams, events, memory and modules belong to the GPU.
  */
 struct CUctx_st {
   static constexpr std::uint32_t kMagic = 0x43545854;

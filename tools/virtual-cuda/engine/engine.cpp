@@ -13,7 +13,7 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-// A thread of the runtime takes no signal that is meant for the program's threads.
+// Threads of the runtime block all signals, so that the program's threads receive them.
 template <typename Body>
 void start_thread(Body body) {
   sigset_t all;
@@ -83,10 +83,10 @@ OperationRef Engine::add_within(Work work, unsigned device,
 }
 
 void Engine::delay(Operation& later, const OperationRef& earlier) {
-  // A loop delays its end at each pass.
+  // A loop delays its end at each pass. Without this, the list would grow with the passes.
   std::erase_if(later.after, [](const OperationRef& known) { return known->done(); });
   later.after.push_back(earlier);
-  ++later.blockers;  // a search that is under way does not know `earlier`
+  ++later.blockers;  // a search in progress does not know `earlier`
   ++delays_;
   schedule_->delayed();
 }
@@ -133,7 +133,7 @@ bool Engine::ready(const Operation& operation) const {
   return true;
 }
 
-// All operations that `target` needs, itself among them, with the edges between them.
+// `target` and all unfinished operations that it needs, with the edges between them.
 std::vector<Operation*> Engine::needed(Operation& target) {
   const std::uint64_t search = ++searches_;
   std::vector<Operation*> found{&target};
@@ -171,14 +171,14 @@ bool Engine::complete(Lock& lock, const OperationRef& target, Patience patience)
       ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(chosen));
       const std::vector<Operation*> unblocks = operation.unblocks;
       run(lock, operation);
-      if (!operation.done()) continue;  // a host function, which is being called
+      if (!operation.done()) continue;  // a host function that another thread calls
       for (Operation* const later : unblocks)
         if (--later->blockers == 0 && later->state == Operation::State::waiting)
           ready.push_back(later);
     }
     if (target->done()) break;
     if (delays_ != delays) continue;
-    // What is left needs a host function that is being called.
+    // The remaining operations need a host function that is running.
     if (patience == Patience::none) return false;
     if (patience == Patience::forever) {
       changed_.wait(lock);

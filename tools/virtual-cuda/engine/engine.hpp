@@ -15,7 +15,7 @@
 namespace millrace::virtual_cuda {
 
 /**
- * @brief Enqueued work and its order: a graph of operations, run by the threads that need them.
+ * @brief Enqueued work and its order: a graph of operations.
  *
  * An operation runs in the thread whose call makes it due: a call that waits runs what it needs,
  * and a schedule may run more. Host functions run in a thread of their own without the lock,
@@ -25,46 +25,47 @@ namespace millrace::virtual_cuda {
  */
 class Engine {
  public:
-  /** @brief How long a call that need not wait lets a host function run before it goes on. */
+  /** @brief How long a call that need not wait still waits for a host function. */
   static constexpr std::chrono::milliseconds kGrace{20};
   static constexpr std::chrono::milliseconds kIdle{100};
-  /** @brief Pending operations above which an enqueue runs the oldest one, as a full queue does. */
+  /** @brief Most pending operations. An enqueue above this number runs the oldest operation. */
   static constexpr std::size_t kQueueDepth = 1024;
 
   Engine(const Settings& settings, const DeviceProfile& profile);
 
   [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
   [[nodiscard]] Schedule& schedule() noexcept { return *schedule_; }
-  /** @brief Nothing is pending or held; exact for what the calling thread did. */
+  /** @brief Whether nothing is pending or held. It always includes the calling thread's work. */
   [[nodiscard]] bool idle() const noexcept { return busy_.load(std::memory_order_acquire) == 0; }
-  /** @brief Until `unhold`, the engine is not idle: calls have to look at captures. */
+  /** @brief Makes `idle` false until `unhold`: calls must look for captures. */
   void hold();
   void unhold();
 
-  /** @brief Adds an operation that may run after `after`. `announce` has to follow. */
+  /** @brief Adds an operation that may run once `after` is done. Call `announce` next. */
   [[nodiscard]] OperationRef add(Work work, unsigned device, std::uint64_t stream_id,
                                  const std::vector<OperationRef>& after);
   /**
-   * @brief Tells the schedule of an operation that was added; the schedule may run it at once.
+   * @brief Reports an added operation to the schedule, which may run it at once.
    *
-   * May release the lock while a host function runs. So the caller first makes the operation what
-   * later work waits for.
+   * The lock may be released while a host function runs. Before the call, the operation must
+   * therefore be the one that later work waits for (the stream's tail).
    */
   void announce(Lock& lock, const OperationRef& operation);
 
   /**
-   * @brief Adds an operation that an operation which is running enqueues. The schedule plans it at
-   *        once; it runs when something needs it.
+   * @brief Adds an operation that a running operation enqueues. The schedule plans it at once. It
+   *        runs when another operation or a call needs it.
    */
   [[nodiscard]] OperationRef add_within(Work work, unsigned device,
                                         const std::vector<OperationRef>& after);
-  /** @brief `later`, which waits for the operation that is running, waits for `earlier`, too. */
+  /** @brief Makes `later`, which waits for the running operation, wait for `earlier` as well. */
   void delay(Operation& later, const OperationRef& earlier);
 
   /** @brief The calling thread waits until `operation` is done. */
   void wait(Lock& lock, const OperationRef& operation);
   void wait_for_all(Lock& lock);
-  /** @brief Whether `operation` is done, as a query of the program is to see it. */
+  /** @brief The answer to a program's query: whether `operation` is done. The schedule may still
+   *         answer "no" for work that could run. */
   [[nodiscard]] bool query(Lock& lock, const OperationRef& operation);
 
   enum class Patience { none, grace, forever };
@@ -111,7 +112,7 @@ class Engine {
   std::uint64_t finished_ = 0;
   std::uint64_t searches_ = 0;
   std::uint64_t delays_ = 0;
-  std::uint64_t calls_ = 0;  // of this class: tells whether the program is idle
+  std::uint64_t calls_ = 0;  // calls of this class: unchanged while the program is idle
 };
 
 }  // namespace millrace::virtual_cuda

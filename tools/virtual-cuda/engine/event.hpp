@@ -10,7 +10,7 @@ namespace millrace::virtual_cuda {
 struct Capture;
 }  // namespace millrace::virtual_cuda
 
-/** What a cudaEvent_t points to. Never freed: a destroyed event's memory serves a later one. */
+/** The object that a cudaEvent_t points to. It is never freed. A later event reuses it. */
 struct CUevent_st {
   static constexpr std::uint32_t kMagic = 0x45564e54;
 
@@ -19,9 +19,9 @@ struct CUevent_st {
   unsigned device = 0;
   bool recorded = false;
   std::uint64_t generation = 0;
-  millrace::Nanoseconds time{0};              ///< of the last record, once it is done
+  millrace::Nanoseconds time{0};              ///< time of the last record, when it is done
   millrace::virtual_cuda::OperationRef last;  ///< the last record; null if it was done at the call
-  std::shared_ptr<millrace::virtual_cuda::Capture> capture;  ///< the last record was captured
+  std::shared_ptr<millrace::virtual_cuda::Capture> capture;  ///< the last record's capture, or null
   std::vector<cudaGraphNode_t> captured_nodes;
 };
 
@@ -36,7 +36,7 @@ namespace millrace::virtual_cuda {
   return ref.event->generation == ref.generation ? &ref.event->last : nullptr;
 }
 
-/** @brief A record was carried out. Of an event that was recorded again since, nothing changes. */
+/** @brief Sets the event's time after a record ran, unless the event was recorded again. */
 inline void note_recorded(const EventRef& ref, const Operation& operation) noexcept {
   if (ref.event->generation == ref.generation && ref.event->last.get() == &operation)
     ref.event->time = operation.end;

@@ -12,7 +12,7 @@ constexpr int kThreadsOfMultiprocessor = 2048;
 constexpr std::size_t kReservedShared = 1024;
 constexpr int kRegisters = 65536;
 
-/** A clock in CUDA's unit. */
+/** CUDA reports clock rates in kHz. */
 int in_khz(double hertz) { return static_cast<int>(hertz / 1e3); }
 
 }  // namespace
@@ -194,7 +194,7 @@ cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
         value = *limit;
         break;
       }
-      // What this GPU lacks: sparse arrays, RDMA, graphics, IPC, MPS.
+      // The GPU lacks all other features: sparse arrays, RDMA, graphics, IPC, MPS.
       if (attribute < cudaDevAttrMaxThreadsPerBlock ||
           attribute > cudaDevAttrOnlyPartialHostNativeAtomicSupported)
         return cudaErrorInvalidValue;

@@ -12,18 +12,17 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief A virtual GPU: what belongs to its primary context. */
+/** @brief A virtual GPU, with the state of its primary context. */
 struct Gpu {
   unsigned ordinal = 0;
   DeviceProfile profile;
   CUctx_st primary;
-  unsigned retained = 0;          ///< times that a program retained the primary context
-  std::atomic<bool> used{false};  ///< by the runtime: the primary context is active then, too
-  unsigned flags = 0;             ///< of the primary context
+  unsigned retained = 0;          ///< how often the program retained the primary context
+  std::atomic<bool> used{false};  ///< the runtime used the GPU: its primary context is active
+  unsigned flags = 0;             ///< flags of the primary context
   CUstream_st legacy;
-  std::vector<CUstream_st*> streams;  ///< that live, also per-thread ones
-  /// Last operations of destroyed streams, and whether those took part in the legacy stream's
-  /// synchronization.
+  std::vector<CUstream_st*> streams;  ///< live streams, including per-thread ones
+  /// Last operations of destroyed streams, each with the stream's `blocking()`.
   std::vector<std::pair<OperationRef, bool>> orphans;
   cudaMemPool_t default_pool = nullptr;
   cudaMemPool_t current_pool = nullptr;

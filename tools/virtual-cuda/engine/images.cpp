@@ -16,7 +16,7 @@ struct Wrapper {
 struct Container {
   std::uint32_t magic;
   std::uint16_t version, header_bytes;
-  std::uint64_t bytes;  // of all entries
+  std::uint64_t bytes;  // sum over all entries
 };
 struct Entry {
   std::uint16_t kind, version;

@@ -29,22 +29,22 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-/** Never destroyed: fat binaries are unregistered by static destructors. */
+/** Never destroyed, because static destructors unregister fat binaries. */
 struct Registry {
   std::mutex mutex;
   struct Module {
     std::unique_ptr<const std::vector<Image>> images;
-    std::map<std::string, Kernel*, std::less<>> asked_for;  ///< kernels, by name
+    std::map<std::string, Kernel*, std::less<>> asked_for;  ///< by name
   };
   std::map<void**, Module> modules;
-  /// Of modules that were unregistered: launches may refer to them.
+  /// Images of unregistered modules; launches may refer to them.
   std::vector<std::unique_ptr<const std::vector<Image>>> retired_images;
   std::set<const void*> handles;  ///< of all kernels that are registered
   std::unordered_map<const void*, std::unique_ptr<Kernel>> kernels;
   std::vector<std::unique_ptr<Kernel>> retired;  ///< unregistered; launches may refer to them
   std::unordered_map<const void*, Variable> variables;
   std::deque<HostKernel> host_kernels;
-  std::vector<std::pair<std::string, ToldCost>> costs;  ///< of kernels, by pattern
+  std::vector<std::pair<std::string, ToldCost>> costs;  ///< costs of kernels, by name pattern
 };
 
 Registry& registry() {
@@ -64,7 +64,7 @@ const std::string& readable(Kernel& kernel) {
   return kernel.readable;
 }
 
-// Programs register many thousands of kernels: without patterns, no name is made readable.
+// Programs register many thousands of kernels. So a name is demangled only for a real pattern.
 bool matches(const std::string& pattern, Kernel& kernel) {
   const bool plain = pattern.find_first_of("*?[\\(<: ") == std::string::npos;
   if (plain) return pattern == kernel.name;
@@ -87,7 +87,7 @@ void tell_cost(const Registry& all, Kernel& kernel) {
         pointer_parameters(readable(kernel)).value_or(std::vector<PointerParameter>{});
 }
 
-/** The time of a line; nothing unless it is a number and ns, us, ms or s. */
+/** Parses a number with the unit ns, us, ms or s; nothing if the word is not such a time. */
 std::optional<Nanoseconds> parse_time(const std::string& word) {
   std::string_view rest{word};
   const double number = text::take_number<double>(rest).value_or(-1);
@@ -351,7 +351,7 @@ void copy_arguments(KernelWork& work, void** arguments) {
 
 void cost_bytes_of_pointers(KernelWork& work, void** arguments) {
   if (work.cost_known || !work.kernel->told.by_bytes || arguments == nullptr) return;
-  std::map<std::uintptr_t, std::uintptr_t> lowest;  // by the end of the allocation
+  std::map<std::uintptr_t, std::uintptr_t> lowest;  // lowest pointer, by the allocation's end
   for (const PointerParameter& parameter : work.kernel->pointers) {
     const void* const pointer = *static_cast<void**>(arguments[parameter.index]);
     const std::optional<Memory::Range> allocation = allocation_of(pointer);
@@ -379,7 +379,7 @@ void perform(const KernelWork& work, unsigned gpu) {
     work.kernel->note_uncomputed();
     return;
   }
-  std::vector<std::byte> copies = work.arguments;  // a graph launches the same work again
+  std::vector<std::byte> copies = work.arguments;  // copied: a graph launches the same work again
   const LaunchedKernel launch{work, copies.data()};
   running_on = gpu;
   host->run(&launch.seen);

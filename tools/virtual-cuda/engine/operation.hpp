@@ -21,13 +21,13 @@ struct Operation {
   unsigned device = 0;
   State state = State::waiting;
   Work work;
-  std::vector<OperationRef> after;  ///< emptied when it is done, so that no chain grows
+  std::vector<OperationRef> after;  ///< emptied when this is done, so that no chain grows
   Nanoseconds begin{0};             ///< virtual time; the schedule `timed` plans it at the enqueue
   Nanoseconds end{0};
-  unsigned refusals = kUndrawn;          ///< adversarial: "not ready" answers that are left
+  unsigned refusals = kUndrawn;          ///< adversarial: remaining "not ready" answers
   std::uint32_t callback = kNoCallback;  ///< the checker's number for a host function's call
 
-  // Of one search for what a wait needs.
+  // State of one search in Engine::needed.
   std::uint64_t search = 0;
   unsigned blockers = 0;
   std::vector<Operation*> unblocks;

@@ -9,7 +9,7 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-// Pools of pinned memory give access to the host. Managed memory is everybody's.
+// Pinned memory of a pool needs access for the GPU. All GPUs reach other host memory.
 bool host_memory_reaches(const void* address, unsigned gpu) {
   const Memory::HostRange* const range = runtime().memory.host_range(address);
   if (range == nullptr) return false;

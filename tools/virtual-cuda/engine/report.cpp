@@ -75,7 +75,7 @@ void write_streams(std::FILE* file, Runtime& runtime) {
     std::fprintf(file, "  %zu more streams\n", lines.size() - kMostLines);
 }
 
-/** @param calls  by function. @param whose  who made them, after a blank; may be empty */
+/** @param calls  numbers of calls, by function. @param whose  empty, or " by" and the caller */
 void write_calls(std::FILE* file, const std::uint64_t* calls, const char* whose) {
   std::vector<std::pair<std::uint64_t, std::string_view>> made;
   std::uint64_t total = 0;
@@ -97,7 +97,7 @@ void write_calls(std::FILE* file, const std::uint64_t* calls, const char* whose)
     std::fprintf(file, "    %zu more functions\n", made.size() - kMostLines);
 }
 
-// Kernels are registered until static destructors run, which is after the report.
+// The report is written before static destructors unregister the kernels.
 void write_uncomputed_kernels(std::FILE* file) {
   constexpr int kMostLetters = 150;
   auto kernels = uncomputed_kernels();

@@ -20,9 +20,9 @@ bool instant = false;
 
 namespace {
 
-// At exit the driver goes before static destructors of the program that were set up earlier.
+// Runs at exit, before the destructors of static objects that are older than the first CUDA call.
 void unload() {
-  // A forked child has no runtime, and the thread that held its lock does not exist there.
+  // A forked child has no usable runtime: the thread that held its lock does not exist there.
   if (process_refusal.load(std::memory_order_relaxed) == cudaErrorInitializationError) return;
   write_report(runtime());
   process_refusal.store(cudaErrorCudartUnloading, std::memory_order_relaxed);
@@ -175,7 +175,7 @@ std::vector<OperationRef> tails_of(const Gpu& gpu) {
 }
 
 void synchronize(Lock& lock, Gpu& gpu) {
-  // One wait for all of it, so that the schedule chooses among all streams.
+  // One wait for all streams, so that the schedule chooses among them.
   const std::vector<OperationRef> tails = tails_of(gpu);
   if (std::any_of(tails.begin(), tails.end(),
                   [](const OperationRef& tail) { return tail && !tail->done(); })) {

@@ -21,13 +21,13 @@ std::size_t oldest(const std::vector<Operation*>& ready) {
   return static_cast<std::size_t>(first - ready.begin());
 }
 
-/** What the program says that a kernel takes, where it does. */
+/** The time that the program gives for a kernel; 0 if it gives none. */
 Nanoseconds told(const Operation& operation, const DeviceProfile& profile) {
   const auto* const kernel = std::get_if<KernelWork>(&operation.work);
   return kernel == nullptr ? Nanoseconds{0} : time_of(*kernel, profile);
 }
 
-/** Everything at the call, on the machine's clock. It goes on by the time that a kernel is told. */
+/** Runs work at the call. The clock is the host's clock plus the times given for kernels. */
 class Instant final : public Schedule {
  public:
   Instant(Engine& engine, const DeviceProfile& profile) : Schedule{engine}, profile_{profile} {}
@@ -53,10 +53,10 @@ class Instant final : public Schedule {
 
  private:
   DeviceProfile profile_;
-  std::atomic<std::int64_t> skipped_{0};  // events are recorded without the lock
+  std::atomic<std::int64_t> skipped_{0};  // atomic: events are recorded without the lock
 };
 
-/** A clock for schedules without times: an operation takes a microsecond, or what it is told. */
+/** A clock for schedules without a profile: an operation takes at least a microsecond. */
 class CountingSchedule : public Schedule {
  public:
   CountingSchedule(Engine& engine, const DeviceProfile& profile)
@@ -102,9 +102,9 @@ class Lag final : public CountingSchedule {
 };
 
 /**
- * Nothing runs until a call needs it, and then only what it needs. Streams have random priorities
- * with change points (random order would rarely starve one stream for long). A query says "not
- * ready" a few times first.
+ * Runs nothing until a call needs it, and then only the operations that the call needs. Streams
+ * have random priorities with change points (random order would rarely starve one stream for long).
+ * A query answers "not ready" up to three times first.
  */
 class Adversarial final : public CountingSchedule {
  public:
@@ -134,7 +134,7 @@ class Adversarial final : public CountingSchedule {
   static constexpr std::uint64_t kMostRefusals = 4;
   static constexpr std::uint64_t kChange = 8;
 
-  // Nodes of graphs have no stream, and any order among those that are ready.
+  // Nodes of graphs have no stream. Those that are ready run in random order.
   std::pair<std::uint64_t, std::uint64_t> order(const Operation& operation) {
     if (operation.stream_id == 0) return {random_(), operation.number};
     const auto [entry, added] = priorities_.try_emplace(operation.stream_id, 0);

@@ -27,23 +27,23 @@ class Schedule {
 
   /** @brief An operation was enqueued. */
   virtual void enqueued(Lock& lock, const OperationRef& operation) = 0;
-  /** @brief An operation was added by one that is running. It is not to run yet. */
+  /** @brief A running operation added this operation, which must not run yet. */
   virtual void plan(const OperationRef&) {}
-  /** @brief An operation has to wait for more than when it was enqueued. */
+  /** @brief A pending operation must wait for one more operation. */
   virtual void delayed() {}
   /** @brief An operation that was enqueued or planned is done. */
   virtual void finished(const Operation&) {}
-  /** @brief Runs what is due; also called when a host function has returned. */
+  /** @brief Runs the operations that are due. Also called when a host function has returned. */
   virtual void settle(Lock& lock) = 0;
-  /** @brief A thread asks whether `operation` is done: may run it first. */
+  /** @brief The answer to a query: whether `operation` is done. May run it first. */
   [[nodiscard]] virtual bool query(Lock& lock, const OperationRef& operation) = 0;
-  /** @brief A thread waits for `operation`, and then returns to the program. */
+  /** @brief A thread has waited for `operation` and returns to the program next. */
   virtual void waited(Lock&, const Operation&) {}
-  /** @brief Which of these operations, all of them ready, is next; the index. */
+  /** @brief The index of the operation that runs next. All of `ready` may run. */
   [[nodiscard]] virtual std::size_t choose(const std::vector<Operation*>& ready) = 0;
-  /** @brief Host time that a call of this kind takes passes. */
+  /** @brief Adds the host time of a call to the clock. */
   virtual void spend(Call) {}
-  /** @brief Virtual time at which an operation that runs now ends. */
+  /** @brief Sets the begin and end of an operation that runs now, unless they were planned. */
   virtual void stamp(Operation& operation) = 0;
   [[nodiscard]] virtual Nanoseconds now() const = 0;
 

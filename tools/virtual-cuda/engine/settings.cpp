@@ -29,7 +29,7 @@ constexpr std::size_t kMostMemory = std::size_t{1} << 40;
   refuse(std::string{word} + " is out of range", right);
 }
 
-/** "a100, h100 or h200" */
+/** For example "a100, h100 or h200". */
 std::string profiles() {
   const std::vector<std::string> names = DeviceProfile::names();
   std::string text = names.front();

@@ -15,13 +15,13 @@ enum class Mode { instant, lag, adversarial, timed };
 enum class Check {
   off,
   calls,   ///< calls of all threads are ordered as they are made
-  threads  ///< threads are ordered only where the program says so
+  threads  ///< only synchronization that the program declares orders its threads
 };
 
-/** @brief What the environment asks of the virtual runtime. */
+/** @brief Settings of the virtual runtime, from environment variables. */
 struct Settings {
   Mode mode = Mode::instant;
-  std::uint64_t lag = 0;   ///< mode `lag`: operations by which completion is late
+  std::uint64_t lag = 0;   ///< mode `lag`: operations and queries by which completion is late
   std::uint64_t seed = 0;  ///< mode `adversarial`
   std::string profile =
       "h200";  ///< device profile: the facts of every GPU, and the costs of `timed`
@@ -35,7 +35,7 @@ struct Settings {
   /**
    * @brief Parses `MILLRACE_VIRTUAL`: `SCHEDULE[,profile=NAME][,gpus=N][,memory=SIZE]`.
    * @param text  SCHEDULE is `instant`, `lag:N`, `adversarial:SEED`, or the name of a profile
-   * @throws std::invalid_argument that says what is wrong and what would be right
+   * @throws std::invalid_argument that says what is wrong and what is valid
    */
   [[nodiscard]] static Settings parse(std::string_view text);
   /** @brief Reads MILLRACE_VIRTUAL, _REPORT, _KERNELS, _COSTS and _CHECK. @throws as `parse` */

@@ -5,8 +5,7 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief Objects behind handles. Memory is never given back, so a stale handle can be looked at.
- */
+/** @brief Storage of objects with handles. It is never freed, so a stale handle can be read. */
 template <typename Object>
 class Slab {
  public:

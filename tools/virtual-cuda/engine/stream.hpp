@@ -12,7 +12,7 @@ namespace millrace::virtual_cuda {
 struct Capture;
 }  // namespace millrace::virtual_cuda
 
-/** What a cudaStream_t points to. Never freed: a destroyed stream's memory serves a later one. */
+/** The object that a cudaStream_t points to. It is never freed. A later stream reuses it. */
 struct CUstream_st {
   static constexpr std::uint32_t kMagic = 0x5354524d;
   enum class Role : unsigned char { made, legacy, per_thread };
@@ -23,10 +23,10 @@ struct CUstream_st {
   int priority = 0;
   unsigned device = 0;
   std::uint64_t id = 0;
-  millrace::virtual_cuda::OperationRef tail;  ///< the last operation; null if it is done
+  millrace::virtual_cuda::OperationRef tail;  ///< the last operation; may be null or done
   std::shared_ptr<millrace::virtual_cuda::Capture> capture;
   std::vector<cudaGraphNode_t> capture_tails;    ///< what the next captured node depends on
-  std::vector<cudaGraphEdgeData> capture_edges;  ///< zeros, for programs that ask for the edges
+  std::vector<cudaGraphEdgeData> capture_edges;  ///< zeros, for programs that ask for edge data
   std::map<int, std::array<char, 64>> attributes;
 
   // For the report.
@@ -34,7 +34,7 @@ struct CUstream_st {
   std::size_t allocated = 0;
   std::size_t peak_allocated = 0;
 
-  /** Takes part in the legacy stream's synchronization. */
+  /** Whether the stream and the legacy stream synchronize with each other. */
   [[nodiscard]] bool blocking() const noexcept {
     return role != Role::legacy && (flags & cudaStreamNonBlocking) == 0;
   }

@@ -50,7 +50,7 @@ void thread_ends(void* record) {
   delete thread;
 }
 
-// The runtime's threads do not exist in a child, and its lock may be held by one of them.
+// A forked child lacks the runtime's threads, and one of them may have held the lock.
 void in_forked_child() {
   this_thread = nullptr;
   process_refusal.store(cudaErrorInitializationError, std::memory_order_relaxed);

@@ -13,7 +13,7 @@ Nanoseconds transfer(std::size_t bytes, double bytes_per_second) {
       static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) / bytes_per_second * 1e9))};
 }
 
-// An engine for each direction of copies and for peers, and one for kernels that take the machine.
+// One engine for each copy direction, one for peer copies, one for kernels that take the machine.
 std::optional<std::size_t> engine_of(const Work& work) {
   const auto* const kernel = std::get_if<KernelWork>(&work);
   if (kernel != nullptr && kernel->whole_machine) return 3;
@@ -48,7 +48,7 @@ void TimedSchedule::enqueued(Lock& lock, const OperationRef& operation) {
   }
 }
 
-// The GPU begins what it enqueues itself without the host, whose clock may be ahead.
+// The GPU enqueued this operation. So it does not wait for the host's clock, which may be ahead.
 void TimedSchedule::plan(const OperationRef& operation) { plan(operation, Nanoseconds{0}); }
 
 void TimedSchedule::delayed() {
@@ -69,7 +69,7 @@ void TimedSchedule::delayed() {
   }
 }
 
-// A wait for a loop runs all its passes before it settles what is due.
+// A wait for a loop runs all its passes before `settle`, so done operations must leave `due_` here.
 void TimedSchedule::finished(const Operation& operation) {
   due_.erase({operation.end, operation.number});
 }
@@ -89,7 +89,7 @@ void TimedSchedule::settle_once(Lock& lock) {
   }
   for (const OperationRef& operation : ended) {
     if (operation->end > now_) continue;  // delayed meanwhile
-    // One that was done before it was announced has to be erased here.
+    // `finished` could not erase an operation that was done before it was announced.
     if (operation->done() || engine().complete(lock, operation, patience_for(*operation)))
       due_.erase({operation->end, operation->number});
   }

@@ -24,7 +24,7 @@ struct Plane {
   std::size_t slice = 0;
 };
 
-/** @brief Which engine of a GPU a copy occupies. */
+/** @brief The direction of a copy. It selects the engine of a GPU that the copy occupies. */
 enum class Direction { host_to_device, device_to_host, on_device, peer, host_to_host };
 
 struct CopyWork {
@@ -35,8 +35,8 @@ struct CopyWork {
   std::size_t depth = 1;
   Direction direction = Direction::on_device;
   cudaMemcpyKind kind = cudaMemcpyDefault;
-  std::shared_ptr<std::byte[]> staged;  ///< owns `from` where the source was copied at the call
-  /// How the program described a copy with an array, which it may ask a graph for; else null.
+  std::shared_ptr<std::byte[]> staged;  ///< owns `from` if the source was copied at the call
+  /// The program's parameters of a copy with an array, which it may read back from a graph node.
   std::shared_ptr<const cudaMemcpy3DParms> described = nullptr;
 
   [[nodiscard]] std::size_t bytes() const noexcept { return width * height * depth; }
@@ -67,14 +67,14 @@ struct KernelWork {
   std::size_t shared_bytes = 0;
   std::vector<std::byte> arguments;  ///< copies of the arguments, each at its offset
   std::vector<std::size_t> offsets;  ///< empty unless the kernel has a host implementation
-  bool cost_known = false;           ///< the host implementation or its pointers said the rest
+  bool cost_known = false;           ///< flops, bytes and fixed hold the launch's cost
   double flops = 0, bytes = 0;
-  Nanoseconds fixed{0};                                 ///< cost beside flops and bytes
+  Nanoseconds fixed{0};                                 ///< time in addition to flops and bytes
   bool whole_machine = false;                           ///< takes turns with other such kernels
-  std::shared_ptr<const std::vector<Access>> accesses;  ///< null: not known, or nobody checks
+  std::shared_ptr<const std::vector<Access>> accesses;  ///< null: not known, or no checker
 };
 
-/** @brief An event's handle may be recycled while work refers to it. */
+/** @brief An event and its generation: a handle may be reused while work refers to the event. */
 struct EventRef {
   cudaEvent_t event = nullptr;
   std::uint64_t generation = 0;
@@ -95,23 +95,23 @@ struct AllocWork {
 struct FreeWork {
   void* address = nullptr;
 };
-/** @brief A node of a graph that stands for another graph. */
+/** @brief A node of a graph that contains another graph. */
 struct ChildWork {
   std::shared_ptr<Graph> graph;
 };
 
-/** @brief A node of a graph that runs one of its bodies, or none, as its condition says. */
+/** @brief A node of a graph that runs the body that its condition selects, or none. */
 struct ConditionalWork {
   std::shared_ptr<Condition> condition;
   cudaGraphConditionalNodeType type = cudaGraphCondTypeIf;
   std::vector<std::shared_ptr<Graph>> bodies;
-  std::shared_ptr<cudaGraph_t[]> handles;  ///< of the bodies, for the program
+  std::shared_ptr<cudaGraph_t[]> handles;  ///< handles of the bodies, for the program
 
-  // Of an operation:
-  std::weak_ptr<Operation> end;  ///< which follows the body, too
-  bool ran = false;              ///< the body of a loop, in this launch
+  // Only for operations:
+  std::weak_ptr<Operation> end;  ///< the operation that also waits for the body
+  bool ran = false;              ///< the loop's body has run in this launch
 };
-/** @brief Gives conditions their default values, where a launch begins. */
+/** @brief Sets conditions to their default values at the beginning of a launch. */
 struct AssignWork {
   std::vector<std::shared_ptr<Condition>> conditions;
 };
@@ -119,16 +119,16 @@ struct AssignWork {
 using Work = std::variant<EmptyWork, CopyWork, FillWork, HostWork, KernelWork, RecordWork, WaitWork,
                           AllocWork, FreeWork, ChildWork, ConditionalWork, AssignWork>;
 
-/** @brief Moves the data of a copy. Addresses are those of the program. */
+/** @brief Moves the data of a copy. `copy` holds addresses of the program. */
 void perform(const CopyWork& copy);
 void perform(const FillWork& fill);
-/** @brief Runs the kernel's host implementation; does nothing if it has none.
- *  @param gpu  that the kernel runs on */
+/** @brief Runs the kernel's host implementation. Without one, it only counts the launch.
+ *  @param gpu  the GPU that the kernel runs on */
 void perform(const KernelWork& kernel, unsigned gpu);
 /** @brief Adds the operations of the body that the condition selects, after `operation`. */
 void perform(const ConditionalWork& work, const std::shared_ptr<Operation>& operation);
 void perform(const AssignWork& work);
-/** @brief What the host implementation says that the launch takes; 0 if it says nothing. */
+/** @brief The launch's time, by its cost or by the file MILLRACE_VIRTUAL_COSTS; 0 if not known. */
 [[nodiscard]] Nanoseconds time_of(const KernelWork& kernel, const DeviceProfile& profile);
 
 }  // namespace millrace::virtual_cuda

@@ -1,4 +1,4 @@
-// Nodes of any kind in one call, and the attributes of kernel nodes.
+// Functions for nodes of any kind, and the attributes of kernel nodes.
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-/** Puts the work in a variant, if it could be made. */
+/** Makes work and stores it in a variant, unless there is an error. */
 template <typename Kind, typename Make>
 cudaError_t made(Work& out, Make make) {
   Kind work;
@@ -20,7 +20,7 @@ cudaError_t made(Work& out, Make make) {
   return error;
 }
 
-/** The answer for a kind of node that the virtual runtime lacks, or that CUDA has not. */
+/** The answer for a kind of node that the virtual runtime or CUDA lacks. */
 cudaError_t lacking(const char* function, int type) {
   switch (type) {
     case 8:  // the constants of CUgraphNodeType
@@ -33,7 +33,7 @@ cudaError_t lacking(const char* function, int type) {
   }
 }
 
-/** The work of all kinds of nodes that are made of their parameters alone. */
+/** Makes the work of nodes whose parameters alone describe it. */
 cudaError_t any_work(const char* function, cudaGraph_t graph, const cudaGraphNodeParams& all,
                      Work& work) {
   switch (all.type) {
@@ -68,7 +68,7 @@ cudaError_t any_work(const char* function, cudaGraph_t graph, const cudaGraphNod
   }
 }
 
-/** Whether CUDA lets nobody change the parameters of such nodes. */
+/** Whether CUDA forbids changes of such nodes' parameters. */
 bool is_fixed(cudaGraphNodeType type) {
   return type == cudaGraphNodeTypeMemAlloc || type == cudaGraphNodeTypeMemFree ||
          type == cudaGraphNodeTypeConditional;

@@ -1,5 +1,5 @@
-// The runtime's copies from and to arrays whose widths are in bytes: of rows, and of lines, which
-// go on in the next row where a row ends.
+// The runtime's copies from and to arrays whose widths are in bytes: copies of rows, and of lines.
+// A line continues in the next row at the end of a row.
 
 #include "exports/array_copies.hpp"
 
@@ -77,7 +77,7 @@ cudaError_t copy_between_arrays(CUstream_st* stream, const Corner& to, const Cor
 
 namespace {
 
-/** One end of a copy of a line: in an array, or in memory, which is one long row. */
+/** One end of a copy of a line: in an array, or in memory, which counts as one long row. */
 struct Line {
   Corner corner;
   std::byte* memory = nullptr;
@@ -97,7 +97,7 @@ struct Line {
   }
 };
 
-/** Whether the array has these bytes of a line, and is one of at most two dimensions. */
+/** Checks that the array has at most two dimensions and contains these bytes of a line. */
 cudaError_t find_row(Line& line, std::size_t bytes) {
   if (line.corner.array == nullptr) return cudaSuccess;
   ArrayShape shape;
@@ -109,7 +109,7 @@ cudaError_t find_row(Line& line, std::size_t bytes) {
   return bytes <= room ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/** As few boxes as there are: the rest of a row, all whole rows, and the start of a row. */
+/** Copies as few boxes as possible: the rest of a row, all whole rows, and the start of a row. */
 cudaError_t copy_line(CUstream_st* stream, Line to, Line from, std::size_t bytes,
                       cudaMemcpyKind kind, Host host) {
   if (to.corner.array != nullptr && says_host_target(kind)) return cudaErrorInvalidMemcpyDirection;
@@ -144,7 +144,7 @@ Line line_at(const void* memory) {
   return {{nullptr, 0, 0}, const_cast<std::byte*>(static_cast<const std::byte*>(memory))};
 }
 
-/** @param array  the one of the line that the function is named after */
+/** @param array  the array in the function's name, which must not be null */
 cudaError_t copy_line_of(cudaArray_const_t array, CUstream_st* stream, const Line& to,
                          const Line& from, std::size_t bytes, cudaMemcpyKind kind, Host host) {
   return array == nullptr ? cudaErrorInvalidValue : copy_line(stream, to, from, bytes, kind, host);

@@ -6,7 +6,7 @@
 
 namespace millrace::virtual_cuda {
 
-/** Where a copy begins in an array: bytes and rows from its first element. */
+/** The begin of a copy in an array: bytes and rows from its first element. */
 struct Corner {
   cudaArray_const_t array;
   std::size_t x;
@@ -15,14 +15,14 @@ struct Corner {
 
 // Copies of rows, whose widths and pitches are in bytes.
 
-/** @param kind  refused if it says that the target is the host's */
+/** @param kind  an error if its target is the host */
 cudaError_t copy_to_array(CUstream_st* stream, const Corner& to, const void* from,
                           std::size_t pitch, std::size_t width, std::size_t height,
                           cudaMemcpyKind kind, Host host);
-/** @param kind  refused if it says that the source is the host's */
+/** @param kind  an error if its source is the host */
 cudaError_t copy_from_array(CUstream_st* stream, void* to, std::size_t pitch, const Corner& from,
                             std::size_t width, std::size_t height, cudaMemcpyKind kind, Host host);
-/** @param kind  refused if it says that an end is the host's */
+/** @param kind  an error if its source or target is the host */
 cudaError_t copy_between_arrays(CUstream_st* stream, const Corner& to, const Corner& from,
                                 std::size_t width, std::size_t height, cudaMemcpyKind kind);
 

@@ -53,7 +53,7 @@ cudaError_t release(Handle handle) {
   Gpu& gpu = *runtime().gpus[array->gpu];
   if (gpu.profile.free_synchronizes) {
     synchronize(lock, gpu);
-    array = arrays.find(handle);  // still, after the wait
+    array = arrays.find(handle);  // the wait may have released the lock
     if (array == nullptr) return cudaErrorInvalidResourceHandle;
   }
   if (Checker* const check = checker()) check->freed(array->address, true);
@@ -68,12 +68,12 @@ cudaError_t answer_that_it_lacks(Handle handle) {
                                                   : cudaErrorInvalidValue;
 }
 
-/** The runtime documents one error for all that is wrong with a handle. */
+/** The runtime documents only this error for a wrong handle. */
 cudaError_t as_value(cudaError_t error) {
   return error == cudaErrorInvalidResourceHandle ? cudaErrorInvalidValue : error;
 }
 
-/** @param make  what to do with the shape */
+/** @param make  uses the shape */
 template <typename Make>
 cudaError_t with_shape(const char* function, const cudaChannelFormatDesc* format,
                        const cudaExtent& extent, unsigned flags, Make make) {
@@ -87,7 +87,7 @@ cudaError_t with_shape(const char* function, const cudaChannelFormatDesc* format
 
 cudaError_t allocate_rows(cudaArray_t* made, const cudaChannelFormatDesc* format, std::size_t width,
                           std::size_t height, unsigned flags) {
-  // Layers and cubemaps have three extents.
+  // Layered arrays and cubemaps need three extents.
   if ((flags & (cudaArrayLayered | cudaArrayCubemap)) != 0) return cudaErrorInvalidValue;
   return with_shape(
       "cudaMallocArray", format, {width, height, 0}, flags,

@@ -1,4 +1,4 @@
-// Copies of boxes, as cudaMemcpy3DParms describe them: between memory and arrays of every kind.
+// Copies of boxes, which cudaMemcpy3DParms describe, between memory and arrays of all kinds.
 
 #include <memory>
 
@@ -27,7 +27,7 @@ Plane plane_in_memory(const End& end) {
   return found;
 }
 
-/** @param box  in elements of the array */
+/** @param box  extent of the copy, in elements of the array */
 cudaError_t plane_in_array(const End& end, const cudaExtent& box, Plane& found) {
   const cudaArray* const array = runtime().arrays.find(end.array);
   if (array == nullptr || end.memory.ptr != nullptr) return cudaErrorInvalidValue;
@@ -47,7 +47,7 @@ cudaError_t plane_of(const End& end, const cudaExtent& box, Plane& found) {
   return cudaSuccess;
 }
 
-/** An array is on a GPU, whatever the program calls the copy. */
+/** Corrects the kind of a copy, because an array is always on a GPU. */
 cudaMemcpyKind with_arrays(cudaMemcpyKind kind, bool to_array, bool from_array) {
   if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDeviceToDevice) return kind;
   const bool to_device =
@@ -58,14 +58,14 @@ cudaMemcpyKind with_arrays(cudaMemcpyKind kind, bool to_array, bool from_array) 
   return from_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost;
 }
 
-/** 0 if the handle is one of no array. */
+/** 0 if `handle` is not the handle of an array. */
 std::size_t element_bytes(cudaArray_const_t handle) {
   const cudaArray* const array = runtime().arrays.find(handle);
   return array == nullptr ? 0 : array->shape.format.element_bytes();
 }
 
-/** Bytes of an element of the arrays at the ends; 1 if there is none, 0 if they do not agree or a
- *  handle is one of no array. */
+/** Bytes of an element of the arrays in a copy. 1 for a copy without arrays; 0 if the arrays differ
+ *  or a handle is not the handle of an array. */
 std::size_t element_bytes(const cudaMemcpy3DParms& box) {
   if (box.srcArray == nullptr && box.dstArray == nullptr) return 1;
   const std::size_t to = element_bytes(box.dstArray);
@@ -74,7 +74,7 @@ std::size_t element_bytes(const cudaMemcpy3DParms& box) {
   return box.dstArray == nullptr || to == from ? from : 0;
 }
 
-/** The planes of a copy with an array, which `element` is of. */
+/** Finds the planes of a copy with an array, and the bytes of the array's elements. */
 cudaError_t find_planes(const cudaMemcpy3DParms& parameters, CopyWork& work, std::size_t& element) {
   const Lock lock = lock_engine();
   element = element_bytes(parameters);

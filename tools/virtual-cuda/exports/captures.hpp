@@ -4,7 +4,7 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief Where cudaStreamGetCaptureInfo writes; every pointer but the first may be null. */
+/** @brief Outputs of cudaStreamGetCaptureInfo. All pointers except `status` may be null. */
 struct CaptureInfo {
   cudaStreamCaptureStatus* status = nullptr;
   unsigned long long* id = nullptr;
@@ -14,7 +14,7 @@ struct CaptureInfo {
   std::size_t* count = nullptr;
 };
 
-// The versions of CUDA give these functions different parameters.
+// Versions of CUDA differ in the parameters of these functions.
 
 cudaError_t capture_info(CUstream_st* stream, const CaptureInfo& out);
 cudaError_t update_dependencies(CUstream_st* stream, cudaGraphNode_t* nodes, std::size_t count,

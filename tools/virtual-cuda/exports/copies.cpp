@@ -7,7 +7,7 @@ using namespace millrace::virtual_cuda;
 
 namespace {
 
-/** The usual copy under the schedule `instant`: done without describing it to anyone. */
+/** The fast path of a copy under the schedule `instant`: it makes no operation. */
 bool copied_at_once(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (!quick() || to == nullptr || from == nullptr || !plainly_allowed(kind, to, from))
     return false;

@@ -4,9 +4,8 @@
 #include "exports/graphs.hpp"
 
 /// @file
-/// The functions about the edges of a graph and the state of a capture. Each runtime and the driver
-/// export them under names of their own: first without the data of edges, in later versions with
-/// them.
+/// The functions for the edges of a graph and the state of a capture. Each runtime and the driver
+/// export them under different names. Earlier versions have no data of edges.
 ///
 /// CALL is MILLRACE_CALL or MILLRACE_DRIVER_CALL, TWINS is MILLRACE_TWINS or
 /// MILLRACE_CONTEXT_TWINS. A suffix may be empty.

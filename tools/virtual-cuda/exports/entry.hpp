@@ -8,14 +8,14 @@
 
 /**
  * @file
- * How a function of CUDA is exported: every call goes through `call`, which counts it by its row in
- * the table, refuses it inside host functions and after the process's end began, and keeps the
+ * Exports functions of CUDA. Every call goes through `call`. It counts the call by its row in the
+ * table, refuses it inside host functions and once the process's end has begun, and stores the
  * thread's last error.
  */
 
 #define MILLRACE_EXPORT extern "C" __attribute__((visibility("default")))
 
-/** Exports a function. Its body sees the parameters and `thread`. */
+/** Exports a function. Its body can use the parameters and `thread`. */
 #define MILLRACE_CALL(name, parameters, ...)                                            \
   MILLRACE_EXPORT cudaError_t name parameters {                                         \
     return ::millrace::virtual_cuda::call(                                              \
@@ -25,7 +25,7 @@
         });                                                                             \
   }
 
-/** Exports a function and its twin for per-thread default streams; `meaning` tells which it is. */
+/** Exports a function and its twin for per-thread default streams. `meaning` is the difference. */
 #define MILLRACE_TWINS(name, suffix, parameters, ...)        \
   MILLRACE_TWIN(name, name, legacy, parameters, __VA_ARGS__) \
   MILLRACE_TWIN(name, name##_##suffix, per_thread, parameters, __VA_ARGS__)
@@ -41,21 +41,21 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief Why the process or this thread can make no call now. */
+/** @brief The error of every call of this thread now; cudaSuccess if calls are possible. */
 [[nodiscard]] inline cudaError_t refusal_of(const Thread& thread) noexcept {
   const cudaError_t process = process_refusal.load(std::memory_order_relaxed);
   return process != cudaSuccess ? process : thread.refusal;
 }
 
-/** @brief Whether the call may end with the failure of a kernel that ran meanwhile. A launch may
- * not: it returns before its kernel has failed. */
+/** @brief Whether a call may return the failure of a kernel that ran during the call. A launch must
+ * not: on a GPU it returns before its kernel can fail. */
 [[nodiscard]] constexpr bool tells_failures(Function function) noexcept {
   return function != Function::cudaLaunchKernel && function != Function::cudaLaunchKernelExC &&
          function != Function::__cudaLaunchKernel && function != Function::cudaGraphLaunch &&
          function != Function::cudaLaunchCooperativeKernel;
 }
 
-/** @param caller  where the call returns to; null: to the program */
+/** @param caller  return address of the call; null: the program */
 template <typename Body>
 inline cudaError_t call(Function function, const void* caller, Body body) noexcept {
   Thread* thread = this_thread;

@@ -14,7 +14,7 @@ struct ErrorText {
   std::string text;
 };
 
-/** Texts that programs look for; the others are the words of the name. */
+/** Texts that programs search for. The texts of other errors are made from their names. */
 const char* known_text(cudaError_t error) {
   switch (error) {
     case cudaSuccess:
@@ -50,7 +50,7 @@ const char* known_text(cudaError_t error) {
   }
 }
 
-/** "cudaErrorInvalidResourceHandle": "invalid resource handle". */
+/** Turns "cudaErrorInvalidResourceHandle" into "invalid resource handle". */
 std::string words(std::string_view name) {
   constexpr std::string_view kPrefix = "cudaError";
   std::string text;
@@ -76,7 +76,7 @@ const ErrorText& text_of(cudaError_t error) {
   return entry == all->end() ? *unknown : entry->second;
 }
 
-// Reading an error is allowed everywhere, also in host functions and at exit.
+// Errors may be read everywhere, even in host functions and at exit.
 Thread* thread_for_reading() { return this_thread != nullptr ? this_thread : attach_thread(); }
 
 cudaError_t last_error(Function function, const void* caller, bool clear) {

@@ -6,7 +6,7 @@ using namespace millrace::virtual_cuda;
 
 namespace {
 
-// Memory that graphs hold is never less than what they use: the two are the same here.
+// Used and reserved memory of graphs are equal here.
 cudaError_t get(int device, cudaGraphMemAttributeType which, void* value) {
   if (value == nullptr) return cudaErrorInvalidValue;
   if (!is_gpu(device)) return cudaErrorInvalidDevice;

@@ -10,7 +10,7 @@ namespace {
 
 Lock lock_graphs() { return lock_engine(); }
 
-/** Fills an array of the program as CUDA does: null asks for the number. */
+/** Fills an array of the program as CUDA does. With null, it only returns the number. */
 void give(const std::vector<cudaGraphNode_t>& found, cudaGraphNode_t* nodes,
           cudaGraphEdgeData* data, std::size_t* count) {
   if (nodes != nullptr) {

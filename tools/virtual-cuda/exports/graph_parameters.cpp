@@ -12,7 +12,7 @@ Kind* work_of(cudaGraphNode_t node) {
   return node == nullptr ? nullptr : std::get_if<Kind>(&node->work);
 }
 
-/** Gives `read` the node's work, if it is of this kind. */
+/** Calls `read` with the node's work, if it is of this kind. */
 template <typename Kind, typename Out, typename Read>
 cudaError_t get(cudaGraphNode_t node, Out* out, Read read) {
   const Lock lock = lock_engine();
@@ -22,7 +22,7 @@ cudaError_t get(cudaGraphNode_t node, Out* out, Read read) {
   return cudaSuccess;
 }
 
-/** Replaces the work of a node of the same kind; `error` is that of making it. */
+/** Replaces the work of a node of the same kind, unless making the work failed with `error`. */
 template <typename Kind>
 cudaError_t set(cudaGraphNode_t node, Kind work, cudaError_t error) {
   if (error != cudaSuccess) return error;

@@ -147,7 +147,7 @@ cudaError_t make_executable(cudaGraphExec_t* made, cudaGraph_t handle, unsigned 
       parameters->result_out = result;
     }
     if (result == cudaGraphInstantiateSuccess) return cudaSuccess;
-    // The graph is instantiated already.
+    // cudaGraphInstantiateError: the graph is already instantiated.
     return result == cudaGraphInstantiateError ? cudaErrorNotSupported : cudaErrorInvalidValue;
   });
 }
@@ -163,7 +163,7 @@ cudaError_t launch_on(cudaGraphExec_t executable, CUstream_st* stream) {
 cudaError_t destroy_executable(cudaGraphExec_t executable) {
   if (!valid(executable)) return cudaErrorInvalidValue;
   Lock lock = lock_engine();
-  // Memory of the graph must outlive a launch that is under way.
+  // Memory of the graph must outlive a launch in progress.
   if (executable->last && !executable->graph->memory->empty())
     runtime().engine.complete(lock, OperationRef{executable->last}, Engine::Patience::forever);
   executable->magic = 0;

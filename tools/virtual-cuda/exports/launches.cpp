@@ -130,7 +130,7 @@ void make_managed_variables() {
 
 }  // namespace
 
-// What the compiler's host code calls
+// Functions for the compiler's host code
 
 MILLRACE_EXPORT void** __cudaRegisterFatBinary(void* binary) { return register_module(binary); }
 MILLRACE_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
@@ -196,7 +196,7 @@ MILLRACE_TWINS(cudaLaunchKernelExC, ptsz,
                              config->gridDim, config->blockDim, config->dynamicSmemBytes,
                              arguments);)
 
-// What is known of a kernel
+// Properties of kernels
 
 MILLRACE_CALL(cudaFuncGetAttributes, (cudaFuncAttributes * all, const void* function),
               return attributes(all, function);)

@@ -1,5 +1,5 @@
-// Kernels that are loaded at run time. Machine code is not read: a library has a kernel of every
-// name that it is asked for.
+// Kernels that are loaded at run time. Machine code is not read, so a library has a kernel of every
+// name that a program looks up.
 
 #include "exports/libraries.hpp"
 
@@ -24,7 +24,7 @@ cudaError_t load_module_file(void*** made, const char* name) {
 cudaError_t unload_module(void** module) {
   if (!is_module(module)) return cudaErrorInvalidResourceHandle;
   {
-    // Launches of its kernels are pending.
+    // Launches of its kernels may be pending.
     Lock lock = lock_engine();
     runtime().engine.wait_for_all(lock);
   }

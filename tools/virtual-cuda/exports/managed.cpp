@@ -20,7 +20,7 @@ bool managed(const void* address, std::size_t bytes) {
          reinterpret_cast<std::uintptr_t>(address) - start + bytes <= range->bytes;
 }
 
-// The host has one NUMA node. Where the location's number means nothing, it is 0.
+// The host has one NUMA node. If the location's type needs no number, the number becomes 0.
 cudaError_t check(cudaMemLocation& location) {
   switch (location.type) {
     case cudaMemLocationTypeDevice:
@@ -71,7 +71,7 @@ bool needs_location(cudaMemoryAdvise advice) {
          advice == cudaMemAdviseUnsetAccessedBy;
 }
 
-// Accesses of a single node are not told apart from those of the host.
+// Accesses by a single NUMA node cannot be advised, only accesses by the host.
 bool names_a_node(const cudaMemLocation& location) {
   return location.type != cudaMemLocationTypeDevice && location.type != cudaMemLocationTypeHost;
 }
@@ -85,7 +85,7 @@ cudaError_t put(void* out, std::size_t room, int value) {
 cudaError_t put(void* out, std::size_t room, const std::set<int>& devices) {
   if (room == 0 || room % sizeof(int) != 0) return cudaErrorInvalidValue;
   std::vector<int> all(room / sizeof(int), cudaInvalidDeviceId);
-  // GPUs come first, as the driver lists them: the host has the least number.
+  // The driver lists GPUs first. The host has the smallest number, so it moves to the end.
   std::vector<int> listed(devices.lower_bound(0), devices.end());
   listed.insert(listed.end(), devices.begin(), devices.lower_bound(0));
   std::copy_n(listed.begin(), std::min(all.size(), listed.size()), all.begin());
@@ -146,7 +146,7 @@ bool well_formed(const PrefetchBatch& batch) {
   return true;
 }
 
-// A batch takes one turn in its stream, which the null stream has none for.
+// Prefetches and discards only take their turn in the stream: managed memory is host memory.
 cudaError_t take_turn(Lock& lock, CUstream_st& stream) { return submit(lock, stream, EmptyWork{}); }
 
 }  // namespace

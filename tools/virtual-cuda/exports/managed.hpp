@@ -4,9 +4,9 @@
 
 namespace millrace::virtual_cuda {
 
-// Managed memory: what a program advises, asks and prefetches. Each takes the engine's lock.
+// Advice, queries and prefetches for managed memory. Each function takes the engine's lock.
 
-/** @brief The location that functions before CUDA 12.2 name with a device: -1 is the host. */
+/** @brief The location for a device number of functions before CUDA 12.2. -1 is the host. */
 [[nodiscard]] inline cudaMemLocation location_of_device(int device) noexcept {
   return device == cudaCpuDeviceId ? cudaMemLocation{cudaMemLocationTypeHost, 0}
                                    : cudaMemLocation{cudaMemLocationTypeDevice, device};
@@ -17,7 +17,7 @@ cudaError_t advise(const void* address, std::size_t bytes, cudaMemoryAdvise advi
 cudaError_t prefetch(CUstream_st* stream, const void* address, std::size_t bytes,
                      cudaMemLocation location, unsigned flags = 0);
 
-/** @brief Ranges, and places for them: `locations[i]` holds from the range `firsts[i]` on. */
+/** @brief Ranges and their locations: `locations[i]` applies from the range `firsts[i]` on. */
 struct PrefetchBatch {
   void* const* addresses;
   const std::size_t* bytes;

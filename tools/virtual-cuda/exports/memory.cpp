@@ -39,7 +39,7 @@ cudaError_t release(void* address) {
   Gpu& gpu = on_device ? *runtime().gpus[memory.gpu_of(address)] : runtime().current_gpu();
   if (pool_of_block(address) != nullptr) {
     synchronize(lock, gpu);
-    const cudaMemPool_t pool = pool_of_block(address);  // still, after the wait
+    const cudaMemPool_t pool = pool_of_block(address);  // the wait may have released the lock
     if (pool == nullptr) return cudaErrorInvalidValue;
     free_to_pool(lock, *pool, address, gpu.legacy);
     return cudaSuccess;
@@ -51,7 +51,7 @@ cudaError_t release(void* address) {
     synchronize(lock, gpu);
     return error;
   }
-  // That of a graph which has not allocated it, or has freed it.
+  // Memory of a graph that is not allocated now.
   if (runtime().graph_memory.holds(address)) return cudaErrorInvalidValue;
   if (gpu.profile.free_synchronizes) synchronize(lock, gpu);
   if (Checker* const check = checker()) check->freed(address, on_device);
@@ -97,7 +97,7 @@ cudaError_t allocate_managed(void** address, std::size_t bytes, unsigned flags) 
   return allocate_host(address, bytes, flags, Kind::managed);
 }
 
-// Work that still uses the memory ends first: the runtime must not write to what is freed.
+// Waits for all work, because the runtime must not write to freed memory.
 cudaError_t release_host(void* address) {
   if (address == nullptr) return cudaSuccess;
   Lock lock = lock_engine();

@@ -1,4 +1,4 @@
-// What the runtime of CUDA 12 exports under its own parameters.
+// Functions whose parameters are different in the runtime of CUDA 12.
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// What the runtime of CUDA 13 exports under its own parameters.
+// Functions whose parameters are different in the runtime of CUDA 13.
 
 #include <cstring>
 

@@ -12,7 +12,7 @@ using namespace millrace::virtual_cuda;
 namespace millrace::virtual_cuda {
 namespace {
 
-// The pool that `holds` says it is.
+// The pool near `address` for which `holds` is true.
 template <typename Holds>
 cudaMemPool_t find_pool(const void* address, Holds holds) {
   const Memory& memory = runtime().memory;
@@ -53,7 +53,7 @@ cudaError_t free_of_graph(Lock& lock, void* address, CUstream_st& stream) {
   if (!runtime().graph_memory.allocated(address)) return cudaErrorInvalidValue;
   OperationRef done;
   enqueue(lock, stream, FreeWork{address}, {}, &done);
-  // Another thread may have freed it meanwhile.
+  // Another thread may have freed it during `enqueue`.
   return runtime().graph_memory.release(address, done) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
@@ -70,7 +70,7 @@ void free_to_pool(Lock& lock, CUmemPoolHandle_st& pool, const void* address, CUs
   if (Checker* const check = checker()) check->pool_freed(address, stream);
   if (!quick()) enqueue(lock, stream, EmptyWork{}, {}, &done);
   pool.release(start, stream, done);
-  // Memory of the host goes back at a synchronization of the GPU that it was freed on.
+  // A synchronization of the GPU whose stream freed host memory returns that memory.
   const unsigned gpu = pool.place.on_gpu() ? pool.device : stream.device;
   if (pool.attributes.reserved > pool.attributes.release_threshold)
     runtime().gpus[gpu]->excess.store(true, std::memory_order_relaxed);
@@ -80,7 +80,7 @@ void free_to_pool(Lock& lock, CUmemPoolHandle_st& pool, const void* address, CUs
 
 namespace {
 
-// Where the location's number means nothing, it is 0. The host has one NUMA node.
+// The host has one NUMA node. If the location's type needs no number, the number becomes 0.
 cudaError_t find_place(PoolPlace& place, const cudaMemLocation& location,
                        cudaMemAllocationType type) {
   place = {type, location};
@@ -94,7 +94,7 @@ cudaError_t find_place(PoolPlace& place, const cudaMemLocation& location,
     case cudaMemLocationTypeHost:
       place.location.id = 0;
       return cudaSuccess;
-    case cudaMemLocationTypeInvalid:  // also called "none": managed memory of no preferred place
+    case cudaMemLocationTypeInvalid:  // also called "none": managed memory without a preference
       place.location.id = 0;
       return type == cudaMemAllocationTypeManaged ? cudaSuccess : cudaErrorInvalidValue;
     case cudaMemLocationTypeHostNumaCurrent:
@@ -103,8 +103,8 @@ cudaError_t find_place(PoolPlace& place, const cudaMemLocation& location,
   return cudaErrorInvalidValue;
 }
 
-// NVIDIA's runtime makes a managed pool at the current NUMA node, of which the host has one. For a
-// GPU that does not exist it has another error than for other pools.
+// NVIDIA's runtime makes a managed pool at the current NUMA node, and the host has one node. The
+// error for a GPU that does not exist differs from other pools.
 cudaError_t find_place_of_managed(PoolPlace& place, cudaMemLocation location) {
   if (location.type == cudaMemLocationTypeHostNumaCurrent)
     location = {cudaMemLocationTypeHostNuma, 0};
@@ -136,7 +136,7 @@ cudaError_t create(cudaMemPool_t* made, const cudaMemPoolProps* properties) {
   return cudaSuccess;
 }
 
-// No longer the current pool of its place.
+// Ends the use of a pool as the current pool of its place.
 void retire(cudaMemPool_t pool) {
   if (pool->place.on_gpu()) {
     Gpu& gpu = *runtime().gpus[pool->device];
@@ -149,7 +149,7 @@ void retire(cudaMemPool_t pool) {
 cudaError_t destroy(cudaMemPool_t pool) {
   if (!is_pool(pool) || pool->is_default) return cudaErrorInvalidValue;
   Lock lock = lock_engine();
-  // Memory that is still in use would outlive the pool; CUDA keeps such a pool until it is freed.
+  // CUDA keeps a destroyed pool until its last block is freed.
   runtime().engine.wait_for_all(lock);
   if (Checker* const check = checker()) check->synchronized_all();
   retire(pool);
@@ -210,7 +210,7 @@ cudaError_t release(void* address, CUstream_st* stream) {
   return cudaSuccess;
 }
 
-/** Calls `use` with the attribute's place: an int for the reuse policies, else 64 bits. */
+/** Calls `use` with the attribute: an int for a reuse policy, 64 bits for others. */
 template <typename Use>
 cudaError_t with_attribute(CUmemPoolHandle_st& pool, cudaMemPoolAttr attribute, Use use) {
   CUmemPoolHandle_st::Attributes& all = pool.attributes;
@@ -287,7 +287,7 @@ cudaError_t set_access(cudaMemPool_t pool, const cudaMemAccessDesc* access, std:
     if (access[i].location.type != cudaMemLocationTypeDevice || !is_gpu(access[i].location.id))
       return cudaErrorInvalidDevice;
     const auto gpu = static_cast<unsigned>(access[i].location.id);
-    // The GPU that the memory lies on keeps its access.
+    // A GPU always has access to its own memory.
     if (pool->place.on_gpu() && gpu == pool->device &&
         access[i].flags != cudaMemAccessFlagsProtReadWrite)
       return cudaErrorInvalidValue;
@@ -306,7 +306,7 @@ cudaError_t get_access(cudaMemAccessFlags* flags, cudaMemPool_t pool,
   const auto gpu = static_cast<unsigned>(location->id);
   const bool own =
       on_host ? pool->kind() == Memory::Kind::pinned : pool->place.on_gpu() && gpu == pool->device;
-  // Everybody may use managed memory; its pool tells only what was set.
+  // All processors may use managed memory. Its pool reports only explicit settings.
   const auto set = on_host ? pool->access.end() : pool->access.find(gpu);
   *flags = own                         ? cudaMemAccessFlagsProtReadWrite
            : set != pool->access.end() ? set->second
@@ -314,7 +314,7 @@ cudaError_t get_access(cudaMemAccessFlags* flags, cudaMemPool_t pool,
   return cudaSuccess;
 }
 
-// The pools of a place of the host, which begin with the default one. Called under the lock.
+// The pools of a place of the host. The first call makes the default pool. Called under the lock.
 Runtime::HostPlace& host_pools_at(const PoolPlace& place) {
   std::vector<Runtime::HostPlace>& all = runtime().host_places;
   const auto found = std::find_if(all.begin(), all.end(), [&](const Runtime::HostPlace& known) {

@@ -15,7 +15,7 @@ cudaError_t export_table(const void** table, const cudaUUID_t* id) {
   static constexpr cudaUUID_t kOwn = MILLRACE_VIRTUAL_CUDA_ID;
   if (table == nullptr || id == nullptr) return cudaErrorInvalidValue;
   if (std::memcmp(id->bytes, kOwn.bytes, sizeof kOwn.bytes) != 0) {
-    // Other tables are not documented.
+    // NVIDIA's tables are not documented.
     *table = nullptr;
     return refuse("cudaGetExportTable", "a table of another vendor");
   }
@@ -23,7 +23,7 @@ cudaError_t export_table(const void** table, const cudaUUID_t* id) {
   return cudaSuccess;
 }
 
-// Versions are asked for without a device.
+// Programs may ask for versions without a device.
 cudaError_t version(int* value, int answer) {
   if (value == nullptr) return cudaErrorInvalidValue;
   *value = answer;

@@ -5,12 +5,12 @@
 namespace millrace::virtual_cuda {
 
 /**
- * @brief Names a function that the virtual runtime lacks on standard error, once a process.
- * @return cudaErrorNotSupported, which is the thread's last error as well
+ * @brief Reports on standard error that the virtual runtime lacks a function, once per function.
+ * @return cudaErrorNotSupported, which also becomes the thread's last error
  */
 cudaError_t refuse(const char* function, const char* what) noexcept;
 
-/** @brief Says on standard error, once a process, that the virtual runtime has no such function. */
+/** @brief Reports on standard error that a function's name is not known, once per function. */
 void name_lacking(const char* function, const char* why) noexcept;
 
 }  // namespace millrace::virtual_cuda

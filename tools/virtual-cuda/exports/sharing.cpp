@@ -1,6 +1,6 @@
-// Handles by which memory is given away, as far as the same process takes them: a pool as a file, a
-// block of such a pool, and the handles of cudaIpc, which no GPU opens in the process that made
-// them. What another process made is refused.
+// Handles that share memory, as far as one process can use them: a pool as a file, a block of such
+// a pool, and the handles of cudaIpc, which cannot be opened in the process that made them. Handles
+// of other processes are not supported.
 
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kOthers = "sharing with other processes";
 
-/** What is in a handle of 64 bytes. */
+/** The contents of a handle, which has 64 bytes. */
 struct Contents {
   static constexpr std::uint64_t kMagic = 0x6c6c696d20736971;
 
@@ -42,7 +42,7 @@ Contents read(const Handle* handle) {
   return contents;
 }
 
-/** The pool that was exported; null if it is destroyed. */
+/** The exported pool with this id; null if it was destroyed. */
 cudaMemPool_t pool_of_id(std::uint64_t id) {
   const auto find = [&](const std::vector<cudaMemPool_t>& pools) {
     const auto found = std::find_if(pools.begin(), pools.end(), [&](const cudaMemPool_t pool) {
@@ -97,8 +97,8 @@ cudaError_t export_pointer(cudaMemPoolPtrExportData* data, void* address) {
   return cudaSuccess;
 }
 
-// The memory has one address in the process. It is freed once for each import, and once by the
-// program that allocated it.
+// The memory has one address in the process. The program frees it once for each import, and once
+// for the allocation.
 cudaError_t import_pointer(void** address, cudaMemPool_t pool,
                            const cudaMemPoolPtrExportData* data) {
   if (address == nullptr || data == nullptr || !is_pool(pool) || pool->origin == 0)
@@ -115,7 +115,7 @@ cudaError_t import_pointer(void** address, cudaMemPool_t pool,
   return cudaSuccess;
 }
 
-// Memory of cudaMalloc. That of pools, graphs and mappings has other handles.
+// Handles exist only for memory of cudaMalloc, not for pools, graphs and mappings.
 cudaError_t get_ipc(cudaIpcMemHandle_t* handle, void* address) {
   if (handle == nullptr || address == nullptr) return cudaErrorInvalidValue;
   const Lock lock = lock_engine();
@@ -129,7 +129,7 @@ cudaError_t get_ipc(cudaIpcMemHandle_t* handle, void* address) {
   return cudaSuccess;
 }
 
-// A GPU's answer within a process: the handle is open in the context that made it.
+// In the process that made the handle, CUDA returns an error, because its context has the memory.
 cudaError_t open_ipc(void** address, const cudaIpcMemHandle_t& handle, unsigned flags) {
   if (address == nullptr || flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;
   const Contents contents = read(&handle);

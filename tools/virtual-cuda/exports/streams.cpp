@@ -89,7 +89,7 @@ cudaError_t read(CUstream_st* stream, Value* value, Read read) {
   return cudaSuccess;
 }
 
-/** What a GPU does not tell of a stream that is captured: to ask ends the capture. */
+/** Reads a property that CUDA does not report for a captured stream. The query ends the capture. */
 template <typename Value, typename Read>
 cudaError_t read_uncaptured(CUstream_st* stream, Value* value, Read read_it) {
   if (stream != nullptr && !quick()) {

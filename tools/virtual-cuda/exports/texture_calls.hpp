@@ -6,20 +6,20 @@
 
 /**
  * @file
- * The functions with descriptions of resources and views, which are shorter in CUDA 12: each
- * runtime defines them for its own layout.
+ * Functions whose parameters describe resources and views. These structs are shorter in CUDA 12, so
+ * each runtime defines the functions for its layout.
  */
 
 namespace millrace::virtual_cuda {
 
-/** @brief A description of which a program has the first `bytes`; the rest is zero. */
+/** @brief A description from a program's first `bytes` bytes. The rest is zero. */
 template <typename Description>
 class Shorter {
  public:
   Shorter(const void* given, std::size_t bytes) : given_{given != nullptr} {
     if (given_) std::memcpy(&whole_, given, bytes);
   }
-  /** @brief Null where the program gave none. */
+  /** @brief Null if the program gave no description. */
   [[nodiscard]] const Description* get() const noexcept { return given_ ? &whole_ : nullptr; }
 
  private:
@@ -27,7 +27,7 @@ class Shorter {
   bool given_;
 };
 
-/** @brief Gives a program the first `bytes` of what `read` finds. */
+/** @brief Copies the first `bytes` bytes of the description from `read` to the program. */
 template <typename Description, typename Read>
 cudaError_t give_shorter(void* out, std::size_t bytes, Read read) {
   if (out == nullptr) return cudaErrorInvalidValue;
@@ -39,7 +39,7 @@ cudaError_t give_shorter(void* out, std::size_t bytes, Read read) {
 
 }  // namespace millrace::virtual_cuda
 
-/** @param resource_bytes  of cudaResourceDesc @param view_bytes  of cudaResourceViewDesc */
+/** @param resource_bytes, view_bytes  sizes of cudaResourceDesc and cudaResourceViewDesc */
 #define MILLRACE_TEXTURE_CALLS(resource_bytes, view_bytes)                                         \
   MILLRACE_CALL(cudaCreateTextureObject,                                                           \
                 (cudaTextureObject_t * made, const void* resource, const cudaTextureDesc* texture, \

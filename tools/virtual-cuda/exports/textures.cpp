@@ -10,7 +10,7 @@ bool has_array(const cudaResourceDesc& resource) {
          resource.resType == cudaResourceTypeMipmappedArray;
 }
 
-/** The shape of the resource's array. Null if it has none. */
+/** The shape of the resource's array. Null if it has no array. */
 const ArrayShape* shape_of(const cudaResourceDesc& resource) {
   if (resource.resType == cudaResourceTypeArray) {
     const cudaArray* const array = runtime().arrays.find(resource.res.array.array);
@@ -25,7 +25,7 @@ bool is_aligned(const void* address, std::size_t alignment) {
          runtime().memory.kind_of(address) != Memory::Kind::pageable;
 }
 
-/** Whether memory that is no array may be a texture. */
+/** Whether memory without an array may be a texture. */
 bool is_legal_memory(const cudaResourceDesc& resource, const Gpu& gpu) {
   const cudaDeviceProp limits = gpu.properties();
   const bool linear = resource.resType == cudaResourceTypeLinear;
@@ -90,7 +90,7 @@ cudaError_t destroy(unsigned long long object, bool surface) {
   return cudaSuccess;
 }
 
-/** Gives `read` the object. */
+/** Calls `read` with the object. */
 template <typename Read>
 cudaError_t describe(unsigned long long object, bool surface, Read read) {
   const Lock lock = lock_engine();

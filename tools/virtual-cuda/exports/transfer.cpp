@@ -13,7 +13,7 @@ using Kind = Memory::Kind;
 
 bool host_only(Kind kind) { return kind == Kind::pageable; }
 
-/** Whether the kinds of memory allow a copy that the program calls `kind`. */
+/** Whether a copy of this kind is allowed between these kinds of memory. */
 bool allowed(cudaMemcpyKind kind, Kind to, Kind from) {
   switch (kind) {
     case cudaMemcpyHostToHost:
@@ -29,7 +29,7 @@ bool allowed(cudaMemcpyKind kind, Kind to, Kind from) {
   }
 }
 
-// The source, as it is now: the program may change it as soon as the call has returned.
+// Copies the source now, because the program may change it after the call.
 void stage(CopyWork& work) {
   std::shared_ptr<std::byte[]> bytes(new std::byte[work.bytes()]);
   CopyWork reading = work;
@@ -39,7 +39,7 @@ void stage(CopyWork& work) {
   work.staged = std::move(bytes);
 }
 
-// The host waits for the last operation of the stream.
+// Waits on the host for the stream's last operation.
 void wait_for(Lock& lock, const CUstream_st& stream, const OperationRef& last) {
   runtime().engine.wait(lock, last);
   if (Checker* const check = checker()) check->synchronized(stream);
@@ -53,7 +53,7 @@ bool lacks_access(const Access& access) {
                                       access.bytes);
 }
 
-// Whether no GPU has access to some of the mapped memory. Memory of other kinds needs no access.
+// Whether some mapped byte is without access for any GPU. Other kinds of memory need no access.
 template <typename Work>
 bool some_lacks_access(const Work& work) {
   const std::vector<Access> all = accesses_of(work);
@@ -78,7 +78,7 @@ cudaError_t set_direction(CopyWork& work) {
   const Kind to = memory.kind_of(work.to.base);
   const Kind from = memory.kind_of(work.from.base);
   if (!allowed(work.kind, to, from)) return cudaErrorInvalidValue;
-  // Managed memory lies in host memory here: a copy of it is one of the requested kind.
+  // A copy to managed memory counts as a copy to the device, unless its source is a device.
   const bool to_device = to == Kind::device || (to == Kind::managed && from != Kind::device);
   const bool from_device = from == Kind::device;
   if (to_device && from_device) {
@@ -114,7 +114,7 @@ cudaError_t copy(CUstream_st* stream, CopyWork work, Host host) {
   const bool to_host = to != Kind::device;
   bool wait = to == Kind::pageable || (to_host && from == Kind::pageable);
   if (from == Kind::pageable && !to_host) {
-    // The call returns when the source is in the driver's staging memory.
+    // As with CUDA, the call returns when the source is in staging memory.
     Checker* const check = checker();
     if (host == Host::waits) {
       runtime().engine.wait(lock, OperationRef{stream->tail});

@@ -4,23 +4,23 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief Whether a copy or fill may return before it has taken effect. */
+/** @brief Whether a call of a copy or fill may return before the work has taken effect. */
 enum class Host { goes_on, waits };
 
 /**
- * @brief A copy on `stream`, with the synchronization that CUDA documents for each kind of memory.
- * @param stream  null: not a stream
+ * @brief Copies on `stream`, with the synchronization that CUDA documents for each kind of memory.
+ * @param stream  null is an error: the handle is not a stream
  * @param host    `waits` for functions without the suffix Async
  */
 cudaError_t copy(CUstream_st* stream, CopyWork work, Host host);
 cudaError_t fill(CUstream_st* stream, FillWork work, Host host);
 
-/** @brief Copies one after the other. @param failed  index of the one that failed; may be null */
+/** @brief Enqueues copies in order. @param failed  gets the index of a failed copy; may be null */
 cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* from,
                        const std::size_t* bytes, std::size_t count, std::size_t* failed);
 
-/** @brief Whether the addresses alone show that CUDA allows a copy. Those of mapped memory do not:
- *         it may lack access. */
+/** @brief Whether the addresses alone show that CUDA allows a copy. For mapped memory they do not,
+ *         because access may be missing. */
 [[nodiscard]] inline bool plainly_allowed(cudaMemcpyKind kind, const void* to,
                                           const void* from) noexcept {
   const Memory& memory = runtime().memory;
@@ -42,32 +42,32 @@ cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* 
   return false;
 }
 
-/** @brief Rows at `address`; `layer_rows` is the number of rows of a layer. */
+/** @brief Rows at `address`, with `layer_rows` rows in a layer. */
 [[nodiscard]] Plane plane(const void* address, std::size_t pitch = 0, std::size_t layer_rows = 0);
 /**
- * @brief A copy of `cudaMemcpy3DParms`, with its arrays. Takes the lock if there are any.
- * @return cudaErrorInvalidValue for a handle of no array, for arrays of elements of different
- * sizes, and for what an array does not have
+ * @brief Makes a copy from `cudaMemcpy3DParms`. Takes the lock if the copy has arrays.
+ * @return cudaErrorInvalidValue for a handle that is not an array, for arrays with different
+ * element sizes, and for a box outside an array
  */
 cudaError_t from_parameters(const cudaMemcpy3DParms& parameters, CopyWork& work);
 [[nodiscard]] cudaMemcpy3DParms to_parameters(const CopyWork& work);
 
-// The runtime counts in elements of the arrays that take part in a copy, where the driver and some
-// functions of the runtime count in bytes. These take the lock.
+// With an array, most functions of the runtime count in elements. The driver and the other
+// functions count in bytes. The functions below take the lock.
 
-/** @brief From bytes to elements. @return an error for a handle of no array, for arrays of elements
- *         of different sizes, and for parts of elements */
+/** @brief Converts bytes to elements. @return an error for a handle that is not an array, for
+ *         arrays with different element sizes, and for parts of elements */
 cudaError_t in_elements(cudaMemcpy3DParms& box);
-/** @brief From elements to bytes. @return an error if an array was freed */
+/** @brief Converts elements to bytes. @return an error if an array was freed */
 cudaError_t in_bytes(cudaMemcpy3DParms& box);
 /** @brief Copies a box whose offsets and width are in bytes. */
 cudaError_t copy_bytes_of_box(CUstream_st* stream, cudaMemcpy3DParms box, Host host);
 
-/** @brief Checks the direction of a copy, and sets its engine. */
+/** @brief Checks the kind of a copy, and sets its direction. */
 cudaError_t set_direction(CopyWork& work);
 
-/** @brief The address of a device variable on the current GPU, from the start of its byte `offset`.
- *  @return an error if there is no such variable, or it has fewer than `offset + bytes` bytes */
+/** @brief The address of byte `offset` of a device variable on the current GPU.
+ *  @return an error if the variable does not exist or has fewer than `offset + bytes` bytes */
 cudaError_t symbol_address(const void* symbol, std::size_t offset, std::size_t bytes,
                            void** address);
 

@@ -6,7 +6,7 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-// Captures that are under way. Guarded by the engine's lock.
+// Captures in progress. Guarded by the engine's lock.
 std::vector<std::shared_ptr<Capture>>& captures() {
   static auto* const all = new std::vector<std::shared_ptr<Capture>>;
   return *all;
@@ -27,7 +27,7 @@ void add_tails(CUstream_st& stream, const std::vector<cudaGraphNode_t>& nodes) {
 
 using Nodes = std::set<const CUgraphNode_st*>;
 
-/** These nodes and all that they come after. */
+/** These nodes and all their predecessors. */
 Nodes with_all_before(Nodes seen) {
   std::vector<const CUgraphNode_st*> open(seen.begin(), seen.end());
   while (!open.empty()) {
@@ -44,7 +44,7 @@ bool captured_in(const CUstream_st& stream, const Nodes& nodes) {
                      [&](const cudaGraphNode_t tail) { return nodes.contains(tail); });
 }
 
-/** Whether everything that other streams captured comes before what the origin captured. */
+/** Whether the origin's last nodes are ordered after all nodes of the other streams. */
 bool joined(const Capture& capture) {
   const Nodes seen =
       with_all_before({capture.origin->capture_tails.begin(), capture.origin->capture_tails.end()});
@@ -52,7 +52,7 @@ bool joined(const Capture& capture) {
                      [&](const CUstream_st* other) { return captured_in(*other, seen); });
 }
 
-/** Whether everything that `stream` captured comes before what others go on from. */
+/** Whether the last nodes of the other streams are ordered after all nodes of `stream`. */
 bool handed_over(const Capture& capture, const CUstream_st& stream) {
   Nodes tails;
   for (const CUstream_st* const other : capture.streams)

@@ -9,8 +9,8 @@ struct CUctx_st;
 namespace millrace::virtual_cuda {
 
 /**
- * @brief The value that chooses what conditional nodes run: what a cudaGraphConditionalHandle
- * stands for. A graph and what is instantiated of it share it. Guarded by the engine's lock.
+ * @brief The value of a cudaGraphConditionalHandle, which selects the work of conditional nodes. A
+ * graph and its executable graphs share it. Guarded by the engine's lock.
  */
 struct Condition {
   Condition(unsigned default_value, bool assign_default);
@@ -21,12 +21,11 @@ struct Condition {
   const cudaGraphConditionalHandle handle;
   const unsigned initial;
   const bool assigned;          ///< a launch begins with the initial value
-  CUctx_st* context = nullptr;  ///< that the program named
+  CUctx_st* context = nullptr;  ///< context that the program named
   unsigned value;
 };
 
-/** @brief What cudaGraphSetConditional does in device code. A handle that is none changes nothing.
- */
+/** @brief Implements cudaGraphSetConditional of device code. An unknown handle has no effect. */
 void set_condition(cudaGraphConditionalHandle handle, unsigned value);
 
 }  // namespace millrace::virtual_cuda

@@ -1,4 +1,4 @@
-// What a conditional node does when it runs.
+// Runs conditional nodes.
 
 #include <cstdio>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-/** The kernels of a graph and of the graphs inside it that a launch runs. */
+/** The kernels that a launch of a graph may run, including graphs inside it. */
 struct KernelsInside {
   const Kernel* first = nullptr;
   bool computing = false;  // one of them has a host implementation
@@ -45,9 +45,9 @@ void lose_gpus(const char* why) {
 }
 
 /**
- * Whether a loop ends after its first pass although its condition says that it goes on. It does
- * where nothing in its body can clear the condition. If its kernels have no host implementations,
- * one of them would have done that on a GPU, most likely.
+ * Whether a loop ends after its first pass although its condition is set. It does if nothing in its
+ * body can clear the condition. On a GPU, a kernel without a host implementation would probably
+ * have cleared it. A body without kernels would never end.
  */
 bool stops(const Graph& body) {
   KernelsInside kernels;

@@ -55,7 +55,7 @@ std::string in_quotes(std::string_view text) {
   return out += '"';
 }
 
-// The name of a node begins with those of the nodes whose child graphs or bodies it is in.
+// A node's name begins with the names of the nodes whose child graph or body contains it.
 std::string name_of(const std::string& parent, const CUgraphNode_st& node) {
   return parent + "n" + std::to_string(node.number);
 }

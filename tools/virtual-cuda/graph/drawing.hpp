@@ -6,8 +6,7 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief The graph in the language of Graphviz: its nodes with what they do, child graphs, edges.
- */
+/** @brief The graph in the language of Graphviz: nodes with their work, child graphs, edges. */
 [[nodiscard]] std::string draw(const Graph& graph);
 
 }  // namespace millrace::virtual_cuda

@@ -10,7 +10,7 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-// Memory that an earlier launch allocated and that is not free.
+// Adds memory that an earlier launch allocated and that was not freed.
 void add_unfreed(const Graph& graph, std::vector<void*>& found) {
   for (const auto& node : graph.nodes) {
     if (const auto* const child = std::get_if<ChildWork>(&node->work)) {
@@ -21,7 +21,7 @@ void add_unfreed(const Graph& graph, std::vector<void*>& found) {
   }
 }
 
-/** Conditions of the graph and of its bodies that launches begin with. */
+/** Adds conditions of the graph and of its bodies that each launch resets. */
 void add_assigned(const Graph& graph, AssignWork& work) {
   for (const std::shared_ptr<Condition>& condition : graph.conditions)
     if (condition->assigned) work.conditions.push_back(condition);

@@ -5,7 +5,7 @@
 
 #include "graph/graph.hpp"
 
-/** What a cudaGraphExec_t points to: a copy of a graph, which can be launched. */
+/** The object that a cudaGraphExec_t points to: a copy of a graph, which can be launched. */
 struct CUgraphExec_st {
   static constexpr std::uint32_t kMagic = 0x45584543;
 
@@ -22,8 +22,8 @@ namespace millrace::virtual_cuda {
 }
 
 /**
- * @param made   null if the graph cannot be instantiated
- * @param wrong  gets the node that it cannot be instantiated for, where it is one
+ * @param made   receives the executable graph; null if the graph cannot be instantiated
+ * @param wrong  receives the node that is the reason; null if the reason is not a node
  */
 [[nodiscard]] cudaGraphInstantiateResult instantiate(const Graph& graph, unsigned long long flags,
                                                      cudaGraphExec_t* made, cudaGraphNode_t* wrong);

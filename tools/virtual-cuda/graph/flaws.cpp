@@ -20,7 +20,7 @@ bool allowed_in_body(const Work& work) {
 
 bool has_cycle(const Graph& graph) { return !graph.nodes.empty() && graph.in_order().empty(); }
 
-/** The first node that has a flaw; the graph itself is one if it has a cycle. */
+/** Finds the first flaw. A cycle is a flaw without a node. */
 struct Search {
   bool found = false;
   cudaGraphNode_t node = nullptr;

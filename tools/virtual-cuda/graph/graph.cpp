@@ -30,7 +30,7 @@ struct TypeOf {
   cudaGraphNodeType operator()(const AssignWork&) const { return cudaGraphNodeTypeEmpty; }
 };
 
-/** A copy for a node of `owner`. */
+/** A copy for a node of `owner`, with copies of the bodies. */
 ConditionalWork copy_of(const ConditionalWork& original, const std::shared_ptr<Graph>& owner) {
   ConditionalWork copy = original;
   copy.handles.reset(new cudaGraph_t[copy.bodies.size()]);

@@ -15,17 +15,17 @@ namespace millrace::virtual_cuda {
 struct Graph;
 }  // namespace millrace::virtual_cuda
 
-/** What a cudaGraphNode_t points to. */
+/** The object that a cudaGraphNode_t points to. */
 struct CUgraphNode_st {
-  std::uint64_t number = 0;  ///< in its graph, in the order of creation
+  std::uint64_t number = 0;  ///< numbers a graph's nodes in the order of creation
   millrace::virtual_cuda::Graph* graph = nullptr;
   millrace::virtual_cuda::Work work;
   std::vector<cudaGraphNode_t> after;
-  bool enabled = true;                             ///< in an executable graph
-  std::map<int, std::array<char, 64>> attributes;  ///< of a kernel: kept, and not used
+  bool enabled = true;                             ///< false only in executable graphs
+  std::map<int, std::array<char, 64>> attributes;  ///< of a kernel; stored, not used
 };
 
-/** What a cudaUserObject_t points to. Guarded by the engine's lock. */
+/** The object that a cudaUserObject_t points to. Guarded by the engine's lock. */
 struct CUuserObject_st {
   void* object = nullptr;
   cudaHostFn_t destroy = nullptr;
@@ -34,23 +34,23 @@ struct CUuserObject_st {
 
 namespace millrace::virtual_cuda {
 
-/** @brief Where the nodes of a graph are in its copy. */
+/** @brief Maps a graph's nodes to the nodes of its copy. */
 using NodeMap = std::unordered_map<const CUgraphNode_st*, cudaGraphNode_t>;
 
-/** @brief What a cudaGraph_t points to: nodes and the edges between them, without a cycle. */
+/** @brief The object that a cudaGraph_t points to: nodes and edges. It may have a cycle. */
 struct Graph : std::enable_shared_from_this<Graph> {
   static constexpr std::uint32_t kMagic = 0x47524150;
 
   std::uint32_t magic = kMagic;
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  ///< in the order of creation
   std::map<cudaUserObject_t, std::uint64_t> users;     ///< references that the graph holds
-  std::vector<std::shared_ptr<Condition>> conditions;  ///< whose handles were made for the graph
-  std::weak_ptr<Graph> body_of;                        ///< the graph whose conditional node runs it
-  bool in_child_node = false;                          ///< which embeds it
-  mutable std::weak_ptr<const Graph> instance;         ///< of the executable graph made last
-  NodeMap from_original;                               ///< of a clone
+  std::vector<std::shared_ptr<Condition>> conditions;  ///< conditions that were made for the graph
+  std::weak_ptr<Graph> body_of;                        ///< the graph whose node has this body
+  bool in_child_node = false;                          ///< a child node embeds this graph
+  mutable std::weak_ptr<const Graph> instance;         ///< graph of the newest executable graph
+  NodeMap from_original;                               ///< in a clone: the original's nodes
   std::uint64_t numbers = 0;
-  /// Memory of its allocation nodes; copies share it.
+  /// Addresses of its allocation nodes. Copies share the set.
   std::shared_ptr<std::set<void*>> memory = std::make_shared<std::set<void*>>();
 
   Graph() = default;
@@ -60,13 +60,13 @@ struct Graph : std::enable_shared_from_this<Graph> {
 
   cudaGraphNode_t add(Work work, std::vector<cudaGraphNode_t> after);
   [[nodiscard]] bool owns(const CUgraphNode_st* node) const;
-  /** @brief Nodes so that each comes after those that it depends on; empty if there is a cycle. */
+  /** @brief The nodes in an order that follows the edges; empty if the graph has a cycle. */
   [[nodiscard]] std::vector<cudaGraphNode_t> in_order() const;
   [[nodiscard]] std::vector<cudaGraphNode_t> dependents(const CUgraphNode_st* node) const;
   void remove(cudaGraphNode_t node);
-  /** @brief A copy, child graphs and bodies included, whose `from_original` is filled. */
+  /** @brief A copy with child graphs and bodies. Its `from_original` is set. */
   [[nodiscard]] std::shared_ptr<Graph> clone() const;
-  /** @brief A copy that a child node embeds: it cannot have conditional nodes. */
+  /** @brief A copy for a child node. It must not have conditional nodes. */
   [[nodiscard]] std::shared_ptr<Graph> clone_for_child_node() const;
 };
 
@@ -77,7 +77,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
 [[nodiscard]] inline cudaGraph_t handle_of(Graph* graph) noexcept {
   return reinterpret_cast<cudaGraph_t>(graph);
 }
-/** @brief A graph that the program owns, until `destroy_graph`. */
+/** @brief Makes the program the owner of a graph, until `destroy_graph`. */
 cudaGraph_t keep_graph(std::shared_ptr<Graph> graph);
 /** @return false if the program does not own it */
 bool destroy_graph(cudaGraph_t handle);
@@ -85,8 +85,8 @@ bool destroy_graph(cudaGraph_t handle);
 /** @brief Drops references; the last one calls the destructor function from a host thread. */
 void release_user(cudaUserObject_t user, std::uint64_t references);
 
-/** @brief The condition of this handle, if it was made for `graph` or for one that `graph` is a
- * body in. Null if it was not. */
+/** @brief The condition of a handle that was made for `graph` or for a graph that has `graph` as a
+ * body. Null for other handles. */
 [[nodiscard]] std::shared_ptr<Condition> find_condition(Graph& graph,
                                                         cudaGraphConditionalHandle handle);
 /** @brief Whether the graph or a child graph has a conditional node. */

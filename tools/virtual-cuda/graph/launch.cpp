@@ -75,14 +75,14 @@ OperationRef Launch::add_node(const CUgraphNode_st& node, std::vector<OperationR
 OperationRef Launch::add_conditional(const ConditionalWork& work,
                                      const std::vector<OperationRef>& after) {
   ConditionalWork chosen_later = work;
-  // The graph may be changed before the value is known.
+  // Bodies are copied: the graph may change before the condition's value is known.
   if (of_ == Of::program)
     for (std::shared_ptr<Graph>& body : chosen_later.bodies) body = body->clone();
   const OperationRef choice = add(std::move(chosen_later), after);
   std::vector<OperationRef> shown{choice};
   if (checker() != nullptr && of_ != Of::body) {
-    // Which body runs is not known yet. The checker sees all, one after the other: they are never
-    // concurrent.
+    // Which body runs is not known yet. The checker gets all bodies in sequence, because they never
+    // run concurrently.
     const Of of = std::exchange(of_, Of::prospect);
     for (const std::shared_ptr<Graph>& body : work.bodies) shown = {add(*body, shown)};
     of_ = of;

@@ -7,27 +7,27 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief Puts the operations of a graph together, for one launch of it. */
+/** @brief Builds the operations of one launch of a graph. */
 class Launch {
  public:
   enum class Of {
     program,   ///< the caller announces the operations
-    body,      ///< of a conditional node that is running
-    prospect,  ///< what a conditional node may run: only the checker is told
+    body,      ///< a running conditional node adds the operations
+    prospect,  ///< a conditional node may run them: only the checker gets them
   };
 
   Launch(unsigned device, Of of) : device_{device}, of_{of} {}
 
-  /** @brief Adds all nodes after `start`. @return the operation that ends when all have */
+  /** @brief Adds all nodes after `start`. @return an operation that is done when all nodes are */
   OperationRef add(const Graph& graph, const std::vector<OperationRef>& start);
   OperationRef add(Work work, const std::vector<OperationRef>& after) {
     return add(std::move(work), after, after);
   }
-  /** @brief What is to be announced, in this order. */
+  /** @brief The operations that the caller must announce, in this order. */
   [[nodiscard]] const std::vector<OperationRef>& made() const noexcept { return made_; }
 
  private:
-  /** @param shown  what the checker is told that it comes after */
+  /** @param shown  the predecessors that the checker gets */
   OperationRef add(Work work, const std::vector<OperationRef>& after,
                    const std::vector<OperationRef>& shown);
   OperationRef add_node(const CUgraphNode_st& node, std::vector<OperationRef> after);
@@ -36,7 +36,7 @@ class Launch {
   unsigned device_;
   Of of_;
   std::vector<OperationRef> made_;
-  std::vector<OperationRef> prospects_;  // the checker knows them by their addresses
+  std::vector<OperationRef> prospects_;  // kept alive: addresses identify them
 };
 
 }  // namespace millrace::virtual_cuda

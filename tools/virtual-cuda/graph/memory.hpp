@@ -11,11 +11,11 @@
 namespace millrace::virtual_cuda {
 
 /**
- * @brief The memory of allocation nodes. A launch allocates it; a free node, cudaFreeAsync or
- *        cudaFree frees it, also after its graph has been destroyed. Guarded by the engine's lock.
+ * @brief The memory of allocation nodes. A launch allocates it. A free node, cudaFreeAsync or
+ *        cudaFree frees it, even after its graph was destroyed. Guarded by the engine's lock.
  *
- * Memory whose graph is gone goes back to the GPU at once if it is free then, or else with `trim`
- * after its free.
+ * When its last graph is destroyed, free memory returns to the GPU at once. Other memory returns
+ * with the first `trim` after its free.
  */
 class GraphMemory {
  public:
@@ -26,17 +26,17 @@ class GraphMemory {
 
   GraphMemory(Memory& memory, unsigned gpus) : memory_{memory}, amounts_(gpus) {}
 
-  /** @brief Memory for a new node. Null if the GPU has none. */
+  /** @brief Takes memory for a new node. Null if the GPU has no room. */
   [[nodiscard]] void* take(unsigned gpu, std::size_t bytes);
   [[nodiscard]] bool holds(const void* address) const { return blocks_.contains(address); }
   [[nodiscard]] bool allocated(const void* address) const;
-  /** @brief A launch allocates it. */
+  /** @brief A launch allocates the memory. */
   void allocate(void* address);
-  /** @brief It is free once `after` is done. @return false if it is not `allocated` */
+  /** @brief Frees memory, effective when `after` is done. @return false if it is not `allocated` */
   bool release(void* address, const OperationRef& after);
-  /** @brief No graph has it any more. */
+  /** @brief The last graph that uses the memory was destroyed. */
   void abandon(void* address);
-  /** @brief Gives back what is free and belongs to no graph. */
+  /** @brief Returns memory that is free and belongs to no graph. */
   void trim(unsigned gpu);
 
   [[nodiscard]] Amount amount(unsigned gpu) const { return amounts_[gpu]; }
@@ -48,7 +48,7 @@ class GraphMemory {
     std::size_t bytes = 0;
     bool of_a_graph = true;
     bool allocated = false;
-    OperationRef after;  ///< its free; null: none, or none that is pending
+    OperationRef after;  ///< the operation that frees it; may be null
   };
   [[nodiscard]] static bool unused(const Block& block);
   void give(std::map<const void*, Block>::iterator block);

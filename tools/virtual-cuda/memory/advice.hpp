@@ -10,9 +10,8 @@
 namespace millrace::virtual_cuda {
 
 /**
- * @brief What a program said of managed memory: cudaMemAdvise, and where it prefetched to. By pages
- *        of 4 KiB. It changes nothing but the answers of cudaMemRangeGetAttribute, as managed
- * memory is host memory here.
+ * @brief The program's advice on managed memory (cudaMemAdvise) and its prefetches, by pages of
+ *        4 KiB. Only cudaMemRangeGetAttribute uses it, because managed memory is host memory here.
  */
 class ManagedAdvice {
  public:
@@ -35,9 +34,9 @@ class ManagedAdvice {
       page = piece->second.end;
     }
   }
-  /** @brief What is true of all pages of the range: of different locations, none. */
+  /** @brief The advice that all pages of the range share. Different locations give none. */
   [[nodiscard]] Advice common(const void* address, std::size_t bytes) const;
-  /** @brief The memory is freed. */
+  /** @brief Removes the advice, because the memory is freed. */
   void forget(const void* address, std::size_t bytes);
 
  private:
@@ -52,7 +51,7 @@ class ManagedAdvice {
 
   [[nodiscard]] static Range pages_of(const void* address, std::size_t bytes);
   void split(std::uintptr_t page);
-  /** A piece that begins at `page` and ends at `end` or before. */
+  /** A piece that begins at `page` and ends at or before `end`. */
   [[nodiscard]] Pieces::iterator cut(std::uintptr_t page, std::uintptr_t end);
 
   Pieces pieces_;

@@ -6,7 +6,7 @@
 namespace millrace::virtual_cuda {
 namespace {
 
-constexpr unsigned kAny = 0;  // as many channels as are asked for
+constexpr unsigned kAny = 0;  // any number of channels
 
 constexpr std::array kFormats{
     ArrayFormat{CU_AD_FORMAT_UNSIGNED_INT8, cudaChannelFormatKindUnsigned, 8, kAny},
@@ -45,7 +45,7 @@ bool find(unsigned channels, ArrayFormat& found, Matches matches) {
   return true;
 }
 
-// NV12, block compressed formats, and 10, 10, 10 and 2 bits.
+// Formats of CUDA that arrays here do not have: NV12, block compression, 10-10-10-2 bits.
 bool known_elsewhere(cudaChannelFormatKind kind) {
   return kind == cudaChannelFormatKindNV12 ||
          (kind > cudaChannelFormatKindSignedNormalized16X4 &&

@@ -6,12 +6,12 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief What an element of an array is: components of one kind and size. */
+/** @brief The type of an array's elements: components of one kind and size. */
 struct ArrayFormat {
   CUarray_format format = CU_AD_FORMAT_UNSIGNED_INT8;          ///< for the driver
   cudaChannelFormatKind kind = cudaChannelFormatKindUnsigned;  ///< for the runtime
-  unsigned bits = 8;                                           ///< of a component
-  unsigned channels = 1;                                       ///< components: 1, 2 or 4
+  unsigned bits = 8;                                           ///< size of a component
+  unsigned channels = 1;                                       ///< number of components: 1, 2 or 4
 
   [[nodiscard]] std::size_t element_bytes() const noexcept {
     return static_cast<std::size_t>(bits) / 8 * channels;
@@ -20,12 +20,12 @@ struct ArrayFormat {
 };
 
 /**
- * @brief The format that the runtime describes so.
- * @return cudaErrorInvalidChannelDescriptor if there is none, cudaErrorNotSupported for formats of
- *         blocks, of several planes, and of components that are no whole bytes
+ * @brief Finds the format of a runtime's description.
+ * @return cudaErrorInvalidChannelDescriptor if no format matches; cudaErrorNotSupported for block
+ *         formats, formats of several planes, and components that are not whole bytes
  */
 [[nodiscard]] cudaError_t find_format(const cudaChannelFormatDesc& wanted, ArrayFormat& found);
-/** @brief The same as the driver describes it. @return cudaErrorInvalidValue if there is none */
+/** @brief Finds a format of the driver's. @return cudaErrorInvalidValue if no format matches */
 [[nodiscard]] cudaError_t find_format(CUarray_format wanted, unsigned channels, ArrayFormat& found);
 
 }  // namespace millrace::virtual_cuda

@@ -64,7 +64,7 @@ bool fits_surface(const ArrayShape& shape, const cudaDeviceProp& limits) {
                             : fits(extent, limits.maxSurface2D[0], limits.maxSurface2D[1], 0);
 }
 
-// Which dimensions there may be, with these flags.
+// Whether the flags permit an array of these dimensions.
 bool has_legal_dimensions(const ArrayShape& shape) {
   const cudaExtent& extent = shape.extent;
   const bool layered = (shape.flags & cudaArrayLayered) != 0;

@@ -10,11 +10,11 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief What an array is made of. An extent of 0 means that the array has not that dimension. */
+/** @brief An array's format and size. An extent of 0 means that the array lacks the dimension. */
 struct ArrayShape {
   ArrayFormat format;
   cudaExtent extent{};  ///< in elements; the depth of a layered array is its number of layers
-  unsigned flags = 0;   ///< cudaArrayLayered and the like
+  unsigned flags = 0;   ///< cudaArrayLayered and others
 
   [[nodiscard]] std::size_t row_bytes() const noexcept {
     return extent.width * format.element_bytes();
@@ -22,30 +22,30 @@ struct ArrayShape {
   [[nodiscard]] std::size_t rows() const noexcept { return extent.height == 0 ? 1 : extent.height; }
   [[nodiscard]] std::size_t layers() const noexcept { return extent.depth == 0 ? 1 : extent.depth; }
   [[nodiscard]] std::size_t bytes() const noexcept { return row_bytes() * rows() * layers(); }
-  /** @brief The shape of a level of a mipmapped array of this shape: half as large for each. */
+  /** @brief The shape of a level of a mipmapped array. Each level halves the extents. */
   [[nodiscard]] ArrayShape level(unsigned level) const noexcept;
-  /** @brief The most levels that a mipmapped array of this shape has. */
+  /** @brief Maximum number of levels of a mipmapped array of this shape. */
   [[nodiscard]] unsigned most_levels() const noexcept;
 };
 
 /**
- * @brief Whether CUDA has arrays of this shape.
- * @param limits     of the GPU
- * @param mipmapped  whether it is that of a mipmapped array
+ * @brief Whether CUDA permits arrays of this shape.
+ * @param limits     properties of the GPU
+ * @param mipmapped  whether the shape is for a mipmapped array
  */
 [[nodiscard]] bool is_legal(const ArrayShape& shape, const cudaDeviceProp& limits, bool mipmapped);
 
 }  // namespace millrace::virtual_cuda
 
-/** What a cudaArray_t and a CUarray point to. Rows and layers lie side by side in device memory. */
+/** The object of a cudaArray_t or CUarray. Rows and layers are contiguous in device memory. */
 struct cudaArray {
   millrace::virtual_cuda::ArrayShape shape;
   unsigned gpu = 0;
   std::byte* address = nullptr;
-  bool is_level = false;  ///< of a mipmapped array, which owns it and its memory
+  bool is_level = false;  ///< a level: its mipmapped array owns it and its memory
 };
 
-/** What a cudaMipmappedArray_t and a CUmipmappedArray point to. Its levels share one allocation. */
+/** The object of a cudaMipmappedArray_t or CUmipmappedArray. Its levels share one allocation. */
 struct cudaMipmappedArray {
   millrace::virtual_cuda::ArrayShape shape;
   unsigned gpu = 0;
@@ -60,16 +60,16 @@ class Arrays {
  public:
   explicit Arrays(Memory& memory) : memory_{memory} {}
 
-  /** @brief Null if the GPU has no memory for it. @param shape  a legal one */
+  /** @brief Makes an array; null if the GPU lacks the memory. @param shape  must be legal */
   [[nodiscard]] cudaArray_t make(unsigned gpu, const ArrayShape& shape);
-  /** @param levels  from 1 to those that the shape has at most */
+  /** @param levels  from 1 to `shape.most_levels()` */
   [[nodiscard]] cudaMipmappedArray_t make(unsigned gpu, const ArrayShape& shape, unsigned levels);
 
-  /** @brief The array behind a handle, or a level. Null if the handle is none of an array. */
+  /** @brief The array or level of a handle; null if `handle` is not a handle of an array. */
   [[nodiscard]] const cudaArray* find(cudaArray_const_t handle) const;
   [[nodiscard]] const cudaMipmappedArray* find(cudaMipmappedArray_const_t handle) const;
 
-  /** @brief Gives back the array, which is no level, and its memory. */
+  /** @brief Frees the array, which must not be a level, and its memory. */
   void destroy(const cudaArray& array);
   void destroy(const cudaMipmappedArray& array);
 

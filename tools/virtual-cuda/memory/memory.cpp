@@ -26,10 +26,9 @@ constexpr std::size_t kWorthReturning = std::size_t{1} << 20;
                            std::strerror(errno) + "; see ulimit -v and vm.overcommit_memory");
 }
 
-// Address space of ranges. A GPU has it in abundance: allocators reserve a multiple of the memory,
-// and more than once. Less where there are so many large GPUs that a process has no room for it
-// twice.
-constexpr std::size_t kRangesForGpu = 34;  // in sizes of its memory
+// Address space of ranges. Allocators reserve a multiple of the GPU's memory, and more than once.
+// Many large GPUs get a smaller multiple, because the process needs this space twice.
+constexpr std::size_t kRangesForGpu = 34;  // in units of its memory
 constexpr std::size_t kMostForRanges = std::size_t{16} << 40;
 constexpr std::size_t kLeastForGpu = 2;
 
@@ -81,7 +80,7 @@ void Memory::give_pages(unsigned gpu, std::size_t pages) {
   return_to_system(file_offset(gpu, pages), pages_[gpu].give(pages));
 }
 
-// The next user finds zeros there, as a GPU may or may not have them.
+// The next user of such memory finds zeros. A GPU's memory may have any content.
 void Memory::return_to_system(std::size_t offset, std::size_t bytes) const {
   if (bytes < kWorthReturning) return;
   const std::size_t begin = round_up(offset, kPage);

@@ -89,7 +89,7 @@ Pool::Grant CUmemPoolHandle_st::carve(std::map<std::uintptr_t, Free>::iterator b
   live[address] = {bytes, &stream};
   attributes.used += bytes;
   attributes.used_high = std::max(attributes.used_high, attributes.used);
-  // Frees on the same stream come first anyway.
+  // The stream's own order covers frees on the same stream.
   if (taken.stream_id == stream.id) taken.after.clear();
   return {reinterpret_cast<void*>(address), std::move(taken.after)};
 }
@@ -137,7 +137,7 @@ void CUmemPoolHandle_st::remove(std::map<std::uintptr_t, Free>::iterator block) 
   free_blocks.erase(block);
 }
 
-// A merged block is usable where both parts are.
+// Merges only if the merged block is usable whenever its parts are.
 void CUmemPoolHandle_st::merge(std::map<std::uintptr_t, Free>::iterator block) {
   const auto joins = [&](auto first, auto second) {
     if (first->first + first->second.bytes != second->first || segments.contains(second->first))
@@ -184,7 +184,7 @@ void CUmemPoolHandle_st::trim(Memory& memory, std::size_t keep) {
     if (place.on_gpu()) {
       memory.give(start);
     } else {
-      // What the C library makes of it next is not this memory.
+      // The C library may reuse the memory for other purposes.
       if (Checker* const check = checker()) check->host_memory_ended(start, segment->second);
       memory.give_host(start, kind(), this);
     }

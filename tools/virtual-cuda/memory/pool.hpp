@@ -14,7 +14,7 @@
 namespace millrace::virtual_cuda {
 class Engine;
 
-/** @brief What memory a pool has: of a GPU, pinned memory of the host, or managed memory. */
+/** @brief The memory of a pool: a GPU's memory, pinned host memory, or managed memory. */
 struct PoolPlace {
   cudaMemAllocationType type = cudaMemAllocationTypePinned;
   cudaMemLocation location{cudaMemLocationTypeDevice, 0};
@@ -29,13 +29,13 @@ struct PoolPlace {
 }  // namespace millrace::virtual_cuda
 
 /**
- * What a cudaMemPool_t points to: a stream-ordered pool of a GPU's memory, or of managed or pinned
- * memory, which is host memory here.
+ * The object that a cudaMemPool_t points to: a stream-ordered pool of a GPU's memory, of managed
+ * memory or of pinned memory. The latter two are host memory here.
  *
- * A freed block remembers its free. Another stream may have it when the free is done
+ * A free block keeps its free operation. Another stream may use the block when the free is done
  * (ReuseAllowOpportunistic), when events order that stream after the free
- * (ReuseFollowEventDependencies), or, if the GPU has no more memory, after a wait that the pool
- * adds (ReuseAllowInternalDependencies).
+ * (ReuseFollowEventDependencies), or, if the pool cannot grow, after a wait that the pool adds
+ * (ReuseAllowInternalDependencies).
  */
 struct CUmemPoolHandle_st {
   using OperationRef = millrace::virtual_cuda::OperationRef;
@@ -55,47 +55,47 @@ struct CUmemPoolHandle_st {
   };
   struct Free {
     std::size_t bytes = 0;
-    std::uint64_t stream_id = 0;  ///< 0: of several streams
+    std::uint64_t stream_id = 0;  ///< 0: no stream or several streams
     std::vector<OperationRef> after;
   };
   struct Live {
     std::size_t bytes = 0;
-    CUstream_st* stream = nullptr;  ///< for the report: the stream that it was allocated on
-    unsigned imports = 0;           ///< pointers that were imported and are not freed yet
+    CUstream_st* stream = nullptr;  ///< for the report: the stream of the allocation
+    unsigned imports = 0;           ///< imported pointers that are not freed yet
   };
   struct Grant {
     void* address = nullptr;          ///< null if neither pool nor GPU can serve it
-    std::vector<OperationRef> after;  ///< frees that the allocation has to wait for
+    std::vector<OperationRef> after;  ///< frees that the allocation must wait for
   };
 
   std::uint32_t magic = 0;
   bool is_default = false;
-  unsigned device = 0;  ///< of managed memory: the preferred one; of pinned memory: 0
+  unsigned device = 0;  ///< managed memory: the preferred GPU; pinned memory: 0
   millrace::virtual_cuda::PoolPlace place;
   std::size_t granularity = 0;
   std::size_t max_bytes = 0;  ///< 0: no limit
-  std::uint64_t id = 0;       ///< one in the process
-  bool exportable = false;    ///< as a file
+  std::uint64_t id = 0;       ///< unique in the process
+  bool exportable = false;    ///< can be exported as a file
   bool decompressed = false;  ///< made for a hardware decompression engine
-  std::uint64_t origin = 0;   ///< the id of the pool that it was imported from; 0: none
+  std::uint64_t origin = 0;   ///< id of the pool that this one was imported from; or 0
   Attributes attributes;
-  std::map<unsigned, cudaMemAccessFlags> access;  ///< of other GPUs
+  std::map<unsigned, cudaMemAccessFlags> access;  ///< access of other GPUs
   std::map<std::uintptr_t, std::size_t> segments;
   std::map<std::uintptr_t, Free> free_blocks;
-  std::set<std::pair<std::size_t, std::uintptr_t>> by_size;  ///< of `free_blocks`
+  std::set<std::pair<std::size_t, std::uintptr_t>> by_size;  ///< index of `free_blocks`
   std::map<std::uintptr_t, Live> live;
 
   [[nodiscard]] millrace::virtual_cuda::Memory::Kind kind() const noexcept;
-  /** The block in use that holds `address`; `live.end()` if none does. */
+  /** The live block that holds `address`; `live.end()` if no block does. */
   [[nodiscard]] std::map<std::uintptr_t, Live>::const_iterator in_use(std::uintptr_t address) const;
-  /** Whether `address` lies in memory that the pool holds and has not handed out. */
+  /** Whether `address` is in a free block of the pool. */
   [[nodiscard]] bool holds_free(std::uintptr_t address) const;
   [[nodiscard]] Grant allocate(millrace::virtual_cuda::Memory& memory,
                                millrace::virtual_cuda::Engine& engine, std::size_t bytes,
                                CUstream_st& stream);
-  /** The block at `address`, which is live, is free once `done` is. */
+  /** Frees the live block at `address`, effective when `done` is done. */
   void release(std::uintptr_t address, CUstream_st& stream, const OperationRef& done);
-  /** Gives whole free segments back as long as at least `keep` bytes stay reserved. */
+  /** Releases whole free segments, as long as at least `keep` bytes stay reserved. */
   void trim(millrace::virtual_cuda::Memory& memory, std::size_t keep);
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 bool whole_pages(std::size_t bytes) { return bytes != 0 && bytes % Ranges::kGranularity == 0; }
 
-// Addresses are handed out from the first multiple of the granularity on.
+// Ranges begin at the first multiple of the granularity.
 std::uintptr_t first_address(const Memory& memory) {
   const std::uintptr_t begin = memory.range_region().begin;
   return (begin + Ranges::kGranularity - 1) / Ranges::kGranularity * Ranges::kGranularity;
@@ -67,7 +67,7 @@ std::optional<std::uint64_t> Ranges::import(int file) {
   return handle;
 }
 
-// One more handle of the program's: a file or a mapping has a reference, so the piece is there.
+// Adds a handle of the program. The piece exists, because a file or mapping has a reference.
 void Ranges::keep(std::uint64_t handle) {
   Piece& piece = pieces_.at(handle);
   ++piece.references;

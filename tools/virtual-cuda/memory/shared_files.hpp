@@ -9,20 +9,19 @@
 namespace millrace::virtual_cuda {
 
 /**
- * @brief Files that stand for memory: a program exports memory as one, and imports it again from
- *        the file or from a duplicate.
+ * @brief Files that represent memory. A program exports memory as a file, and imports the memory
+ *        from the file or a duplicate.
  *
- * A file is one end of a pipe. The runtime keeps the other end, which tells when the last duplicate
- * of the first one is closed, and with it the program's hold on the memory.
+ * The file is the write end of a pipe. The runtime keeps the read end, which reports a hangup when
+ * the last duplicate of the file is closed.
  */
 class SharedFiles {
  public:
-  /** @return the program's file; -1 if the process can have no more files */
+  /** @return the program's file; -1 if the process cannot open more files */
   [[nodiscard]] int make(std::uint64_t object);
-  /** @brief The object of a file of `make`, or of a duplicate. */
+  /** @brief The object of a file from `make` or of its duplicate; nothing for other files. */
   [[nodiscard]] std::optional<std::uint64_t> find(int file) const;
-  /** @brief Objects of files that are closed, each as often as it had such files. They are
-   *         forgotten. */
+  /** @brief Removes the closed files. @return their objects, one entry for each file */
   [[nodiscard]] std::vector<std::uint64_t> take_closed();
 
  private:
@@ -36,7 +35,7 @@ class SharedFiles {
   std::vector<Shared> all_;
 };
 
-/** @brief Whether `file` may be one that another process has exported. */
+/** @brief Whether another process may have exported `file`. */
 [[nodiscard]] bool may_be_of_another_process(int file);
 
 }  // namespace millrace::virtual_cuda

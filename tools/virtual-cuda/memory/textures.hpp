@@ -7,10 +7,10 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief What a texture or surface object was made of. Only kernels read through it. */
+/** @brief The parameters of a texture or surface object. Only kernels read through the object. */
 struct TextureObject {
   cudaResourceDesc resource{};
-  std::optional<cudaTextureDesc> texture;  ///< nothing: it is a surface
+  std::optional<cudaTextureDesc> texture;  ///< nothing for a surface
   std::optional<cudaResourceViewDesc> view;
 };
 
@@ -21,7 +21,7 @@ class Textures {
     objects_.emplace(++last_, object);
     return last_;
   }
-  /** @brief Null unless it is a texture, or a surface where one is asked for. */
+  /** @brief The object, if it is a surface and `surface` is set, or a texture and it is not. */
   [[nodiscard]] const TextureObject* find(unsigned long long object, bool surface) const {
     const auto entry = objects_.find(object);
     const bool found = entry != objects_.end() && !entry->second.texture.has_value() == surface;

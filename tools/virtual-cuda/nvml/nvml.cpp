@@ -1,7 +1,7 @@
-// NVML for programs that ask it about the GPUs beside CUDA: PyTorch's expandable segments ask for
-// links between GPUs, its message of an out-of-memory error for the processes on the GPU, and
-// Python's tools for memory. The answers are the machine's: its facts come from the settings, so
-// that asking makes no CUDA runtime, and a process may ask before and after a fork.
+// NVML, for programs that query the GPUs without CUDA. PyTorch's expandable segments ask for links
+// between GPUs. PyTorch's out-of-memory message lists the processes on the GPU. Python's tools ask
+// for memory. The facts come from the settings. So a query makes no CUDA runtime, and it works
+// before and after a fork.
 
 #include "nvml/nvml.h"
 
@@ -26,14 +26,14 @@ using namespace millrace::virtual_cuda;
 
 namespace {
 
-std::atomic<int> started{0};  // calls of nvmlInit less those of nvmlShutdown
+std::atomic<int> started{0};  // calls of nvmlInit minus calls of nvmlShutdown
 
 /// The GPUs of the settings, made at the first call. Null: the settings are wrong.
 const std::deque<Gpu>* gpus() noexcept {
   static const std::deque<Gpu>* const made = []() -> const std::deque<Gpu>* {
     try {
       const Settings settings = Settings::from_environment();
-      auto* const all = new std::deque<Gpu>;  // never destroyed: as the runtime
+      auto* const all = new std::deque<Gpu>;  // never destroyed, like the runtime
       for (unsigned i = 0; i < settings.gpus; ++i) {
         Gpu& gpu = all->emplace_back();
         gpu.ordinal = i;
@@ -49,12 +49,12 @@ const std::deque<Gpu>* gpus() noexcept {
   return made;
 }
 
-/// A handle is the GPU's number and one.
+/// A handle is the GPU's number plus one.
 nvmlDevice_t handle_of(unsigned index) {
   return reinterpret_cast<nvmlDevice_t>(static_cast<std::uintptr_t>(index) + 1);
 }
 
-/// Bytes in use by this process, the only one on its machine. A forked child has no machine.
+/// Bytes that this process uses. No other process uses its machine. A forked child has no machine.
 std::size_t used(const Gpu& gpu) {
   if (the_runtime == nullptr || process_refusal.load() != cudaSuccess) return 0;
   const Lock lock{runtime().engine.mutex()};
@@ -72,7 +72,7 @@ nvmlReturn_t answer(Body body) noexcept {
   }
 }
 
-/// The same for a GPU.
+/// As `answer`, with the GPU of a handle.
 template <typename Body>
 nvmlReturn_t about(nvmlDevice_t device, Body body) noexcept {
   return answer([&] {
@@ -172,7 +172,7 @@ nvmlReturn_t count_gpus(unsigned* out) {
   return answer([&] { return give(out, static_cast<unsigned>(gpus()->size())); });
 }
 
-// With the domain in four or eight digits, in either case of letters.
+// The domain may have four or eight digits. Letters may be upper or lower case.
 nvmlReturn_t by_bus_id(const char* text, nvmlDevice_t* out) {
   if (text == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   return find(out, [&](const Gpu& gpu) {
@@ -323,7 +323,7 @@ MILLRACE_NVML nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsi
   return none(device, count);
 }
 
-// What a machine without clocks, sensors, links and partitions does not have.
+// The virtual machine has no clocks, sensors, links and partitions.
 MILLRACE_NVML nvmlDeviceGetUtilizationRates(nvmlDevice_t device, void*) {
   return unsupported(device);
 }

@@ -2,8 +2,8 @@
 
 /**
  * @file
- * What NVML's documented interface fixes, as far as the virtual one has it. Names are NVIDIA's, so
- * that programs compiled with nvml.h find what they call.
+ * The part of NVML's documented interface that the virtual library has. Names are NVIDIA's, so that
+ * programs compiled with nvml.h find the functions.
  */
 
 #ifdef __cplusplus
@@ -37,7 +37,7 @@ typedef struct {
 } nvmlMemory_t;
 
 typedef struct {
-  unsigned version; /**< its size, and 2 << 24: set by the caller */
+  unsigned version; /**< set by the caller: the struct's size and 2 << 24 */
   unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
 

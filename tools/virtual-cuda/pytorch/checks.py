@@ -1,4 +1,4 @@
-"""What scripts that check PyTorch on the virtual CUDA runtime have in common."""
+"""Functions for scripts that check PyTorch on the virtual CUDA runtime."""
 
 import torch
 
@@ -9,7 +9,7 @@ def check(condition, what):
 
 
 def capture_two_graphs():
-    """Two graphs in one pool that copy from the same tensor; the tensor, the graphs and their results."""
+    """Captures two graphs in one pool that copy from one tensor. Returns the tensor, the graphs and their results."""
     source = torch.arange(1 << 12, dtype=torch.int32).to("cuda")
     torch.cuda.synchronize()
     graphs, results = [], []

@@ -1,9 +1,9 @@
-"""PyTorch on the virtual CUDA runtime: what does not need kernels that compute, and two trainings.
+"""Checks PyTorch on the virtual CUDA runtime: features that need no computing kernels, and two trainings.
 
     millrace run --allocator own --virtual SCHEDULE,gpus=2 -- python steps.py FOLDER
 
-Copies and fills by the driver really happen and are checked. Kernels take their turn and compute nothing, so
-that losses mean nothing; the memory of the trainings is that of a GPU. Snapshots go to FOLDER.
+Copies and fills by the driver take place and are checked. Kernels compute nothing, so losses have no meaning.
+The trainings take the same memory as on a GPU. Snapshots go to FOLDER.
 """
 
 import pathlib
@@ -80,7 +80,7 @@ def statistics():
 
 
 def training(name, train, folder):
-    """Ten steps, their peak, and a snapshot from the first allocation on."""
+    """Trains ten steps, prints their peak, and writes a snapshot that begins with the first allocation."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     torch.cuda.memory._record_memory_history(max_entries=1_000_000, stacks="python")
@@ -96,7 +96,7 @@ def training(name, train, folder):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    # cuDNN brings a CUDA runtime of its own, which asks the driver for what is not documented.
+    # cuDNN contains a CUDA runtime of its own, which uses undocumented functions of the driver.
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch.manual_seed(1)
     for step in (devices, copies, streams_and_events, pools_and_graphs, statistics):

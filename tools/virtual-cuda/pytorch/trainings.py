@@ -33,7 +33,7 @@ class Transformer(nn.Module):
 
 
 def train_transformer(device, tokens=4000, batch=16, length=128, width=256, blocks=4):
-    """Mixed precision, AdamW, and batches that a copy stream fetches."""
+    """Trains with mixed precision and AdamW. A copy stream fetches the batches."""
     model = Transformer(tokens, width, length, blocks).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     copy = torch.cuda.Stream()
@@ -53,7 +53,7 @@ def train_transformer(device, tokens=4000, batch=16, length=128, width=256, bloc
 
 
 class Dlrm(nn.Module):
-    """Embeddings of categories, their products in pairs, and dense layers below and above."""
+    """Embeddings of categorical features, their pairwise products, and dense layers below and above."""
 
     def __init__(self, tables, rows, width, dense):
         super().__init__()
@@ -73,9 +73,9 @@ class Dlrm(nn.Module):
 
 
 def train_dlrm(device, tables=16, rows=50_000, width=64, dense=13, batch=1024, copy=None):
-    """SGD over embedding bags of one to six rows, whose number changes from batch to batch.
+    """Trains with SGD. Embedding bags have one to six rows, so the number of rows changes with each batch.
 
-    Batches are fetched on the stream `copy`, or on the main one.
+    The stream `copy` fetches the batches; without it, the main stream does.
     """
     model = Dlrm(tables, rows, width, dense).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,8 +1,8 @@
-// Finds the virtual libraries before NVIDIA's. Libraries of a program may name folders of NVIDIA's
-// in a DT_RPATH, which is searched before LD_LIBRARY_PATH, or open files by their path. The loader
-// asks an auditor (LD_AUDIT, see rtld-audit(7)) about each name first; this one answers for the
-// names that the virtual runtime has. It runs in every process that the program starts, so it uses
-// the C library alone.
+// Makes the loader find the virtual libraries instead of NVIDIA's. LD_LIBRARY_PATH is not enough. A
+// program's libraries may name NVIDIA's folders in a DT_RPATH, which is searched first, or open
+// files by their path. The loader asks an auditor (LD_AUDIT, see rtld-audit(7)) about each name
+// first. This auditor answers for the names that the virtual runtime has. It runs in every process
+// that the program starts, so it uses the C library alone.
 
 #include <limits.h>
 #include <link.h>
@@ -15,10 +15,10 @@
 
 namespace {
 
-// Under the folder that MILLRACE_VIRTUAL_LIBRARIES names; in this order.
+// Subfolders of MILLRACE_VIRTUAL_LIBRARIES, in the order of the search.
 constexpr const char* kFolders[] = {"", "/13", "/12"};
 
-// The loader copies what it is told, and asks under a lock.
+// One buffer is enough: the loader copies the answer, and asks under a lock.
 char found[PATH_MAX];
 
 bool may_be_virtual(const char* file) {

@@ -10,9 +10,9 @@ namespace millrace::virtual_cuda {
 
 /** @brief One row of the table in driver.def. */
 struct DriverRow {
-  std::string_view symbol;  ///< what the library exports: "cuMemAlloc_v2"
-  std::string_view base;    ///< what cuGetProcAddress is asked for: "cuMemAlloc"
-  int since;                ///< the version of CUDA that brought these parameters: 3020
+  std::string_view symbol;  ///< name of the export: "cuMemAlloc_v2"
+  std::string_view base;    ///< name for cuGetProcAddress: "cuMemAlloc"
+  int since;                ///< first version of CUDA with these parameters: 3020
   Twin twin;
   Capability capability;
   std::string_view note;

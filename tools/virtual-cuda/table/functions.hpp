@@ -7,12 +7,12 @@
 
 namespace millrace::virtual_cuda {
 
-/** @brief What the virtual runtime makes of a function of CUDA's runtime. */
+/** @brief How the virtual runtime implements a function of CUDA's runtime. */
 enum class Capability {
   real,         ///< does what CUDA documents
-  approximate,  ///< does it, except for what the note says
-  no_op,        ///< checks nothing and succeeds: the virtual GPU has nothing for it to act on
-  refused,      ///< names itself on standard error and returns cudaErrorNotSupported
+  approximate,  ///< does so, except for the differences in the note
+  no_op,        ///< succeeds without checks: the virtual GPU has no such feature
+  refused,      ///< prints its name on standard error and returns cudaErrorNotSupported
 };
 
 /** @brief "real", "approximate", "no-op", "refused". */
@@ -20,7 +20,7 @@ enum class Capability {
 
 /** @brief The suffix of the variant for per-thread default streams. */
 enum class Twin { none, ptsz, ptds };
-/** @brief Which runtime libraries export it. */
+/** @brief The runtime libraries that export a function. */
 enum class Library { v12, v13, both };
 
 /** @brief One row of the table in functions.def. */

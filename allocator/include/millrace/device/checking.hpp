@@ -22,8 +22,8 @@ namespace millrace {
  * order between host threads comes from an attached executor (spawn, join, conditions), and from
  * `released` and `acquired`, which code with its own lock must call. Without these calls, a pinned
  * buffer that one thread fills and another thread enqueues counts as a race. If one thread sees
- * work complete, its OrderedDevice knows it. Another thread is ordered after that completion if,
- * because of it, the thread gets memory from an allocator or needs no wait.
+ * that work is complete, its OrderedDevice records it. Another thread is ordered after that work
+ * if, because of this record, it gets memory from an allocator or needs no wait.
  *
  * On a virtual device, pageable host memory is not checked: a copy has finished with it when the
  * call returns.

@@ -176,10 +176,10 @@ class Device {
   /**
    * @brief Maps the pages at `from` at `to` as well. Work on `from` may still be enqueued.
    *
-   * Both addresses are then the same memory, until one of them is unmapped. The memory goes back to
-   * the device when it is mapped nowhere. Work that uses one address must be ordered with work that
-   * uses the other as if the address were the same: kernels that overlap may not use both. Counts
-   * as a call of `map`.
+   * Both addresses are then the same memory, until one of them is unmapped. The device frees the
+   * memory when no address maps it. Work that uses one address must be ordered with work that uses
+   * the other as if the address were the same: kernels that overlap may not use both. Counts as a
+   * call of `map`.
    * @param to     addresses at which nothing is mapped
    * @param from   pages that are all mapped
    * @param bytes  size, in whole pages of the device's ranges

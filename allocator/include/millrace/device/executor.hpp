@@ -75,8 +75,8 @@ class Executor {
   /** @brief Returns the time on the calling actor's clock. */
   [[nodiscard]] virtual Nanoseconds now() = 0;
   /**
-   * @brief Stands for host work that takes `host_time`: advances a virtual clock; sleeps or spins
-   *        on a real one.
+   * @brief Simulates host work that takes `host_time`. Advances a virtual clock; on a real one, the
+   *        thread sleeps or spins.
    */
   virtual void spend(Nanoseconds host_time) = 0;
   /** @brief Lets the executor run another actor. */

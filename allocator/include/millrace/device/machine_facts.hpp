@@ -29,7 +29,7 @@ struct GpuFacts {
   std::string problem;  ///< "" if the GPU can be used
 };
 
-/** @brief What Millrace needs to know about this machine. */
+/** @brief Facts about this machine that Millrace needs. */
 struct MachineFacts {
   CudaVersions cuda;               ///< all 0 in a build without CUDA
   std::vector<int> architectures;  ///< the architectures that this build has kernels for

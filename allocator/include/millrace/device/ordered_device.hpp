@@ -60,10 +60,10 @@ enum class Completion : std::uint8_t { polled, synchronized };
  * requested mark is then owed (at most one for each stream), and the next call from outside a
  * callback records it.
  *
- * Costs besides the driver's calls: `mark` takes a few short locks and allocates nothing after the
- * first few calls. `attached` and `newest_marker` are a few loads. The number of events is the
- * largest number of markers in flight; if it is large, every few marks query a few streams. Finding
- * which of a stream's n markers are complete takes O(log n) queries.
+ * Costs in addition to the driver's calls: `mark` takes a few short locks and allocates nothing
+ * after the first few calls. `attached` and `newest_marker` are a few loads. The number of events
+ * is the largest number of markers in flight; if it is large, every few marks query a few streams.
+ * Finding which of a stream's n markers are complete takes O(log n) queries.
  */
 class OrderedDevice {
  public:
@@ -85,7 +85,7 @@ class OrderedDevice {
   /**
    * @brief Adds a stream of the caller. A stream that was used as a raw handle before keeps its id
    *        and its order.
-   * @param stream   owned by the caller, who calls `detach` before it is destroyed
+   * @param stream   owned by the caller. Call `detach` before it is destroyed
    * @param options  the stream's name, and whether waits may be inserted on it
    * @return the reference to use from now on, with which no call looks the stream up
    * @throws std::invalid_argument if the stream is attached already, or if it is the per-thread
@@ -133,15 +133,15 @@ class OrderedDevice {
 
   /**
    * @brief Opens a stream that exists in the ledger only, not in the driver. It is ordered after
-   *        completed work and nothing else. Never record or wait on it.
+   *        completed work only. Never record or wait on it.
    * @param name  for reports
    */
   [[nodiscard]] StreamRef open_nominal(std::string name);
   /**
    * @brief Closes a nominal stream.
-   * @param idle  true: it stands for no work. false: it may stand for work that was not reported;
-   *              then its point `ledger().next(id)` is complete after the next synchronization of
-   *              the device
+   * @param idle  true: the stream represents no work. false: it may represent work that was not
+   *              reported; then its point `ledger().next(id)` is complete after the next
+   *              synchronization of the device
    */
   void close_nominal(StreamRef stream, bool idle);
 

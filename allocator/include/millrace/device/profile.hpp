@@ -21,8 +21,8 @@ struct DriverPoolPolicy {
 };
 
 /**
- * @brief What a program can query of a GPU's chip. The virtual CUDA runtime reports it; no modeled
- *        time depends on it.
+ * @brief Facts about a GPU's chip that a program can query. The virtual CUDA runtime reports them;
+ *        no modeled time depends on them.
  */
 struct ChipFacts {
   unsigned compute_major = 0;     ///< compute capability, before the dot

@@ -37,9 +37,9 @@ class Deadlock : public std::runtime_error {
  *   clock runs; the devices have advanced to exactly that time.
  * - `adversarial` executes device work only when an actor must wait for it, and then only the work
  *   that this wait needs, in an order drawn from the seed. Streams have priorities that change at
- *   random points, and over the seeds each stream is starved in turn. The seed also chooses actors
- *   and the answers of queries. Operations run one at a time, each for the time that it takes
- *   alone.
+ *   random points. With three of four seeds, one stream is starved: it runs only when no other
+ *   stream can run. The seed also chooses actors and the answers of queries. Operations run one at
+ *   a time, each for the time that it takes alone.
  *
  * Another actor may run at each device call. A lock that is held across a device call, and that
  * other actors take too, must be a `Mutex` (millrace/device/mutex.hpp): waiting for a std::mutex

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// CUB's algorithms on Millrace's memory, by their environment. Needs CCCL 3.1 or later, where
+/// CUB's algorithms on Millrace's memory, through their environment. Needs CCCL 3.1 or later, where
 /// DeviceReduce takes an environment; later versions have more such algorithms. With an earlier
 /// CCCL this header declares nothing.
 
@@ -17,7 +17,7 @@
 namespace millrace {
 
 /**
- * @brief What `environment` returns: a stream, and the memory for temporary storage.
+ * @brief The result of `environment`: a stream, and the memory for temporary storage.
  *
  * Answers CCCL's queries `cuda::get_stream` and `cuda::mr::get_memory_resource`, so it can be a
  * part of a larger `cuda::std::execution::env`.
@@ -40,13 +40,13 @@ class CudaEnvironment {
 };
 
 /**
- * @brief The environment of an algorithm of CUB: it runs on `stream`, and its temporary storage is
- *        of `memory`, in the order of that stream.
+ * @brief The environment of an algorithm of CUB. It runs on `stream`. Its temporary storage comes
+ *        from `memory`, in the order of that stream.
  *
  *   cub::DeviceReduce::Sum(input, output, n, millrace::environment(memory, stream));
  *
- * One call in place of two and a buffer. `memory` outlives the call. The algorithm returns
- * cudaErrorMemoryAllocation if the memory cannot be had.
+ * One call replaces two calls and a buffer. `memory` outlives the call. The algorithm returns
+ * cudaErrorMemoryAllocation if the memory cannot be allocated.
  */
 [[nodiscard]] inline CudaEnvironment environment(DeviceMemory& memory,
                                                  ::cuda::stream_ref stream) noexcept {

@@ -25,8 +25,8 @@ namespace millrace {
  *
  * CCCL swapped the meaning of two names in 3.1: until then, `allocate(bytes, alignment)` is
  * synchronous; since then `allocate(stream, bytes, alignment)` is in stream order. This class has
- * the members of both. Memory is aligned to 256 bytes, as CCCL's own pools align it; more is
- * refused.
+ * the members of both. Memory is aligned to 256 bytes, as in CCCL's own pools. A larger alignment
+ * is an error.
  *
  * The synchronous members use the legacy default stream: the memory may be used by any work that is
  * enqueued after the device or that stream was synchronized, as with cudaMalloc. Before it is
@@ -112,7 +112,7 @@ class CudaResource
   friend bool operator!=(const CudaResource& a, const CudaResource& b) noexcept {
     return !(a == b);
   }
-  /** @brief Kernels reach the memory; the host does not. */
+  /** @brief Kernels can access the memory. The host cannot. */
   friend constexpr void get_property(const CudaResource&, ::cuda::mr::device_accessible) noexcept {}
 
  private:
@@ -122,7 +122,7 @@ class CudaResource
     if (alignment == 0 || kAlignment % alignment != 0) throw std::bad_alloc{};
     return bytes;
   }
-  /** A resource's free does not throw. What it could not free stays allocated, and is counted. */
+  /** A resource's free does not throw. Memory that it cannot free stays allocated. */
   template <typename Free>
   static void free(const Free& free) noexcept {
     try {

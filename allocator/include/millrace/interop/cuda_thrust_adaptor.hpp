@@ -23,9 +23,9 @@ namespace millrace {
 /**
  * @brief Memory for Thrust's vectors: an allocator of `T`s on the default stream.
  *
- * Thrust runs what a vector does by itself (construction, copies, growth, `v[i]`) on the default
- * stream, whatever stream its algorithms are given. The memory is therefore allocated and freed in
- * the order of the default stream: the legacy stream, or the calling thread's own in code that is
+ * Thrust runs a vector's own work (construction, copies, growth, `v[i]`) on the default stream,
+ * regardless of the stream of its algorithms. The memory is therefore allocated and freed in the
+ * order of the default stream: the legacy stream, or the calling thread's own in code that is
  * compiled with `--default-stream per-thread`.
  *
  * Work on another stream uses a vector like memory of `cudaMallocAsync(..., 0)`: it starts after
@@ -59,20 +59,20 @@ class ThrustAllocator {
 
   /** @brief Memory of the current GPU (`default_memory`). @throws as default_memory */
   ThrustAllocator() : memory_(&default_memory(current_gpu())) {}
-  /** @brief `memory` outlives every vector that was given this allocator. */
+  /** @brief `memory` outlives every vector that uses this allocator. */
   ThrustAllocator(DeviceMemory& memory) noexcept : memory_(&memory) {}  // NOLINT: as a resource
   template <typename Other>
   ThrustAllocator(const ThrustAllocator<Other>& other) noexcept  // NOLINT: the same memory
       : memory_(&other.memory()) {}
 
-  /** @throws out_of_memory, DeviceError as Allocator::allocate; std::bad_alloc if `count` objects
-   *          are more bytes than there are numbers */
+  /** @throws out_of_memory, DeviceError as Allocator::allocate; std::bad_alloc if the bytes of
+   *          `count` objects overflow */
   [[nodiscard]] pointer allocate(size_type count) {
     if (count > std::numeric_limits<size_type>::max() / sizeof(T)) throw std::bad_alloc{};
     void* const address = memory_->allocate(count * sizeof(T), kDefaultStream);
     return pointer{static_cast<T*>(address)};
   }
-  /** @brief Frees in the order of the default stream. What could not be freed stays allocated. */
+  /** @brief Frees in the order of the default stream. After a failure, memory stays allocated. */
   void deallocate(pointer address, size_type /*count*/) noexcept {
     try {
       memory_->deallocate(address.get(), kDefaultStream);
@@ -109,8 +109,8 @@ using device_vector = thrust::device_vector<T, ThrustAllocator<T>>;
 /**
  * @brief The temporary storage of Thrust's algorithms: bytes in the order of one stream.
  *
- * What `par` and `par_nosync` are made of. An algorithm frees its storage when it has enqueued its
- * last kernel; the next algorithm on the stream gets the same bytes without a wait.
+ * `par` and `par_nosync` use it. An algorithm frees its storage when it has enqueued its last
+ * kernel. The next algorithm on the stream gets the same bytes without a wait.
  */
 class ThrustStorage {
  public:
@@ -138,8 +138,8 @@ class ThrustStorage {
 };
 
 /**
- * @brief thrust::cuda::par on `stream`, with temporary storage of `memory`: the algorithm waits for
- *        its work.
+ * @brief thrust::cuda::par on `stream`, with temporary storage from `memory`. The algorithm waits
+ *        for its work.
  *
  *   thrust::sort(millrace::par(memory, stream), keys, keys + n);
  *
@@ -149,8 +149,8 @@ class ThrustStorage {
 [[nodiscard]] inline auto par(DeviceMemory& memory, cudaStream_t stream) {
   return thrust::cuda::par(ThrustStorage{memory, stream}).on(stream);
 }
-/** @brief thrust::cuda::par_nosync, in the same way: the algorithm only enqueues its work, unless
- *         what it returns depends on the result, as with reduce. */
+/** @brief The same with thrust::cuda::par_nosync. The algorithm only enqueues its work, unless its
+ *         return value depends on the result, as with reduce. */
 [[nodiscard]] inline auto par_nosync(DeviceMemory& memory, cudaStream_t stream) {
   return thrust::cuda::par_nosync(ThrustStorage{memory, stream}).on(stream);
 }

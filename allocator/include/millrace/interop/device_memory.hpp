@@ -26,13 +26,13 @@ namespace millrace {
  *
  * **Streams that Millrace did not make.** Each call asks the driver for the stream's id, which is
  * never reused. A destroyed stream whose handle the driver has given to another stream is therefore
- * never mistaken for that one. A handle is used only in a call that was given it. In such a call
+ * never mistaken for that one. A handle is used only in a call that receives it. In such a call
  * Millrace may record an event on the stream:
  *   - when the calling thread uses this stream again after another one, on which at least 1 MiB was
  *     allocated meanwhile;
  *   - when a free that names the stream leaves it without a live allocation;
  *   - when another stream wanted memory that this stream has freed.
- * When these events complete, a poll finds it, and the memory serves every stream. The program
+ * A poll finds that these events are complete. The memory then serves every stream. The program
  * reports nothing. A program that uses `attach`, `record` and `wait` reports the order of its
  * streams: memory is then reused before those events complete.
  *
@@ -52,7 +52,7 @@ class DeviceMemory final : public Allocator {
     /// Captures that the program does not announce use memory of a graph pool that this object
     /// keeps (CaptureDetector). Costs one driver call for each call that names a stream.
     bool find_captures = false;
-    /// Where segments come from; it outlives the memory. nullptr: the device.
+    /// The source of segments. It outlives the memory. nullptr: the device.
     SegmentSource* source = nullptr;
     /// Tells tools which memory is allocated, by NVTX's memory API. The checker of the virtual CUDA
     /// runtime then finds uses of memory that is not allocated (docs/memory-errors.md). Without
@@ -61,7 +61,7 @@ class DeviceMemory final : public Allocator {
     /// Fills memory with bytes 0xff (as floats, NaNs) when it is allocated, in the order of the
     /// stream that uses it first. Also set by MILLRACE_DEBUG=poison.
     bool poison = false;
-    /// Whether MILLRACE_DEBUG counts for this object.
+    /// Whether MILLRACE_DEBUG applies to this object.
     bool heeds_variable = true;
   };
 
@@ -69,7 +69,7 @@ class DeviceMemory final : public Allocator {
    * @brief Policy::millrace(), except that no stream is made to wait before memory grows.
    *
    * An additional wait can deadlock a stream that runs collectives or spinning kernels, if Millrace
-   * was not told that it is `independent`. A program without such streams uses Policy::millrace(),
+   * does not know that it is `independent`. A program without such streams uses Policy::millrace(),
    * which reserves less.
    */
   [[nodiscard]] static Policy drop_in();
@@ -77,27 +77,27 @@ class DeviceMemory final : public Allocator {
   /**
    * @brief Opens GPU `device_id` and reserves nothing yet.
    * @throws DeviceError `not_supported` in a build without CUDA; `invalid_argument` if the GPU does
-   *         not exist: the message says which GPUs there are, or why there is none
-   * @throws std::invalid_argument if MILLRACE_DEBUG has an item that is not known
+   *         not exist: the message lists the GPUs, or the reason why none exists
+   * @throws std::invalid_argument if MILLRACE_DEBUG has an unknown item
    */
   explicit DeviceMemory(int device_id);
   DeviceMemory(int device_id, const Options& options);
   /** @brief Uses a device of the caller, which outlives this object. */
   DeviceMemory(Device& device, int device_id, const Options& options);
-  /** @brief Waits for the device and gives all memory back. Live allocations become invalid. */
+  /** @brief Waits for the device and releases all memory. Live allocations become invalid. */
   ~DeviceMemory() override;
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   [[nodiscard]] int device_id() const noexcept;
-  /** @brief For limits, reserves and everything else that only a CachingAllocator has. */
+  /** @brief For limits, reserves and other features that only a CachingAllocator has. */
   [[nodiscard]] CachingAllocator& caching() noexcept;
   [[nodiscard]] OrderedDevice& device() const noexcept override;
 
   using Allocator::allocate;
   using Allocator::deallocate;
 
-  // With a plain cudaStream_t: what the functions of Allocator do.
+  // The functions of Allocator, with a plain cudaStream_t.
   [[nodiscard, gnu::always_inline]] void* allocate(std::size_t bytes, CUstream_st* stream,
                                                    Tag tag = {}) {
     return allocate(bytes, ref(stream), tag);
@@ -141,7 +141,7 @@ class DeviceMemory final : public Allocator {
     return attach(plain_stream(stream), std::move(options));
   }
   [[gnu::always_inline]] void detach(CUstream_st* stream) { detach(ref(stream)); }
-  /** @brief Ends a phase: other streams can then wait for the work before it, and no later work. */
+  /** @brief Ends a phase: other streams can then wait for earlier work without any later work. */
   [[gnu::always_inline]] Point mark(CUstream_st* stream) { return mark(ref(stream)); }
   /** @brief Calls cudaEventRecord, and notes the order. */
   [[gnu::always_inline]] void record(CUevent_st* event, CUstream_st* stream) {
@@ -188,9 +188,9 @@ class DeviceMemory final : public Allocator {
    * In the form of PyTorch's snapshots. `trace::write_torch_snapshot` writes one as a file.
    * @{
    */
-  /** @brief What is recorded for snapshots. */
+  /** @brief How much is recorded for snapshots. */
   struct History {
-    /// Least number of the newest allocations that are kept; up to a quarter more may be. Live
+    /// Minimum number of newest allocations to keep; up to a quarter more may be kept. Live
     /// allocations, and those that another stream may still use, are always kept. 0 records
     /// nothing.
     std::size_t allocations = 0;
@@ -198,15 +198,15 @@ class DeviceMemory final : public Allocator {
     std::size_t stack_frames = 0;
   };
   /**
-   * @brief Records the allocations, frees and segments from now on, for `snapshot`; what was
-   *        recorded before is forgotten.
+   * @brief Records the allocations, frees and segments from now on, for `snapshot`, and forgets
+   *        earlier records.
    *
-   * What is live already is recorded without a stack. A call on memory then takes the path that
-   * observers take: docs/costs.md. Other threads may use the memory meanwhile.
+   * Allocations that are already live have no stack. Recording makes calls slower, as an observer
+   * does: docs/costs.md. Other threads may use the memory during this call.
    * @throws DeviceError{device_lost} in a forked child, as all three functions do
    */
   void record_history(const History& history);
-  /** @brief Begins a part of the program with this name in the history; nothing without one. */
+  /** @brief Begins a named part of the program in the history. Does nothing without a history. */
   void annotate(std::string name);
   /** @brief Every segment and block, with their tags; with a history also its events, times,
    *         stacks and annotations. Does not wait for the GPU; threads that allocate wait while the
@@ -226,9 +226,10 @@ class DeviceMemory final : public Allocator {
 /**
  * @brief The memory that a program uses for a GPU if it names none.
  *
- * Inside a DefaultMemoryScope of the calling thread: that scope's memory. Otherwise one object for
- * each GPU, made at the first call with default options. It is never destroyed, so memory may be
- * freed at any time, also by destructors of static objects; the process returns it when it ends.
+ * Inside a DefaultMemoryScope of the calling thread, it is that scope's memory. Otherwise it is one
+ * object for each GPU, made at the first call with default options. It is never destroyed, so
+ * memory may be freed at any time, also by destructors of static objects; the process returns it
+ * when it ends.
  * @throws DeviceError as the constructor of DeviceMemory; the next call then tries again
  */
 [[nodiscard]] DeviceMemory& default_memory(int device_id);

@@ -24,7 +24,7 @@ extern "C" MILLRACE_EXPORT void millrace_torch_begin_allocate_to_pool(
 extern "C" MILLRACE_EXPORT void millrace_torch_end_allocate_to_pool(int device,
                                                                     millrace::TorchPoolId pool);
 
-/** @brief set_release_pool: one user less. The memory of a pool without users goes back. */
+/** @brief set_release_pool: ends one use of the pool. See TorchMemory::release_pool. */
 extern "C" MILLRACE_EXPORT void millrace_torch_release_pool(int device, millrace::TorchPoolId pool);
 
 // NOLINTEND(readability-identifier-naming)

@@ -14,22 +14,22 @@
 namespace millrace {
 
 /**
- * @brief The memory of one GPU as PyTorch asks for it: pools, statistics, history, snapshots.
+ * @brief The memory of one GPU for PyTorch: pools, statistics, history, snapshots.
  *
  * Made for an allocator that derives from PyTorch's CUDAAllocator (docs/python.md), and for the
- * hooks of its pluggable allocator. It knows none of PyTorch's types. Memory outside of pools is
- * that of a DeviceMemory; a pool has segments of its own, on the same streams.
+ * hooks of its pluggable allocator. It uses no types of PyTorch. Memory outside of pools belongs to
+ * a DeviceMemory. A pool has its own segments, on the same streams.
  *
- * A request belongs to the pool of the newest route whose filter accepts its stream, if there is
- * one. If that stream is being captured, the memory is of the pool's graphs (GraphPool), as
- * docs/graph-capture.md describes.
+ * A request belongs to the pool of the newest route whose filter accepts its stream. Without such a
+ * route it is outside of pools. If that stream is being captured, the memory belongs to the pool's
+ * graphs (GraphPool; docs/graph-capture.md).
  *
  * Thread-safe. In a child process after a fork, frees do nothing and other calls throw DeviceError
  * (`device_lost`).
  */
 class TorchMemory {
  public:
-  /** @brief A stream, and what PyTorch knows of it. */
+  /** @brief A stream, with PyTorch's knowledge of it. */
   struct Stream {
     CUstream_st* handle = nullptr;
     bool stays = false;  ///< it is never destroyed: Millrace may name it in a later free
@@ -40,12 +40,12 @@ class TorchMemory {
   /**
    * @brief Makes the memory of one GPU.
    * @param device     outlives this object
-   * @param device_id  as PyTorch numbers the GPU; in messages and records
-   * @param settings   policy, limit and what PYTORCH_CUDA_ALLOC_CONF says
-   * @throws DeviceError if the device cannot be asked for its memory
+   * @param device_id  PyTorch's number of the GPU, for messages and records
+   * @param settings   policy, limit and the keys of PYTORCH_CUDA_ALLOC_CONF
+   * @throws DeviceError if the size of the device's memory cannot be queried
    */
   TorchMemory(Device& device, int device_id, const TorchSettings& settings);
-  /** @brief Waits for the device and gives all memory back. Live allocations become invalid. */
+  /** @brief Waits for the device and releases all memory. Live allocations become invalid. */
   ~TorchMemory();
   TorchMemory(const TorchMemory&) = delete;
   TorchMemory& operator=(const TorchMemory&) = delete;
@@ -54,8 +54,8 @@ class TorchMemory {
    * @brief The process's object for a GPU, made at the first call with the settings of the
    *        environment and never destroyed.
    *
-   * Its memory becomes default_memory(device_id), unless there is one already. In a
-   * DefaultMemoryScope of a TorchMemory's memory: that object.
+   * Its memory becomes default_memory(device_id), unless that already exists. In a
+   * DefaultMemoryScope of a TorchMemory's memory, it returns that object.
    * @throws DeviceError as the constructor of DeviceMemory; std::invalid_argument as
    *         TorchSettings::from_environment
    */
@@ -89,11 +89,11 @@ class TorchMemory {
    * @throws std::invalid_argument if `address` is not a live allocation
    */
   void record_use(void* address, CUstream_st* stream);
-  /** @brief The `context` of the live allocation at `address`; nullptr if there is none. */
+  /** @brief The `context` of the live allocation at `address`; nullptr if it has none. */
   [[nodiscard]] std::shared_ptr<void> context(const void* address) const;
   /** @brief Adds a note on a live allocation to the history. @return false if it is not live */
   bool annotate(const void* address, std::shared_ptr<void> context);
-  /** @brief The segment that `address` lies in; {nullptr, 0} if it lies in none. */
+  /** @brief The segment that contains `address`; {nullptr, 0} if no segment does. */
   [[nodiscard]] std::pair<void*, std::size_t> segment_of(const void* address) const;
 
   /**
@@ -110,21 +110,21 @@ class TorchMemory {
   void set_fraction(double fraction);
   [[nodiscard]] double fraction() const;
   /**
-   * @brief Gives free memory back to the driver.
-   * @param pool  {0, 0}: the memory of all pools, and that outside of pools
-   * @return the bytes given back
+   * @brief Releases free memory to the driver.
+   * @param pool  {0, 0}: the memory of all pools, and the memory outside of pools
+   * @return the number of released bytes
    */
   std::size_t trim(TorchPoolId pool = {});
 
   /** @name Pools
-   * A pool exists while it is used. After that, its memory is given back by `trim`, or by a request
-   * that would otherwise fail.
+   * A pool exists while it is used. After that, `trim` releases its memory, or a request that would
+   * otherwise fail.
    * @throws std::invalid_argument if the pool does not exist
    * @{ */
   /**
    * @brief Counts one more use of the pool. The first use makes it.
-   * @param source  where its segments come from; nullptr: the device. Ignored once the pool has
-   *                served a request
+   * @param source  source of its segments; nullptr: the device. Ignored once the pool has served a
+   *                request
    */
   void use_pool(TorchPoolId pool, std::shared_ptr<SegmentSource> source = nullptr);
   void release_pool(TorchPoolId pool);                  ///< ends one use of the pool

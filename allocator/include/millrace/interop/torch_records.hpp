@@ -9,7 +9,7 @@
 
 /// @file
 /// The quantities that PyTorch reports of an allocator, without PyTorch's types. docs/python.md
-/// says what each of them means for Millrace.
+/// defines each of them for Millrace.
 
 struct CUstream_st;
 
@@ -18,7 +18,7 @@ namespace millrace {
 /** @brief A pool of PyTorch's (c10::MempoolId_t). {0, 0} means the memory outside of all pools. */
 using TorchPoolId = std::pair<unsigned long long, unsigned long long>;
 
-/** @brief A quantity as torch.cuda.memory_stats() has it. */
+/** @brief A quantity of torch.cuda.memory_stats(). */
 struct TorchStat {
   std::int64_t current = 0;
   std::int64_t peak = 0;       ///< since the last reset of peaks
@@ -50,15 +50,15 @@ struct TorchStatistics {
   TorchStat oversize_segments;
   std::int64_t alloc_retries = 0;     ///< times that the GPU or the limit refused memory
   std::int64_t out_of_memory = 0;     ///< requests that failed
-  std::int64_t sync_all_streams = 0;  ///< times that free memory of all streams was given back
+  std::int64_t sync_all_streams = 0;  ///< times that all free memory was released
   std::int64_t device_allocs = 0;     ///< segments acquired, and pages mapped
   std::int64_t device_frees = 0;
   std::int64_t max_split_size = -1;  ///< -1: no limit
-  /// Reserved bytes of each pool that there was since the last reset of sums.
+  /// Reserved bytes of each pool that existed since the last reset of sums.
   std::map<TorchPoolId, TorchStats> reserved_by_pool;
 };
 
-/** @brief An entry of the history, in the order in which the allocator decided. */
+/** @brief An entry of the history. Entries have the order of the allocator's decisions. */
 struct TorchTraceEntry {
   /** @brief The actions of PyTorch's trace entries. */
   enum class Action {
@@ -74,11 +74,11 @@ struct TorchTraceEntry {
   };
   Action action = Action::alloc;
   std::uintptr_t address = 0;  ///< out_of_memory: the bytes that the GPU had free
-  std::size_t bytes = 0;       ///< alloc and free: as requested
+  std::size_t bytes = 0;       ///< alloc and free: requested bytes
   CUstream_st* stream = nullptr;
   TorchPoolId pool;
   std::int64_t time_us = 0;       ///< since 1970
-  std::shared_ptr<void> context;  ///< what the framework gave with the call, such as its stack
+  std::shared_ptr<void> context;  ///< the framework's data for the call, such as its stack
 };
 
 /** @brief A live allocation, or a free piece between two. */
@@ -95,7 +95,7 @@ struct TorchSegment {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
   std::size_t allocated = 0, requested = 0;
-  CUstream_st* stream = nullptr;  ///< whose request made it
+  CUstream_st* stream = nullptr;  ///< stream of the request that made it
   bool small = false;
   bool expandable = false;  ///< made of mapped pages
   TorchPoolId pool;
@@ -103,7 +103,7 @@ struct TorchSegment {
   std::shared_ptr<void> context;
 };
 
-/** @brief Whether entries are kept, and how many: the newest. */
+/** @brief Whether entries are kept, and how many of the newest ones. */
 struct TorchHistory {
   bool enabled = false;
   std::size_t most_entries = 1;

@@ -9,12 +9,12 @@
 
 namespace millrace {
 
-/** @brief What PyTorch's PYTORCH_ALLOC_CONF means for Millrace. docs/python.md has the keys. */
+/** @brief Millrace's settings from PyTorch's PYTORCH_ALLOC_CONF. docs/python.md lists the keys. */
 struct TorchSettings {
-  Policy policy;        ///< DeviceMemory::drop_in(), as the keys change it
-  double fraction = 1;  ///< of the GPU's memory, the most that may be reserved
+  Policy policy;        ///< DeviceMemory::drop_in(), with the changes of the keys
+  double fraction = 1;  ///< largest part of the GPU's memory that may be reserved
   std::string text;     ///< the configuration as it was given
-  /// Keys that change nothing, since Millrace has no counterpart of what they tune.
+  /// Keys without effect, because Millrace has no counterpart of their setting.
   std::vector<std::string> without_effect;
 
   TorchSettings();

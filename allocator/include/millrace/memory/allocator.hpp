@@ -98,10 +98,10 @@ class Allocator {
 
   /**
    * @brief Allocates one block for each of `sizes`, all owned by `stream`. All or none: if one
-   *        request fails, the blocks of the others are given back.
+   *        request fails, the blocks of the others are freed.
    *
    * Otherwise the same as calls of `allocate` in this order. A CachingAllocator polls and takes its
-   * lock once. In a batch that fails, the blocks that are given back count in the statistics as
+   * lock once. In a batch that fails, the blocks that are freed count in the statistics as
    * allocations and as frees, and raise peaks, because they were allocated for a short time.
    * @param addresses  receives the blocks; as long as `sizes`; untouched if the call throws
    * @throws what `allocate` throws; std::invalid_argument if the spans differ in length
@@ -154,9 +154,9 @@ class Allocator {
   virtual void transfer(void* address, StreamRef new_owner) = 0;
 
   /**
-   * @brief Gives free memory back to the driver.
+   * @brief Returns free memory to the driver.
    * @param keep_bytes  at least this many bytes stay reserved
-   * @return the bytes given back
+   * @return the bytes that were returned to the driver
    */
   virtual std::size_t trim(std::size_t keep_bytes = 0) = 0;
 

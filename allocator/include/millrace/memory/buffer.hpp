@@ -46,7 +46,7 @@ class Buffer {
 
   /** @brief Returns the address; nullptr if the buffer owns nothing. */
   [[nodiscard]] void* data() const noexcept { return data_; }
-  [[nodiscard]] std::size_t size() const noexcept { return bytes_; }  ///< bytes asked for
+  [[nodiscard]] std::size_t size() const noexcept { return bytes_; }  ///< requested bytes
   [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
 
   /** @brief See `Allocator::record_use`. */

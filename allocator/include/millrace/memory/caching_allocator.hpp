@@ -47,7 +47,7 @@ class CachingAllocator final : public Allocator {
   CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
                    MemoryLimits limits = {});
   /**
-   * @brief Waits for the device, then gives every segment back. Live blocks become invalid.
+   * @brief Waits for the device, then releases every segment. Live blocks become invalid.
    *
    * While a stream of the device is captured, the device cannot be synchronized. The host then
    * waits for the uses of each segment. A segment that the captured stream, or a stream that is not
@@ -91,8 +91,8 @@ class CachingAllocator final : public Allocator {
   /**
    * @brief Sets the maximum of reserved bytes.
    *
-   * If more is reserved already, the allocator does not grow until enough was given back;
-   * `trim(bytes)` gives back free memory.
+   * If more is reserved already, the allocator does not grow until enough memory was released;
+   * `trim(bytes)` releases free memory.
    * @param bytes  0: all bytes of the device
    */
   void set_limit(std::size_t bytes);
@@ -112,7 +112,7 @@ class CachingAllocator final : public Allocator {
    * `Policy::small_limit` have segments of their own; the piece serves them only if `bytes` is
    * at most that limit. Free complete memory directly before the piece, in the stream's growable
    * range, counts toward `bytes`. Except with Sharing::own_stream, other streams may take blocks of
-   * the piece by the usual rule. Reserved memory is given back after all other free memory; in a
+   * the piece by the usual rule. Reserved memory is released after all other free memory; in a
    * growable range this holds for the whole range, until it is empty.
    *
    * If `stream` is captured, the piece is general memory anyway. The graph pool of the
@@ -121,24 +121,24 @@ class CachingAllocator final : public Allocator {
    * alone.
    * @return size of the piece, at least `bytes`
    * @throws out_of_memory if the limit, the headroom or the device forbid it, also after cached
-   *         memory was given back; caches may have shrunk, nothing else. Callbacks of
+   *         memory was released. Caches may have shrunk; nothing else has changed. Callbacks of
    *         `on_out_of_memory` are not called.
    * @throws std::invalid_argument if `stream` refers to a stream that was destroyed or detached
    */
   std::size_t reserve(std::size_t bytes, StreamRef stream);
 
   /**
-   * @brief Gives back the segment at `base` if it is wholly free.
-   * @return whether it was given back
+   * @brief Releases the segment at `base` if it is completely free.
+   * @return whether it was released
    */
   bool release_segment(void* base);
 
   /**
-   * @brief Unmaps pages of growable ranges. Unmaps an entry only if it lies in one free block.
+   * @brief Unmaps pages of growable ranges. Unmaps an entry only if one free block contains it.
    *
    * For replays with Policy::expandable_segments: with other policies, pages may have moved.
    * @param pages  in address order, in whole pages of their range; other entries are ignored
-   * @return bytes that went back to the device
+   * @return the bytes that were unmapped
    */
   std::size_t release_pages(std::span<const AddressRange> pages);
 

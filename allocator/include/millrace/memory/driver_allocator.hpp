@@ -10,7 +10,7 @@ namespace millrace {
  * @brief The preset `driver`: the driver's stream-ordered pool (cudaMallocAsync) as an Allocator.
  *
  * The pool knows only stream order. If a block has recorded uses, a free makes the freeing stream
- * wait for them, which delays that stream; `cudaFreeAsync` offers nothing else. If no wait is
+ * wait for them, which delays that stream; `cudaFreeAsync` has no other way. If no wait is
  * possible (in a host callback, or for an independent stream), the memory is kept until its uses
  * are complete, and a later allocation or trim frees it.
  */

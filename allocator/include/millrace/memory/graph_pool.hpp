@@ -24,8 +24,8 @@ namespace millrace {
  * This is a handle. Each copy is one holder: keep one with each graph and each executable. While a
  * holder exists, later captures of the pool reuse its addresses, and no other request gets them.
  * After the last holder is gone, the pool's free memory becomes general again in the next
- * allocation that takes the allocator's lock, or in the next call that reads statistics or gives
- * memory back. The memory of live blocks follows when they are freed.
+ * allocation that takes the allocator's lock, or in the next call that reads statistics or releases
+ * memory. The memory of live blocks becomes general when they are freed.
  *
  * Thread-safe. Any thread may drop a holder, also in a host callback. Holders may outlive the
  * allocator and the device.
@@ -33,8 +33,7 @@ namespace millrace {
 class GraphPool {
  public:
   /**
-   * @brief What the end of the last holder means, and therefore what the pool's memory still waits
-   *        for after it.
+   * @brief What the end of the last holder means. The next use of the pool's memory depends on it.
    */
   enum class HeldUntil {
     /**
@@ -163,8 +162,8 @@ class GraphCapture {
    */
   void end();
   /**
-   * @brief Ends a capture that made no graph. Gives back at once the free memory that was acquired
-   *        for it alone. The caller still frees the blocks that are live.
+   * @brief Ends a capture that made no graph. Releases at once the free memory that was acquired
+   *        only for this capture. The caller still frees the blocks that are live.
    */
   void abandon() noexcept;
 

@@ -13,7 +13,7 @@ namespace millrace {
 struct AllocationEvent {
   std::uint64_t id;  ///< unique; allocations are numbered while the allocator has an observer
   void* address;
-  std::size_t requested;  ///< bytes asked for
+  std::size_t requested;  ///< requested bytes
   std::size_t bytes;      ///< bytes of the block
   StreamId owner;
   StreamId user;  ///< the stream that may use it from now on: the owner or the first user
@@ -21,7 +21,7 @@ struct AllocationEvent {
   /// The points that `user` is ordered after, including waits that were inserted for this
   /// allocation.
   const Frontier& frontier;
-  const Frontier& completed;  ///< what the device was known to have finished
+  const Frontier& completed;  ///< the points that were known to be complete
 };
 
 /** @brief A free. Valid only during the call. */

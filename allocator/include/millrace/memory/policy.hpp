@@ -55,7 +55,7 @@ struct Policy {
 
   /// PyTorch's `expandable_segments`, if the source has growable ranges: each pool of a stream has
   /// its own address ranges. A request that no free block serves maps the pages that it lacks at
-  /// the lowest addresses that have none, directly after a free block if one is there. Pages have
+  /// the lowest addresses that have none, directly after a free block if possible. Pages have
   /// `small_segment` or `medium_segment` bytes, rounded up to whole pages of the source.
   bool expandable_segments = false;
 
@@ -76,8 +76,8 @@ struct Policy {
   double slack = 0;
   /// For `wait_before_grow`. A *burst* is what a stream allocates between two of its markers: one
   /// batch, if the stream is marked once per batch. A request waits for memory that was last used
-  /// before the stream's previous burst began. For other memory it waits only if the stream has its
-  /// share: it grows while the memory kept for the stream, live or free, is at most the stream's
+  /// before the stream's previous burst began. For other memory it waits only if the stream has
+  /// enough: it grows while the memory kept for the stream, live or free, is at most the stream's
   /// highest live bytes plus this many bursts.
   double spare_bursts = 2;
   /// Before a request makes memory grow, it marks the streams whose last uses of free blocks no

@@ -33,7 +33,7 @@ struct Gauge {
  *   (docs/allocator.md).
  */
 struct MemoryGauges {
-  Gauge requested;  ///< bytes asked for in live allocations
+  Gauge requested;  ///< requested bytes of live allocations
   Gauge allocated;  ///< bytes of live blocks, after rounding
   Gauge active;     ///< allocated, or freed and not yet usable by the stream that keeps the block
   Gauge reserved;   ///< bytes of all segments

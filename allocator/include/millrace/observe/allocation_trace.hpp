@@ -27,12 +27,12 @@ struct TraceWindow {
 struct TracedBlock {
   std::uint64_t id = 0;
   std::uintptr_t address = 0;
-  std::size_t requested = 0;  ///< bytes asked for
+  std::size_t requested = 0;  ///< requested bytes
   std::size_t bytes = 0;      ///< bytes of the block
   StreamId owner;
   StreamId user;                             ///< the stream that could use it first
   std::uint32_t tag = 0;                     ///< AllocationTrace::tag_name
-  CallStacks::Id stack = CallStacks::kNone;  ///< of its allocation; of Options::stacks
+  CallStacks::Id stack = CallStacks::kNone;  ///< stack of its allocation, in Options::stacks
   TracePosition allocated = 0;
   TracePosition freed = kNever;    ///< kNever: still live
   std::vector<Point> free_points;  ///< all of them must happen before the next use of the memory
@@ -73,9 +73,9 @@ struct TracedMove {
  *   Ladder ladder = attribute(trace, {.window = trace.window("steady")});
  *
  * Recording and `begin_window` are thread-safe. Call the other functions while nothing is recorded.
- * The trace needs about 140 bytes of memory per allocation, and with a clock 8 per event; of
- * frontiers it keeps only the changes. It does not know blocks that were allocated before it began,
- * and ignores their frees.
+ * The trace needs about 140 bytes of memory per allocation, and with a clock 8 per event. It keeps
+ * only the changes of frontiers. It does not know blocks that were allocated before it began, and
+ * ignores their frees.
  */
 class AllocationTrace final : public AllocationObserver {
  public:
@@ -117,7 +117,7 @@ class AllocationTrace final : public AllocationObserver {
 
   /**
    * @brief The latest window with this name.
-   * @throws std::out_of_range if there is none, or if it or its beginning was discarded
+   * @throws std::out_of_range if it does not exist, or if it or its beginning was discarded
    */
   [[nodiscard]] TraceWindow window(std::string_view name) const;
 
@@ -144,7 +144,7 @@ class AllocationTrace final : public AllocationObserver {
   [[nodiscard]] std::span<const TracedMove> moves() const noexcept { return moves_; }
   [[nodiscard]] const OrderingHistory& ordering() const noexcept { return ordering_; }
   [[nodiscard]] std::span<const Mark> marks() const noexcept { return marks_; }  ///< in order
-  /** @brief Where the stacks of blocks are; nullptr if there are none. */
+  /** @brief The stacks of blocks; nullptr without stacks. */
   [[nodiscard]] CallStacks* stacks() const noexcept { return options_.stacks; }
   /** @brief The time of an event, in microseconds since the epoch. An event that was discarded has
    *         the time of the oldest one that is kept. Without a clock, the position itself. */
@@ -166,7 +166,7 @@ class AllocationTrace final : public AllocationObserver {
   TracePosition position_ = 0;
   TracePosition complete_from_ = 0;
   std::size_t discard_at_ = 0;
-  std::deque<std::int64_t> times_;  // of positions, the newest last
+  std::deque<std::int64_t> times_;  // times of positions, the newest last
   std::vector<TracedBlock> blocks_;
   std::vector<TracedUse> uses_;
   std::vector<TracedSegment> segments_;

@@ -16,8 +16,8 @@ namespace millrace {
  * @brief The stacks of a program's calls, each kept once as its return addresses.
  *
  * `here` walks the calling thread's stack and looks it up by a hash, which takes about 0.4 us a
- * frame. Names are found when they are asked for: those that a library exports, and those in the
- * symbol table of a program's file. Lines are not known. Keeps at most 65,536 stacks. Thread-safe.
+ * frame. Names are looked up on demand, in a library's exports and in the symbol table of a
+ * program's file. Lines are not known. Keeps at most 65,536 stacks. Thread-safe.
  */
 class CallStacks {
  public:
@@ -36,7 +36,7 @@ class CallStacks {
    *
    * A program that links Millrace statically needs symbols for that, because the frames are
    * recognized by name.
-   * @return kNone if the stack is new and 65,536 stacks are kept already
+   * @return kNone if the stack is new and 65,536 stacks are already kept
    */
   [[nodiscard]] Id here();
 
@@ -51,7 +51,7 @@ class CallStacks {
   struct Names;
 
   const std::size_t frames_;
-  mutable std::mutex mutex_;                         // of the stacks
+  mutable std::mutex mutex_;                         // guards the stacks
   std::vector<std::vector<std::uintptr_t>> stacks_;  // by id; the first is none
   std::unordered_map<std::uint64_t, Id> known_;      // by a hash of the addresses
   // A second mutex: to name a function takes the loader's lock, and `here` must not wait for that.

@@ -10,11 +10,11 @@
 #include "millrace/observe/trace/allocation_log.hpp"
 
 /// @file
-/// Where the memory of a recorded program is at its peak, and why it could not be used.
+/// Explains where the memory of a recorded program is at its peak, and why it could not be used.
 
 namespace millrace {
 
-/** @brief What a reserved byte is. Every byte is one of these. */
+/** @brief The parts of reserved memory. Every byte belongs to exactly one. */
 enum class MemoryPart : std::uint8_t {
   live,      ///< requested by the program, and not freed
   rounding,  ///< in a live block: its size was rounded up
@@ -40,7 +40,7 @@ enum class SiteKind : std::uint8_t {
   driver,   ///< free in the driver's pool, whose addresses are not in the log
 };
 
-/** @brief Who allocates: the blocks of one stack and label, or of one class of sizes. */
+/** @brief A site: the blocks of one stack and label, or of one class of sizes. */
 struct ExplainedSite {
   SiteKind kind = SiteKind::unknown;
   trace::StackTable::Id stack = trace::StackTable::kNone;
@@ -53,19 +53,20 @@ struct ExplainedSite {
 /**
  * @brief A part of the reserved memory: bytes of one kind, on one stream, by one site.
  *
- * The site of `hard` bytes is that of the block which is freed last in their segment, as until then
- * the segment is in use. The site of other free bytes is that of their last user.
+ * The site of `hard` bytes is the site of the block that is freed last in their segment, because
+ * the segment is in use until then. The site of other free bytes is the site of their last user.
  */
 struct MemoryShare {
   static constexpr std::uint32_t kNoStream = UINT32_MAX;
 
   MemoryPart part = MemoryPart::live;
   /// Index into Explanation::streams: the stream that owns the memory. If the allocator passes free
-  /// memory between streams: that of the block, or of the last user. kNoStream: `driver`.
+  /// memory between streams, it is the stream of the block or of the last user. kNoStream:
+  /// `driver`.
   std::uint32_t stream = 0;
   trace::TorchPool pool{0, 0};
   std::uint32_t site = 0;    ///< index into Explanation::sites
-  bool whole = false;        ///< free, in a segment (of expandable segments: a page) without blocks
+  bool whole = false;        ///< free, in a segment (if expandable: a page) without blocks
   std::uint64_t blocks = 0;  ///< number of blocks, or of free ranges
   std::uint64_t bytes = 0;
   /// @name Events of the log, as indices; std::nullopt: before the log begins
@@ -74,12 +75,13 @@ struct MemoryShare {
   std::optional<std::size_t> first;
   std::optional<std::size_t> last;
   /// @}
-  /// The event after which all of it is usable for the asker: live bytes are freed, waiting ones
-  /// complete, the segment of hard ones is free. Only for these; std::nullopt: not within the log.
+  /// Only for live, waiting and hard bytes: the event after which the asker can use all of them.
+  /// Live bytes are freed, waiting bytes complete, the segment of hard bytes free. std::nullopt:
+  /// not within the log.
   std::optional<std::size_t> until;
 };
 
-/** @brief The request for which memory is looked at: `stream` and `pool` decide what it may use. */
+/** @brief The request that needs memory. `stream` and `pool` decide which memory it may use. */
 struct MemoryAsker {
   std::uint32_t stream = 0;  ///< index into Explanation::streams
   trace::TorchPool pool{0, 0};
@@ -93,12 +95,12 @@ struct MemoryMoment {
   std::optional<std::size_t> event;  ///< index into the log's events; std::nullopt: the beginning
   MemoryAsker asker;
   /// Bytes in segments; std::nullopt if the log does not have its allocator's segments. Then only
-  /// live bytes are known, and they are all of `shares`.
+  /// live bytes are known, and `shares` has only these.
   std::optional<std::uint64_t> reserved;
   /// These add up to `reserved`, to the byte. By decreasing bytes.
   std::vector<MemoryShare> shares;
   /// Part of `reserved`: bytes of the driver's pool, whose addresses are not in the log. Blocks
-  /// outside of all segments are taken to lie in this memory until it is full.
+  /// outside of all segments are assumed to be in this memory until it is full.
   std::uint64_t unplaced = 0;
   /// Whether the log has the sizes of blocks. Otherwise `rounding` and `rest` are not known, and
   /// count as free.
@@ -121,7 +123,7 @@ struct FreeRange {
 /** @brief Why a request failed, as far as the log shows it. */
 enum class FailureReason : std::uint8_t {
   beyond_device,  ///< larger than all memory that this process could have
-  live,           ///< with what is live, larger than all memory that this process could have
+  live,           ///< with the live bytes, larger than all memory that this process could have
   unused,         ///< the asker's own free memory had a range that is large enough
   waiting,        ///< a freed block whose uses are not complete is large enough
   stream,         ///< a free range of another stream is large enough
@@ -144,11 +146,11 @@ struct FailedRequest {
   std::optional<std::uint64_t> device_free{};
   bool device_is_whole = false;  ///< `device_free` is derived from the size of the device
   FailureReason reason = FailureReason::unknown;
-  std::optional<FreeRange> own{};      ///< the largest that the asker may use
-  std::optional<FreeRange> other{};    ///< the largest of another stream, in the asker's pool
-  std::optional<FreeRange> pool{};     ///< the largest of another pool
-  std::optional<FreeRange> waiting{};  ///< the largest freed block whose uses are not complete
-  /// A request that certainly would have fitted; std::nullopt if nothing is known about that.
+  std::optional<FreeRange> own{};      ///< largest range that the asker may use
+  std::optional<FreeRange> other{};    ///< largest range of another stream, in the asker's pool
+  std::optional<FreeRange> pool{};     ///< largest range of another pool
+  std::optional<FreeRange> waiting{};  ///< largest freed block whose uses are not complete
+  /// Size of a request that certainly would have fitted; std::nullopt if it is not known.
   std::optional<std::uint64_t> would_fit{};
   MemoryMoment memory{};  ///< at the failure
 };
@@ -180,11 +182,11 @@ struct Explanation {
 /**
  * @brief Explains the memory of every device of a log at its peak, and its last failed request.
  *
- * Takes O(n log n) for n events. Contradictions in a log change figures, but never their sum.
+ * Takes O(n log n) for n events. Contradictions in a log change figures, never their sum.
  */
 [[nodiscard]] Explanation explain(const trace::AllocationLog& log);
 
-/** @brief Who allocated the blocks of a log. */
+/** @brief The sites that allocated the blocks of a log. */
 struct BlockSites {
   std::vector<ExplainedSite> sites;
   std::vector<std::uint32_t> by_block;  ///< by block of the log: index into `sites`

@@ -28,7 +28,7 @@ struct DeviceDifference {
   /// are compared.
   bool of_reserved = true;
   std::uint64_t first = 0, second = 0;  ///< bytes that are compared
-  /// What changed, by the size of the change. The changes add up to `second - first`.
+  /// The changes, the largest first. They add up to `second - first`.
   std::vector<MemoryDifference> rows;
 };
 

@@ -17,21 +17,21 @@ struct LadderShare {
   StreamId waits_for;  ///< freed, but work on this stream may still use it; invalid: live
   std::size_t blocks = 0;
   std::size_t bytes = 0;
-  std::size_t requested = 0;  ///< bytes asked for, part of `bytes`
+  std::size_t requested = 0;  ///< requested bytes, part of `bytes`
 };
 
 /**
- * @brief Where reserved memory went: requested <= rounded <= ordered <= packed <= reserved.
+ * @brief The costs in reserved memory: requested <= rounded <= ordered <= packed <= reserved.
  *
  * All values are in bytes, for one window of a trace. Each step is one cost:
  * - `requested` (L0): peak of the requested bytes of live blocks
- * - `rounded`   (L1): peak of the bytes of live blocks; the step is the cost of rounding
- * - `ordered`   (L2): heaviest set of blocks that could not have shared memory; the step is the
- * cost of streams: blocks that were freed, but not yet usable by the next requester
- * - `packed`    (L3): the better of an offline packing and the actual layout; the step is the cost
- *                     of contiguous blocks
- * - `reserved`      : peak of the segments held; the step is the cost of not knowing the future,
- * and of keeping unused memory
+ * - `rounded` (L1): peak of the bytes of live blocks. The step is the cost of rounding.
+ * - `ordered` (L2): heaviest set of blocks that could not have shared memory. The step is the cost
+ *   of streams: freed blocks that the next requester could not use yet.
+ * - `packed` (L3): the better of an offline packing and the actual layout. The step is the cost of
+ *   contiguous blocks.
+ * - `reserved`: peak of the segments held. The step is the cost of not knowing the future, and of
+ *   keeping unused memory.
  */
 struct Ladder {
   std::size_t requested = 0;
@@ -41,8 +41,8 @@ struct Ladder {
   std::size_t reserved = 0;
 
   std::vector<LadderShare> at_peak;   ///< blocks live at the peak of `rounded`
-  std::vector<LadderShare> heaviest;  ///< the set of `ordered`; `waits_for` says why it counts
-  std::vector<LadderShare> idle;      ///< memory held but free at that peak, by its last user
+  std::vector<LadderShare> heaviest;  ///< the set of `ordered`; `waits_for` is the reason
+  std::vector<LadderShare> idle;      ///< free memory that was held at that peak, by last user
 
   [[nodiscard]] std::size_t rounding() const noexcept { return rounded - requested; }
   [[nodiscard]] std::size_t streams() const noexcept { return ordered - rounded; }

@@ -52,9 +52,9 @@ struct PackingOptions {
  * @brief The lowest of several packings: online best fit, and first fit in four orders (by size, by
  *        length of life, and by bytes x time, largest first).
  *
- * First fit may take 5 * 10^8 + 32 n log n steps, but no more than the options allow. Blocks that
- * it has not reached by then (the smallest ones) are placed above the others, by online best fit.
- * If the first order takes more than 10^8 steps, the other three are not tried.
+ * First fit takes at most 5 * 10^8 + 32 n log n steps, and at most the steps of the options. Blocks
+ * that it has not reached by then (the smallest ones) are placed above the others, by online best
+ * fit. If the first order takes more than 10^8 steps, the other three are not tried.
  */
 [[nodiscard]] Packing quick_pack(std::span<const Interval> intervals,
                                  const PackingOptions& options = {});
@@ -65,8 +65,9 @@ struct PackingOptions {
  * - `quick_pack` gives a first height. If its steps are not enough for first fit (more than about
  *   10^5 blocks that overlap with hundreds of others), the search ends here.
  * - A search then looks for a packing with height LOAD. If it fails, it halves the range between
- * the best height found and the last one that failed. Blocks that always fit into a gap, and spans
- * of time without a common block, are separated first (MiniMalloc, 10.1145/3623278.3624752).
+ *   the best height found and the last one that failed. Blocks that always fit into a gap, and
+ *   spans of time without a common block, are separated first (MiniMalloc,
+ *   10.1145/3623278.3624752).
  *
  * The result is `optimal()` if its height is proven to be a lower bound. The hard instances of
  * MiniMalloc, ResNet-50, and recorded training steps are packed at LOAD within seconds.

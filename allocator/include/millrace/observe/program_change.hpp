@@ -20,7 +20,7 @@ enum class ProgramChange : std::uint8_t {
   /// No use on another stream is recorded: the program holds a block until that use is complete.
   no_recorded_uses,
   /// Blocks of side streams are handed to the main stream (`Allocator::transfer`) where it first
-  /// waits for their stream. Only a trace of Millrace's has these waits.
+  /// waits for their stream. Only a trace in Millrace's format has these waits.
   handed_over,
 };
 

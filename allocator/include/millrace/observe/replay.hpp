@@ -25,7 +25,7 @@ struct ReplayDecisions {
   std::string first_difference;    ///< "" if there is no difference
 };
 
-/** @brief What became of the requests that the recorded allocator could not serve. */
+/** @brief Results of the requests that the recorded allocator could not serve. */
 struct RetriedRequests {
   std::size_t tried = 0;
   std::size_t served = 0;
@@ -40,7 +40,7 @@ struct ReservedPoint {
   std::size_t replayed = 0;
 };
 
-/** @brief What the allocator holds when a replay begins. */
+/** @brief The memory that the allocator holds when a replay begins. */
 enum class ReplayStart : std::uint8_t {
   /// PyTorch's layout, including its cached segments. Segments are released when PyTorch released
   /// them. Only with the policy `torch` and a PyTorch snapshot.
@@ -74,7 +74,7 @@ struct ReplayReport {
   std::optional<ReplayDecisions> decisions;  ///< only with the policy `torch`
   /// @}
   RetriedRequests retried;  ///< only with ReplayOptions::retries_failed
-  /// What the allocator did and holds at the end; only with ReplayOptions::snapshot.
+  /// The allocator's history, and its memory at the end; only with ReplayOptions::snapshot.
   std::optional<trace::TorchSnapshot> snapshot;
   std::vector<std::string> warnings;
 };
@@ -96,13 +96,13 @@ struct ReplayOptions {
   ReplayStart start = ReplayStart::recorded;
   /// The bounds if they are known already, so that several replays of one log compute them once.
   std::optional<RequestBounds> bounds{};
-  bool snapshot = false;  ///< whether the report has one
-  /// Blocks get their stacks' functions as tags, or else their labels, so that the ladder's shares
-  /// are those of sites.
+  bool snapshot = false;  ///< whether the report has a snapshot
+  /// Blocks get their stacks' functions as tags, or their labels if they have no stack. The ladder
+  /// then has the shares of sites.
   bool sites = false;
   /// Whether requests that the recorded allocator could not serve are made as well, at the same
-  /// places. One that is served is freed at once. Not from a recorded start, which repeats what
-  /// PyTorch did.
+  /// places. A served request is freed at once. Not used with a recorded start, which repeats
+  /// PyTorch's decisions.
   bool retries_failed = false;
   /// Whether the report has a ladder. Without it a replay takes a fraction of the time and memory;
   /// all levels of `ladder` are 0, and `packed` is that of the bounds.
@@ -120,7 +120,7 @@ struct RecordedDevice {
     unknown,        ///< the program was never short of memory, or the log does not contain it
     out_of_memory,  ///< PyTorch ran out: the bytes that it held, plus the device's free bytes
     full,           ///< PyTorch released segments to serve a request: the most that it ever held
-    whole,          ///< a request failed, and a trace of Millrace's has the size of the device
+    whole,          ///< a request failed, and a trace of Millrace has the size of the device
   };
   Source source = Source::unknown;
   std::size_t bytes = 0;  ///< 0 if unknown
@@ -129,8 +129,8 @@ struct RecordedDevice {
 /**
  * @brief The size of a device on which the recorded program was short of memory.
  *
- * From a PyTorch snapshot it is an estimate. A trace of Millrace's has the size of the whole
- * device, of which other programs may have had a part. Other formats do not have it.
+ * From a PyTorch snapshot it is an estimate. A trace in Millrace's format has the size of the whole
+ * device, although other programs may have had a part of it. Other formats do not have it.
  *
  * If a program empties PyTorch's cache just before a request that needs a new segment, this looks
  * the same as a request that found the device full.
@@ -141,13 +141,13 @@ struct RecordedDevice {
  * @brief Repeats the requests of one device of a log, in order, on a new allocator.
  *
  * No memory is touched: addresses are numbers. A log does not contain the device's work, so freed
- * blocks count as still in use: a freed block serves another stream only after a wait, or after the
- * log says that its free is complete.
+ * blocks count as still in use. A freed block serves another stream only after a wait, or after the
+ * completion of its free in the log.
  *
  * With the policy `torch` and the recorded start, a PyTorch snapshot starts from the layout at the
  * beginning of its trace, gets segments at the recorded addresses, and releases what was released.
  * Every decision can then be compared. The policy `torch` keeps private pools separate, as PyTorch
- * does, and has expandable segments if the snapshot's settings say so. If memory is not mapped in
+ * does, and has expandable segments if the snapshot's settings do. If memory is not mapped in
  * PyTorch's pages, blocks of expandable segments are replayed in ordinary ones and not compared,
  * and the report has a warning. To compare policies, use the same start for each.
  * @param log     the recorded trace

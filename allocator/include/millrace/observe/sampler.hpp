@@ -10,7 +10,7 @@ namespace millrace {
 /** @brief A sampled quantity. Each value is valid until the next sample. */
 class SampledSeries {
  public:
-  /** @brief Adds a sample. @throws std::invalid_argument if `now` is before the last sample */
+  /** @brief Adds a sample. @throws std::invalid_argument if `now` is earlier than the last one */
   void add(double value, Nanoseconds now);
 
   [[nodiscard]] std::size_t count() const noexcept { return count_; }

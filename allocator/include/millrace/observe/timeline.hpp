@@ -39,7 +39,7 @@ class Timeline {
   /** @brief How much a timeline keeps. */
   struct Options {
     /// Maximum number of events (operations, arrows, host calls, samples) to keep. Later events are
-    /// counted but not kept. The file has about 300 bytes per event.
+    /// only counted. The file has about 300 bytes per event.
     std::size_t most_events = 250'000;
   };
 
@@ -56,7 +56,7 @@ class Timeline {
    * @brief Records all work of the machine's devices, and uses the machine's clock.
    *
    * Call it while no work is enqueued, and before devices are attached.
-   * @throws std::logic_error if a machine is attached already
+   * @throws std::logic_error if a machine is already attached
    */
   void attach(VirtualMachine& machine);
 
@@ -94,7 +94,7 @@ class Timeline {
   [[nodiscard]] std::uint64_t recorded() const;  ///< number of events that are kept
   [[nodiscard]] std::uint64_t left_out() const;  ///< number of events beyond `most_events`
 
-  /** @brief Writes the whole document. Call `stop` before. */
+  /** @brief Writes the whole document. Call `stop` first. */
   void write(std::ostream& out) const;
 
  private:

@@ -9,38 +9,37 @@
 
 namespace millrace {
 
-/** @brief What a snapshot needs to know beyond the trace. */
+/** @brief The data of a snapshot that are not in the trace. */
 struct SnapshotOptions {
   using StackOf = std::function<trace::StackTable::Id(const TracedBlock&, trace::StackTable&)>;
   using StreamNumber = std::function<std::int64_t(StreamId)>;
   using LabelOf = std::function<trace::LabelTable::Id(const TracedBlock&, trace::LabelTable&)>;
 
-  StackOf stack{};  ///< nothing: those of the trace, if it has stacks
-  LabelOf label{};  ///< nothing: the tags
-  /// The number of a stream in the snapshot, where 0 is the default stream; nothing: the number of
-  /// its slot and 1.
+  StackOf stack{};  ///< empty: the stacks of the trace, if it has stacks
+  LabelOf label{};  ///< empty: the tags
+  /// The number of a stream in the snapshot, where 0 is the default stream; empty: the number of
+  /// its slot plus 1.
   StreamNumber stream{};
-  /// Marks beside those of the trace, in order: each is a range that ends where the next begins.
+  /// Marks in addition to the trace's, in order. Each is a range that ends where the next begins.
   std::vector<AllocationTrace::Mark> marks{};
-  /// Whether the allocator grows ranges: then segments that touch each other are parts of one.
+  /// Whether the allocator grows ranges. Then adjacent segments are parts of one segment.
   bool growable_ranges = false;
 };
 
 /**
- * @brief What an allocator did and holds at the end, in the form of a PyTorch snapshot, whose
- *        viewers show it.
+ * @brief An allocator's history and its memory at the end, as a PyTorch snapshot for PyTorch's
+ *        viewers.
  *
- * Times are those of the trace, which without a clock are positions. Labels are the blocks' tags.
+ * Times are the trace's times, which are positions without a clock. Labels are the blocks' tags.
  * The trace's marks are annotations: each begins a range that ends with the next. The stream of a
- * segment is that of its first block; 0 if it never had one. Segments of a growable range are one
- * expandable segment, with the stream of the first of them: those that ever had a block in common,
- * and with `growable_ranges` all that touch each other. A freed block is complete when the trace
- * knows it to be, or before something else is in its place: the allocator may give memory to a
- * stream that is ordered after its last use, and PyTorch's form has no word for that.
- * @param trace    of the whole life of the allocator, if possible: blocks from before it are left
- *                 out
+ * segment is the stream of its first block; 0 if it never had a block. Segments of a growable range
+ * are one expandable segment, with the stream of the first of them. These are segments that ever
+ * had a block in common, and with `growable_ranges` all adjacent segments. A free is complete when
+ * the trace proves it, at the latest before another block takes its place: the allocator may give
+ * memory to a stream that is ordered after the last use, which PyTorch's format cannot express.
+ * @param trace    trace of the allocator's whole life, if possible: earlier blocks are left out
  * @param device   number of the device
- * @param options  numbers of streams, and where stacks and labels come from
+ * @param options  numbers of streams, and sources of stacks and labels
  */
 [[nodiscard]] trace::TorchSnapshot torch_snapshot(const AllocationTrace& trace,
                                                   std::uint32_t device = 0,

@@ -37,8 +37,8 @@ enum class WhatIfStrategy : std::uint8_t {
 [[nodiscard]] const char* to_string(WhatIfStrategy strategy) noexcept;
 
 /**
- * @brief The peaks of `millrace run`, in bytes: the lowest and the highest, by when the GPU
- *        completes work that the program does not wait for.
+ * @brief The lowest and the highest peak of `millrace run`, in bytes. The peak depends on when the
+ *        GPU completes work that the program does not wait for.
  */
 struct ModeledRun {
   std::size_t least = 0;
@@ -46,7 +46,7 @@ struct ModeledRun {
   bool waits = false;  ///< whether a stream may be made to wait before memory grows (`--wait`)
 };
 
-/** @brief What each allocator would have reserved for the same requests: peaks in bytes. */
+/** @brief The peaks that each allocator would have reserved for the same requests, in bytes. */
 struct WhatIfReserved {
   /// The driver's pool and cudaMalloc; nothing: the requests did not fit.
   std::optional<DriverModel> driver;
@@ -61,13 +61,13 @@ struct WhatIfReserved {
 
 /** @brief Free bytes of one stream and site that no other stream could have had. */
 struct WhatIfStranded {
-  std::string stream;     ///< for which the memory was allocated
+  std::string stream;     ///< stream for which the memory was allocated
   std::string site;       ///< the site of its allocation; "" if unknown
   std::string waits_for;  ///< the stream whose work may still have used it
   std::size_t bytes = 0;
 };
 
-/** @brief What a strategy costs in time. */
+/** @brief The cost of a strategy in time. */
 struct WhatIfCost {
   /// Number of waits of the side stream that the program adds. With `precise` the allocator adds
   /// them where they are needed; WhatIfReserved counts them.
@@ -85,7 +85,7 @@ struct WhatIfCost {
 struct WhatIfMove {
   WhatIfStrategy strategy = WhatIfStrategy::in_place;
   std::string stream, to;            ///< "all side streams": every stream except `to`
-  std::string site;                  ///< "" stands for all allocations of the stream
+  std::string site;                  ///< "": all allocations of the stream
   std::vector<std::uint64_t> sizes;  ///< the different sizes of these blocks, the largest first
   std::size_t blocks = 0;            ///< number of allocations that are made in another way
   /// Number of all allocations of the stream and site. `transfer` does not change the blocks for
@@ -95,14 +95,14 @@ struct WhatIfMove {
   WhatIfCost cost;
 };
 
-/** @brief What a program's requests cost on each allocator, and what would change that. */
+/** @brief The memory of a program's requests on each allocator, and changes that save memory. */
 struct WhatIf {
-  std::optional<std::size_t> recorded;  ///< peak of what the recorded allocators reserved
+  std::optional<std::size_t> recorded;  ///< peak of bytes that the recorded allocators reserved
   std::size_t load = 0;                 ///< most requested bytes at once: nothing needs less
   WhatIfReserved reserved;
-  /// What `millrace run` would have reserved. `what_if` leaves it to the caller.
+  /// The bytes that `millrace run` would have reserved. `what_if` does not set it.
   std::optional<ModeledRun> run;
-  /// With torch's decisions, where free memory stays with its stream; the most bytes first.
+  /// With torch's decisions, which leave free memory with its stream; the most bytes first.
   std::vector<WhatIfStranded> stranded;
   /// The moves that save memory on at least one allocator, in the order of what torch's decisions
   /// would have reserved.
@@ -118,8 +118,8 @@ struct WhatIfOptions {
 };
 
 /**
- * @brief Replays one device of a trace of Millrace's on each allocator, as it was and with
- *        allocations of side streams made in each other way.
+ * @brief Replays one device of a Millrace trace on each allocator: unchanged, and with allocations
+ *        of side streams made in each other way.
  *
  * The main stream is the one that holds most memory. All bytes come from replays of the changed
  * requests, in the recorded order. It tries all side streams together, each of the six that
@@ -133,9 +133,9 @@ struct WhatIfOptions {
                              const WhatIfOptions& options = {});
 
 /**
- * @brief Replays the requests on an allocator with this policy. Finds the moment at which live
- *        bytes and free bytes that no other stream could use are most together, and returns the
- *        latter by stream.
+ * @brief Replays the requests on an allocator with this policy. Finds the moment at which the sum
+ *        of live bytes and free bytes that no other stream could use is greatest, and returns these
+ *        free bytes by stream.
  * @throws out_of_memory if the requests do not fit
  */
 [[nodiscard]] std::vector<WhatIfStranded> stranded_bytes(const trace::AllocationLog& log,

@@ -25,7 +25,7 @@ class Frontier {
   /** @brief Returns the last marker of `stream` known to happen before now; 0 if none is known. */
   [[nodiscard]] Marker at(StreamId stream) const noexcept;
 
-  /** @brief Returns whether all work that `point` stands for happens before now. */
+  /** @brief Returns whether all work up to `point` happens before now. */
   [[nodiscard]] bool covers(Point point) const noexcept { return at(point.stream) >= point.marker; }
 
   /** @brief Adds `point`. Keeps the newer one of two markers of the same stream. */

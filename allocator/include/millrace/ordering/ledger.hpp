@@ -55,7 +55,7 @@ struct WaitableMarker {
 };
 
 /**
- * @brief Knows which work is ordered after which. The one rule is decided with its numbers.
+ * @brief Records which work is ordered after which, and decides the one rule.
  *
  * Each open stream has a frontier. Every change has two steps around the driver's call. A call that
  * failed publishes nothing.
@@ -187,7 +187,7 @@ class Ledger {
    */
   [[nodiscard]] Frontier begin_synchronize(StreamId stream);
 
-  /** @brief Does this for all streams, including closed ones, to synchronize the device. */
+  /** @brief The same for all streams, including closed ones, to synchronize the device. */
   [[nodiscard]] Frontier begin_synchronize();
 
   /**
@@ -266,7 +266,7 @@ class Ledger {
                                                           Marker before) const;
 
   /**
-   * @brief Returns what the next operation of `stream` is ordered after. Together with
+   * @brief Returns the points that the next operation of `stream` is ordered after. Together with
    *        `completed_frontier` it covers exactly the points for which `ordered` is true.
    *
    * For inspection only; do not pass it to `join` or `complete`, since it contains markers that do
@@ -275,7 +275,7 @@ class Ledger {
    */
   [[nodiscard]] Frontier frontier(StreamId stream) const;
 
-  /** @brief Returns what the device is known to have finished. */
+  /** @brief Returns the points that are known to be complete. */
   [[nodiscard]] Frontier completed_frontier() const;
 
   /**

@@ -18,7 +18,7 @@ namespace millrace {
  * allocation is kept after its free until later accesses dominate it, so the checker also finds an
  * allocator that gives memory to the next user too early.
  *
- * What orders what
+ * Order of operations
  * - An operation comes after all earlier work on its stream, and after everything that the
  *   enqueuing thread had done or seen complete.
  * - An event keeps a snapshot of its stream; recording it again does not change earlier waits. A
@@ -34,7 +34,7 @@ namespace millrace {
  *   ordered.
  * - Removing a stream orders nothing.
  *
- * What is a race
+ * Kinds of races
  * - two accesses of the same byte, at least one of them a write, neither of which happens before
  *   the other (`early_reuse` if they belong to different allocations of that byte);
  * - `early_reuse`: an access that does not happen before the next operation of the stream (or
@@ -191,8 +191,8 @@ class RaceChecker {
    */
   void aliased(const void* to, const void* from, std::size_t bytes);
   /**
-   * @brief Forgets the accesses of a range. Call it for host memory that goes back to the program:
-   *        malloc may return it for another purpose.
+   * @brief Forgets the accesses of a range. Call it for host memory that is freed: malloc may
+   *        return it for another purpose.
    * @throws std::invalid_argument if part of it is allocated
    */
   void forget(const void* address, std::size_t bytes);

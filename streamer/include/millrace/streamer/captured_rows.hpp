@@ -18,8 +18,8 @@ namespace millrace {
 /**
  * @brief Changed rows of one source and their values, after the update of one step.
  *
- * Each row occurs once; ids ascend. A delivered step also stands for the steps of the source that
- * were skipped before it.
+ * Each row occurs once; ids ascend. A delivered step also covers the steps of the source that were
+ * skipped before it.
  */
 struct CapturedRows {
   /** @brief The rows of one table, or of this rank's shard of it. */

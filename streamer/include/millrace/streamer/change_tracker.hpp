@@ -35,8 +35,8 @@ class DirtyRows;
 
 /** @brief What `add_consumer` does if a bitmap exceeds the memory cap. */
 enum class OverCap {
-  /** One bit stands for 2, 4, 8, ... adjacent rows, as long as these fit into a chunk: more rows
-   * are read than changed. */
+  /** One bit is for 2, 4, 8, ... adjacent rows, as long as these fit into a chunk. Reads then also
+   * return rows that did not change. */
   coarsen,
   refuse,  ///< throws
 };
@@ -66,7 +66,7 @@ struct TrackerCounts {
   std::uint64_t failures = 0;
 };
 
-/** @brief What a tracker works with. All members outlive the tracker. */
+/** @brief The objects that a tracker uses. All members outlive the tracker. */
 struct TrackerEnvironment {
   ModelContext& context;
   Allocator& pinned;  ///< allocates pinned host memory
@@ -117,7 +117,7 @@ class ChangeTracker final : public RowUpdateObserver {
   /** @return the step up to which the consumer has read
    *  @throws std::invalid_argument for an unknown name */
   [[nodiscard]] std::uint64_t cursor(std::string_view consumer) const;
-  /** @return the number of rows that one bit of the consumer stands for
+  /** @return the number of rows for each bit of the consumer
    *  @throws std::invalid_argument for an unknown name */
   [[nodiscard]] std::size_t rows_per_bit(std::string_view consumer) const;
   /**
@@ -158,11 +158,11 @@ class ChangeTracker final : public RowUpdateObserver {
   Range read(std::string_view consumer, RowContent content, StreamRef stream, const Visit& visit);
 
   /**
-   * @brief Reports that rows of an earlier read could not be delivered after all: they count as
-   *        changed again, and the cursor goes back to `CapturedRows::after`.
+   * @brief Reports that rows of an earlier read could not be delivered. They count as changed
+   *        again, and the cursor is set back to `CapturedRows::after`.
    *
-   * The next read gives these rows. What a visitor puts back is read after the current read ends.
-   * Waits for the stream. If the rows cannot be marked, all rows count as changed.
+   * The next read gives these rows. If a visitor puts rows back, the next read after the current
+   * one gives them. Waits for the stream. If the rows cannot be marked, all rows count as changed.
    * @param rows    as they were visited, or a copy with some of their ids
    * @param stream  as in `read`
    * @throws std::invalid_argument if the consumer is unknown

@@ -37,7 +37,8 @@
 ///         contents. Then 0 up to a multiple of 8
 ///     ..  XXH3-64 of all bytes before, 8 bytes
 ///
-/// All numbers except the version are little-endian. Records from outside are hostile until parsed.
+/// All numbers except the version are little-endian. Do not trust a record from outside until it is
+/// parsed.
 
 namespace millrace {
 

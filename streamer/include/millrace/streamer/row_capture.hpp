@@ -26,7 +26,7 @@
 ///     host.
 ///   - copier: the actor (host thread) of a capture that delivers filled slots to the receiver.
 ///   - dirty row: a row that must still be delivered, because its own step could not deliver it or
-///     because `mark_dirty` asked for it. A bitmap on the device has one bit for each row.
+///     because `mark_dirty` requested it. A bitmap on the device has one bit for each row.
 ///   - missing rows: the number of dirty rows after a delivered step.
 ///
 /// Row capture has nothing to do with the capture of CUDA graphs.
@@ -126,7 +126,7 @@ struct TableRow {
   std::int64_t row = 0;
 };
 
-/** @brief What a capture works with. All members outlive the capture. */
+/** @brief The objects that a capture uses. All members outlive the capture. */
 struct CaptureEnvironment {
   ModelContext& context;
   Allocator& pinned;          ///< allocates pinned host memory
@@ -158,7 +158,7 @@ class RowCapture final : public RowUpdateObserver {
 
   /**
    * @brief Allocates the first slots and the bitmap, and registers as an observer of the bags.
-   * @throws std::invalid_argument if there is no slot, a slot cannot hold one row of each table,
+   * @throws std::invalid_argument if `slots` is 0, a slot cannot hold one row of each table,
    *         `tables` has the wrong size, or a skipped table does not exist
    * @throws out_of_memory, DeviceError
    */

@@ -41,7 +41,7 @@ struct StreamingOptions {
   std::uint64_t epoch = 0;  ///< the same on all ranks; 0: `next_epoch` of the lineage
 };
 
-/** @brief What a streamer works with. All members outlive the streamer. */
+/** @brief The objects that a streamer uses. All members outlive the streamer. */
 struct StreamingEnvironment {
   ModelContext& context;
   Allocator& pinned;   ///< allocates pinned host memory

@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-/** @brief What a stream delivers of a changed row: always values, never differences, because sums
- *         of differences are not exact. */
+/** @brief The part of a changed row that a stream delivers. It delivers values, never differences,
+ *         because sums of differences are not exact. */
 enum class RowContent {
   ids,                ///< the row number only
   weights,            ///< the weights

@@ -36,8 +36,8 @@ namespace millrace {
 /**
  * @brief What happens to a step when the queue of a sink is full.
  *
- * With every policy the waiting steps are merged into one: only the newest value of each row waits,
- * in the place of the older one. So the lag of a slow sink does not depend on the queue's size.
+ * With every policy the waiting steps are merged into one: the queue keeps only the newest value of
+ * each row. So the lag of a slow sink does not depend on the queue's size.
  */
 enum class QueuePolicy {
   /** A row replaces its older value in the queue. Other rows that do not fit are recaptured. */

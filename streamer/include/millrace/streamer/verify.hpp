@@ -14,7 +14,7 @@ namespace millrace {
 /** @brief The expected contents of the tables. */
 struct ReferenceTables {
   /** Reads the expected weights and optimizer state of a row, laid out as in records.
-   * @return false if there is nothing to compare with */
+   * @return false if the reference does not have the row */
   using Read = std::function<bool(const StreamedTable& table, std::int64_t row,
                                   std::span<float> weights, std::span<float> state)>;
   Read read;

@@ -17,7 +17,7 @@ enum class TraceFormat : std::uint8_t {
   torch_snapshot,  ///< torch.cuda.memory._snapshot(), pickled or as JSON
   rmm_log,         ///< the CSV of RMM's logging adaptor
   lifetimes,       ///< id,lower,upper,size
-  millrace,        ///< what Millrace records: docs/record.md
+  millrace,        ///< Millrace's own format: docs/record.md
 };
 
 [[nodiscard]] const char* to_string(TraceFormat format) noexcept;
@@ -25,7 +25,7 @@ enum class TraceFormat : std::uint8_t {
 [[nodiscard]] bool knows_order(TraceFormat format) noexcept;
 /** @brief Whether LogEvent::position is a line of the file; otherwise it is an event's number. */
 [[nodiscard]] bool has_lines(TraceFormat format) noexcept;
-/** @brief Whether a trace of this format says where each block was. */
+/** @brief Whether a trace of this format has the addresses of blocks. */
 [[nodiscard]] bool has_addresses(TraceFormat format) noexcept;
 /** @brief Whether LogEvent::time_us is in microseconds; otherwise it has the file's own unit. */
 [[nodiscard]] bool has_clock(TraceFormat format) noexcept;
@@ -36,7 +36,7 @@ enum class EventKind : std::uint8_t {
   free_requested,  ///< the program frees the block, ordered on `stream`
   free_completed,  ///< the recorded allocator saw all its uses complete; PyTorch only
   segment_alloc,   ///< the recorded allocator got memory from the driver
-  segment_free,    ///< it gave memory back
+  segment_free,    ///< it returned memory to the driver
   segment_map,     ///< it mapped memory
   segment_unmap,   ///< it unmapped memory
   out_of_memory,   ///< a request of `bytes` that the recorded allocator could not serve
@@ -50,7 +50,7 @@ struct LoggedStream {
   std::uint64_t handle = 0;  ///< as recorded; 0 is the legacy default stream
   /// If `handle` is 2 in an RMM log: the thread whose per-thread default stream it is.
   std::uint64_t thread = 0;
-  /// @name Only in a trace of Millrace's
+  /// @name Only in Millrace's format
   /// @{
   std::string name;       ///< in words; may be empty
   bool legacy = false;    ///< the legacy default stream
@@ -66,12 +66,12 @@ struct LoggedBlock {
   /// The recorded address minus TorchSnapshot::base; 0 if the log has no addresses.
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  ///< requested
-  /// Bytes that it takes in its segment, at least `bytes`; 0 if the log does not say so.
+  /// Bytes that it takes in its segment, at least `bytes`; 0 if unknown.
   std::uint64_t held = 0;
   std::uint32_t device = 0;
   std::uint32_t stream = 0;         ///< its stream: an index into AllocationLog::streams
   bool live_at_start = false;       ///< allocated before the first event; `stream` is its segment's
-  bool freed_before_start = false;  ///< live at start, but freed; the free was not complete yet
+  bool freed_before_start = false;  ///< live at start, although freed: its free was not complete
   bool placed = true;               ///< whether it is in a segment of the log
   TorchPool pool{0, 0};             ///< PyTorch only; default pool if unknown
   bool expandable = false;          ///< PyTorch only: whether it is in an expandable segment
@@ -90,13 +90,13 @@ struct LogEvent {
   std::uint64_t address = 0;       ///< of a segment: see `has_place`
   std::uint64_t bytes = 0;         ///< requested bytes, or size of the segment
   std::int64_t time_us = 0;        ///< in the file's own unit unless `has_clock`
-  /// Line of a CSV file; index in the device's trace of a snapshot; index in `events` for a trace
-  /// of Millrace's, whose file has no lines.
+  /// Line of a CSV file; index in the device's trace of a snapshot; index in `events` for
+  /// Millrace's format, whose files have no lines.
   std::uint64_t position = 0;
   StackTable::Id stack = StackTable::kNone;  ///< where the program made the call
 };
 
-/** @brief What a program did that orders its streams. */
+/** @brief The steps that order a program's streams, or prove their progress. */
 enum class OrderKind : std::uint8_t {
   marked,             ///< an event was recorded on `stream`: its marker `marker`
   waited,             ///< `stream` waits for marker `marker` of stream `other`
@@ -105,16 +105,16 @@ enum class OrderKind : std::uint8_t {
   passed_stream,      ///< all work so far of `stream` is known to be complete
   passed_device,      ///< all work so far of the device is known to be complete
   closed,             ///< `stream` was destroyed
-  transferred,        ///< `stream` owns `block` from here on; in no file: of a changed program
+  transferred,        ///< `stream` owns `block` from here on; only in changed programs
   not_passed,         ///< a query found marker `marker` of `stream` not complete
   stream_not_passed,  ///< a query found that not all work so far of `stream` is complete
   pool_keeps,    ///< the device's pool keeps `bytes` at a synchronization: its release threshold
-  pool_trimmed,  ///< it gave back what it held above `bytes`, as far as it was free
+  pool_trimmed,  ///< the pool released its free memory above `bytes`
 };
 
 [[nodiscard]] const char* to_string(OrderKind kind) noexcept;
 
-/** @brief One step of the order of a program's streams. Only in a trace of Millrace's. */
+/** @brief One step of the order of a program's streams. Only in Millrace's format. */
 struct LoggedOrder {
   OrderKind kind = OrderKind::marked;
   std::uint32_t device = 0;
@@ -122,8 +122,8 @@ struct LoggedOrder {
   std::uint32_t other = 0;   ///< index into AllocationLog::streams
   std::uint32_t block = LogEvent::kNoBlock;
   std::uint64_t marker = 0;  ///< numbers of one stream ascend, with gaps
-  std::uint64_t bytes = 0;   ///< only of a pool
-  bool queried = false;      ///< only of `passed` and `passed_stream`: a query found it
+  std::uint64_t bytes = 0;   ///< only for a pool
+  bool queried = false;      ///< only for `passed` and `passed_stream`: a query proved it
   std::uint64_t before = 0;  ///< the event that comes next: an index into AllocationLog::events
   std::int64_t time_us = 0;
 
@@ -148,12 +148,12 @@ struct AllocationLog {
   StackTable stacks;                  ///< of `blocks` and `events`
   LabelTable labels;                  ///< of `blocks` and of the snapshot's marks
 
-  /// @name Only in a trace of Millrace's
+  /// @name Only in Millrace's format
   /// @{
-  std::string program;                       ///< what was recorded, in words
+  std::string program;                       ///< the recorded program, in words
   std::vector<std::uint64_t> device_memory;  ///< by device: its bytes; 0 if unknown
-  bool times_are_positions = false;          ///< of events, not of a clock
-  bool addresses_are_made_up = false;        ///< blocks were not where the log says
+  bool times_are_positions = false;          ///< times are positions of events
+  bool addresses_are_made_up = false;        ///< addresses are not the real ones
   /// @}
 
   /// By device: the layout before the first event. Empty if the format does not have the bytes that
@@ -162,16 +162,16 @@ struct AllocationLog {
   /// Only for a PyTorch snapshot. Its stacks and labels are those of the log: `whole_snapshot`.
   std::optional<TorchSnapshot> snapshot;
   /// The log of pinned host memory of a PyTorch snapshot, if it was recorded: none or one. Its
-  /// device is 0. Requested sizes are not recorded: those of blocks take their place.
+  /// device is 0. Requested sizes are not recorded, so the log has sizes of blocks instead.
   std::vector<AllocationLog> host;
 
   [[nodiscard]] bool has_addresses() const noexcept { return trace::has_addresses(format); }
 };
 
 /**
- * @brief Whether the log has the addresses of a segment. A trace of Millrace's does not have those
- *        of the driver's pools: such an event has the address 0. One that gives back all that is
- *        reserved is a reset of the device.
+ * @brief Whether the log has the addresses of a segment. Millrace's format lacks the addresses of
+ *        the driver's pools: such an event has the address 0. An event that returns all reserved
+ *        memory is a reset of the device.
  */
 [[nodiscard]] bool has_place(const AllocationLog& log, const LogEvent& segment) noexcept;
 

@@ -13,8 +13,8 @@ namespace millrace::trace {
  *
  * The reader never imports, calls or builds anything: opcodes that would do so (GLOBAL, REDUCE,
  * BUILD, ...) are errors, as are sets, objects that contain themselves, and everything that
- * `limits` forbids. Memory is proportional to the length of the pickle, whatever lengths it claims.
- * The reader does not use recursion.
+ * `limits` forbids. Memory is proportional to the real length of the pickle, not to claimed
+ * lengths. The reader does not use recursion.
  *
  * @param bytes   the whole file; bytes after the first pickle are ignored
  * @param source  name of the file, for messages

@@ -17,7 +17,7 @@ namespace millrace::trace {
 enum class BlockState : std::uint8_t {
   inactive,      ///< free, in the allocator's cache
   allocated,     ///< in use
-  pending_free,  ///< freed by the program, but its recorded uses were not yet seen complete
+  pending_free,  ///< freed by the program; recorded uses are not known to be complete
 };
 
 /** @brief A pool of PyTorch: (0, 0) is the default pool, others belong to CUDA graphs and MemPools.
@@ -118,8 +118,8 @@ struct TorchSnapshot {
   std::vector<std::vector<TorchEvent>> traces;  ///< by device, each in order of time
   std::vector<TorchMark> marks;                 ///< `external_annotations`, in order of time
   /// @name Pinned host memory, if it was recorded (2.14)
-  /// Each segment has one block. Requested sizes are not recorded: those of blocks take their
-  /// place.
+  /// Each segment has one block. Requested sizes are not recorded, so the snapshot has sizes of
+  /// blocks instead.
   /// @{
   std::vector<TorchSegment> host_segments;
   std::vector<TorchEvent> host_trace;

@@ -25,7 +25,7 @@ class TraceSink {
   TraceSink(const TraceSink&) = delete;
   TraceSink& operator=(const TraceSink&) = delete;
 
-  /** @brief Keeps a record, at most `kMostRecordBytes` long. @return false: it has no room */
+  /** @brief Keeps a record of at most `kMostRecordBytes`. @return false if the sink has no room */
   virtual bool write(std::string_view record) = 0;
 
   static constexpr std::size_t kMostRecordBytes = std::size_t{1} << 16;
@@ -34,26 +34,26 @@ class TraceSink {
 /**
  * @brief Opens a new file for a trace.
  *
- * What was written is in the file at once, so a process that is killed leaves a trace of all that
- * it did: the file then ends with zeros, which the destructor removes. The file grows in steps of
- * 1 MiB, to at most 4 GiB, and no more memory than that is mapped.
+ * A record is in the file at once, so a killed process leaves a complete trace. The file then ends
+ * with zeros, which the destructor would remove. The file grows in steps of 1 MiB, to at most 4
+ * GiB. Only the last step is mapped.
  * @throws std::system_error if it exists or cannot be written
  */
 [[nodiscard]] std::unique_ptr<TraceSink> create_trace_file(const std::string& path);
 
 /** @brief One allocation, for TraceWriter::allocated. */
 struct WrittenAllocation {
-  std::uint32_t stream = 0;  ///< number of the stream, as `TraceWriter::stream` gave it
+  std::uint32_t stream = 0;  ///< number of the stream, from `TraceWriter::stream`
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  ///< requested
   StackTable::Id stack = StackTable::kNone;
   LabelTable::Id label = LabelTable::kNone;
 };
 
-/** @brief What the times and addresses of a trace are. */
+/** @brief The meaning of a trace's times and addresses. */
 struct RecordedForm {
-  bool times_are_positions = false;    ///< a microsecond an event
-  bool addresses_are_made_up = false;  ///< blocks were not where the trace says
+  bool times_are_positions = false;    ///< one microsecond for each event
+  bool addresses_are_made_up = false;  ///< addresses are not the real ones
 };
 
 /**
@@ -75,15 +75,15 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  /** @brief What is recorded, in words: a command, a workload. */
+  /** @brief The recorded program in words: a command, a workload. */
   void program(std::string_view text);
-  /** @param bytes  its memory */
+  /** @param bytes  memory of the device */
   void device(std::uint32_t number, std::uint64_t bytes, std::string_view name,
               RecordedForm form = {});
   [[nodiscard]] std::uint32_t stream(const LoggedStream& stream);
 
   [[nodiscard]] StackTable::FrameId frame(const StackFrame& frame);
-  /** @return kNone if the trace has its most stacks (65,536) already */
+  /** @return kNone if the trace already has the maximum number of stacks (65,536) */
   [[nodiscard]] StackTable::Id stack(StackTable::Id outer, StackTable::FrameId inner);
   [[nodiscard]] LabelTable::Id label(std::string_view text);
 
@@ -97,14 +97,14 @@ class TraceWriter {
   void failed(std::uint32_t stream, std::uint64_t bytes);
 
   void used(std::uint64_t block, std::uint32_t stream);
-  /** @param marker  more than that of the stream's last mark; ignored otherwise */
+  /** @param marker  greater than the stream's last marker; ignored otherwise */
   void marked(std::uint32_t stream, std::uint64_t marker);
-  /** @param marker  a mark of `other`; ignored if it has none yet that is as new */
+  /** @param marker  a marker of `other`; ignored if it is newer than the last one of `other` */
   void waited(std::uint32_t stream, std::uint32_t other, std::uint64_t marker);
-  /** @param queried  whether a query found it: at another time its answer may differ */
+  /** @param queried  whether a query proved it; at another time its answer may differ */
   void passed(std::uint32_t stream, std::uint64_t marker, bool queried = false);
   void passed_stream(std::uint32_t stream, bool queried = false);
-  /** @brief A query found it not complete. */
+  /** @brief A query found that the marker was not complete. */
   void not_passed(std::uint32_t stream, std::uint64_t marker);
   void stream_not_passed(std::uint32_t stream);
   void passed_device(std::uint32_t device);
@@ -112,7 +112,7 @@ class TraceWriter {
 
   /** @brief The allocator got memory from the driver. @param address  0 if unknown */
   void reserved(std::uint32_t device, std::uint64_t address, std::uint64_t bytes);
-  /** @brief It gave memory back. */
+  /** @brief The allocator returned memory to the driver. */
   void released(std::uint32_t device, std::uint64_t address, std::uint64_t bytes);
   /** @brief From now on the device's pool keeps `bytes` at a synchronization. */
   void pool_keeps(std::uint32_t device, std::uint64_t bytes);
@@ -121,7 +121,7 @@ class TraceWriter {
   /** @brief All memory of the device is gone. */
   void device_reset(std::uint32_t device);
 
-  /** @brief Writes that the trace is complete. Nothing is written any more, nor counted. */
+  /** @brief Marks the trace as complete. Later records are neither written nor counted. */
   void finish();
   /** @brief Records for which the sink had no room. */
   [[nodiscard]] std::uint64_t left_out() const;

@@ -69,9 +69,9 @@ class Value {
  * @brief The plain data of a pickle or JSON file: none, booleans, numbers, strings, lists, tuples
  *        and dicts.
  *
- * A container may be reached along several paths (a pickle shares objects), but it never contains
- * itself, and nesting is bounded: code that walks the tree needs no check of the depth. In addition
- * to the bytes of the file, a value takes 8 bytes, and a container 17 more.
+ * A container may be reached along several paths, because a pickle shares objects. It never
+ * contains itself, and nesting is bounded, so code that walks the tree needs no check of the depth.
+ * In addition to the bytes of the file, a value takes 8 bytes, and a container 17 more.
  */
 class ValueTree {
  public:

@@ -25,12 +25,12 @@ inline constexpr std::string_view kTorchSnapshotBeginning{"\x80\x02}(X\x08\0\0\0
 
 /** @brief The snapshot that a log was read from, with its stacks and labels: for programs that read
  *         a snapshot, change it, and write it again with `write_torch_snapshot`.
- *  @throws std::bad_optional_access if it was read from something else */
+ *  @throws std::bad_optional_access if the log was read from another format */
 [[nodiscard]] TorchSnapshot whole_snapshot(const AllocationLog& log);
 
-/** @brief Adds the segments, events and annotations of `more`, which is of other devices, with
- * their stacks and labels. Annotations are then in the order of their times. Pinned host memory and
- * settings of `more` are not taken. */
+/** @brief Adds the segments, events and annotations of `more`, which has other devices, with their
+ * stacks and labels. Annotations are then in the order of their times. Pinned host memory and
+ * settings of `more` are not added. */
 void append(TorchSnapshot& snapshot, const TorchSnapshot& more);
 
 }  // namespace millrace::trace

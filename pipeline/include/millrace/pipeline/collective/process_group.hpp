@@ -72,10 +72,11 @@ struct ReceivedBytes {
  *   ends with undefined results. A program that only synchronizes a stream must therefore call
  *   `check` afterwards.
  * - Any other exception (for instance DeviceError) also fails the group, because this rank did not
- *   take part in the operation. std::invalid_argument is the exception: nothing has happened.
+ *   take part in the operation. After std::invalid_argument the group has not failed, and nothing
+ *   has changed.
  * - Destroying the object leaves the group. That is an error only for ranks that still need this
- *   rank. A rank that unwinds after an exception leaves in this way; a rank that cannot continue
- *   but keeps the object calls `fail`.
+ *   rank. A rank that unwinds after an exception leaves in this way. A rank that cannot continue
+ *   and keeps the object calls `fail`.
  */
 class ProcessGroup {
  public:
@@ -128,8 +129,8 @@ class ProcessGroup {
   /**
    * @brief Fails the group because this rank cannot continue.
    *
-   * All other ranks get a CollectiveError, whatever they wait for. Only the first failure of a
-   * group counts.
+   * All other ranks get a CollectiveError, in whatever operation they wait. Only the first failure
+   * of a group counts.
    * @param why  becomes part of the error's message
    */
   virtual void fail(const std::string& why) noexcept = 0;

@@ -36,7 +36,7 @@ struct AdultData {
  * The schema depends on the training file only.
  * - 6 dense features: the numeric columns, shifted and scaled to mean 0 and standard deviation 1.
  *   fnlwgt and the two capital columns are first mapped to log(1 + x).
- * - 14 sparse features, each with its own table. For the 8 categorical columns, row 0 stands for
+ * - 14 sparse features, each with its own table. For the 8 categorical columns, row 0 is for
  *   values that the training file does not have; the other rows are the values of the training
  *   file in alphabetical order ("?" is a value). The 6 numeric columns are divided into buckets:
  *   one for each distinct value or, if a column has more than `buckets` distinct values, `buckets`

@@ -16,7 +16,7 @@ namespace millrace {
 struct JaggedScope {
   Allocator& memory;  ///< allocates the results; their owner stream is `stream`
   StreamRef stream;   ///< must be ordered after the work that wrote the operands
-  /// On a virtual device: account for time and accesses, but run no host kernels.
+  /// On a virtual device: count time and accesses, without running host kernels.
   bool cost_only = false;
   Tag tag{};  ///< the tag that `memory` counts the results under
 };

@@ -30,7 +30,7 @@ struct BatchShare {
  *
  * Every rank has as many batches as the source, in the source's order, and the shares of all ranks
  * together are the source's batch. If the last batch is short, some ranks may get no examples from
- * it. Positions are those of the source. Every rank reads the whole source but copies only its own
+ * it. Positions are those of the source. Every rank reads the whole source, and copies only its own
  * examples into pinned memory.
  */
 class ShareSource final : public EpochSource {

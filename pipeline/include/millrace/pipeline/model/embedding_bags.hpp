@@ -203,8 +203,8 @@ class EmbeddingBags {
    * @brief Returns the numbers of the cached rows, across all tables and unordered. Waits like
    * `cache_counts`.
    *
-   * For checks of the cache: `locate` finds only one slot of a row, but this list shows a row in
-   * two slots.
+   * For checks of the cache: a row that is wrongly in two slots occurs twice here, and `locate`
+   * finds only one of them.
    */
   [[nodiscard]] std::vector<std::int64_t> cached_rows(StreamRef stream);
   [[nodiscard]] std::size_t cache_slots() const noexcept;

@@ -83,7 +83,7 @@ class TrainModel {
    * @param stream    as for `look_up`
    * @return the lookup, to be completed by `look_up_prefetched` before forward; nullptr if the
    * model has no cached tables
-   * @throws out_of_memory, DeviceError; rows may have moved, but no value has changed
+   * @throws out_of_memory, DeviceError. Rows may have moved; no value has changed
    */
   [[nodiscard]] virtual std::unique_ptr<TableLookup> prefetch(const SparseFeatures& features,
                                                               Stream& stream);

@@ -23,7 +23,7 @@ inline constexpr std::array kLookupPositions{LookupPosition::after_optimizer,
 
 /** @brief The stream on which fused_sparse_dist looks up and updates the tables. */
 enum class LookupStream {
-  data_dist,  ///< no additional stream or pool of memory, but exchanges wait for lookups
+  data_dist,  ///< no additional stream or pool of memory; exchanges wait for lookups
   own,        ///< the next exchange starts at once; the pooled rows are memory of a third stream
   main,       ///< no overlap; for comparison
 };

@@ -68,7 +68,7 @@ struct PipelineEnvironment {
  *   base              next batch drawn; zero_gradients; D waits M; exchange(i) and forward on D;
  *                     the batch is released; backward; copy(i+1); optimizer.
  *   sparse_dist       zero_gradients; D waits DD; start(i+1) on DD, which waits M; copy(i+2);
- *                     DD arranges what the exchange of i brought, D waits DD; forward;
+ *                     DD arranges the features received for i, D waits DD; forward;
  *                     receive(i+1): the host blocks for sizes; backward; optimizer; release.
  *   sparse_dist_lite  zero_gradients; D waits M; exchange(i) and forward on D; backward;
  *                     copy(i+1); optimizer; release.
@@ -124,8 +124,8 @@ class TrainPipeline {
    *   depends on is thrown before forward; only the gradients were set to zero. An error for a
    *   later batch is thrown after the step is done; `steps()` then includes the step.
    * In each case the next call continues from there.
-   * @return false if there is nothing to train on; no step was done. Main is then ordered after all
-   *         uses of the tables, as it is after `drain`, `reset` and `detach`
+   * @return false if no batch is left; no step was done. Main is then ordered after all uses of
+   *         the tables, as it is after `drain`, `reset` and `detach`
    * @throws std::logic_error while no model is attached
    */
   virtual bool progress(BatchSource& source) = 0;

@@ -67,8 +67,8 @@ class Trainer {
   /**
    * @brief Finishes the batches in flight and draws no others, so that a checkpoint can be taken.
    *
-   * Semi-sync trains on none of them: it sets the lookup that it made ahead aside. The lookup is
-   * saved with `checkpoint_state`, and the next step uses it.
+   * Semi-sync trains on none of them. It keeps the lookup that it made ahead: `checkpoint_state`
+   * includes it, and the next step uses it.
    */
   void drain();
 
@@ -111,7 +111,7 @@ class Trainer {
   [[nodiscard]] std::unique_ptr<WholeState> whole_state();
   /**
    * @brief Returns the state for a checkpoint: the model and, after `drain`, the lookup that
-   * semi-sync set aside.
+   * semi-sync kept.
    */
   [[nodiscard]] std::unique_ptr<WholeState> checkpoint_state();
   /** @brief Returns this rank's part of that state, for `Checkpoint::restore`. */

@@ -55,7 +55,7 @@ struct PlannerOptions {
   double pooling = 10;  ///< approximate number of ids per example and feature
   /// Tables of at most this size are data-parallel.
   std::size_t data_parallel_bytes = std::size_t{64} << 10;
-  std::size_t rank_bytes = ~std::size_t{0};  ///< room for tables and their state on each rank
+  std::size_t rank_bytes = ~std::size_t{0};  ///< memory for tables and their state on each rank
   bool split_rows = true;                    ///< whether tables may be split by rows
 };
 
@@ -65,7 +65,7 @@ struct PlannerOptions {
  * Small tables are data-parallel. A table that is larger than an even share of all bytes, or than
  * `rank_bytes`, is split by rows if possible. Every other table goes to one rank: the tables are
  * placed in order of decreasing work (pooling * width per feature), each on the least busy rank
- * with enough room.
+ * with enough memory.
  * @throws std::invalid_argument if the tables do not fit
  */
 [[nodiscard]] ShardingPlan plan_sharding(const SparseNNConfig& config, unsigned ranks,

@@ -30,7 +30,7 @@ class FeatureExchange {
   virtual void receive(Waits waits) = 0;
 
   /**
-   * @brief Frees the send buffers: the features in the order of their destinations.
+   * @brief Frees the send buffers, which contain the features sorted by destination.
    *
    * Optional. Call it after `receive` and before `arrange`; only the exchange of the data reads
    * these buffers.
@@ -38,8 +38,7 @@ class FeatureExchange {
   virtual void clear_inputs() {}
 
   /**
-   * @brief Brings the received features into the order of the tables. Call it once, after
-   * `receive`.
+   * @brief Reorders the received features for the tables. Call it once, after `receive`.
    * @return features in memory owned by the exchange's stream; another stream must wait for that
    *         stream and record its use
    */
@@ -62,8 +61,7 @@ class SparseExchange {
   virtual ~SparseExchange() = default;
 
   /**
-   * @brief Brings a batch's features into the order of their destinations, and starts the exchange
-   *        of sizes.
+   * @brief Sorts a batch's features by destination, and starts the exchange of sizes.
    * @param input   borrowed; the work enqueued until `receive` returns reads it
    * @param stream  must be ordered after the work that wrote `input`
    * @throws out_of_memory, DeviceError: no exchange was started
