@@ -21,7 +21,7 @@ struct Rig {
   Stream main{ordered, {.name = "main"}}, copy{ordered, {.name = "copy"}};
 };
 
-/// Notes when a stream is destroyed while the driver is asked whether it is captured.
+/// Records whether a stream is destroyed while the driver is asked whether it is captured.
 class SlowToAnswer final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
