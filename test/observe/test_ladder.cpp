@@ -126,8 +126,8 @@ TEST_CASE("a layout that left a hole too small costs policy when an offline one 
 }
 
 TEST_CASE("blocks in one piece cost what no layout can avoid") {
-  // Nine blocks, with at most 500 bytes live at once. A trial of all layouts shows that the smallest
-  // range for them has 600 bytes.
+  // Nine blocks, with at most 500 bytes live at once. A trial of all layouts shows that they need a
+  // range of 600 bytes.
   struct Lifetime {
     int begin, end;
     std::size_t bytes;
