@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Catch2, either version. Write for version 3; what version 2 lacks is added here.
+/// Catch2, version 2 or 3. Write tests for version 3. This file adds what version 2 lacks.
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>

@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-/// What the events of a snapshot's first device add up to.
+/// The sums of the events of a snapshot's first device.
 struct SnapshotFigures {
   explicit SnapshotFigures(const trace::TorchSnapshot& from) {
     for (const trace::TorchEvent& event : from.traces.at(0)) {

@@ -15,9 +15,9 @@
 
 namespace millrace::test {
 
-/// A device for tests with real threads: each stream is a thread that runs host kernels on memory
-/// of the process, so that a sanitizer sees what is not ordered. Streams do not block with the
-/// legacy stream, which does nothing; there is no driver's pool, no timing and no capture.
+/// A device for tests with real threads. Each stream is a thread that runs host kernels on memory
+/// of the process, so that a sanitizer sees missing order. Streams do not block with the legacy
+/// stream, which does nothing. The device has no driver pool, no timing and no capture.
 class ThreadedDevice final : public Device {
  public:
   explicit ThreadedDevice(std::size_t memory_bytes);
