@@ -184,5 +184,5 @@ TEST_CASE("a batch that fails gives back what it can, and says why it failed") {
   std::vector<void*> addresses(sizes.size());
   CHECK_THROWS_AS(static_cast<Allocator&>(allocator).allocate(sizes, addresses, bench.main),
                   std::length_error);
-  CHECK(memory.statistics().live_blocks == 1);  // the one whose free was refused
+  CHECK(memory.statistics().live_blocks == 1);  // the block whose free was refused
 }

@@ -70,7 +70,7 @@ Bounds bounds_of(const Optimizer& optimizer, bool weighted, int steps, std::size
     }
   }
   // Sums of products with weights: the difference of the weights, and a rounding per operation.
-  constexpr double kLargestFactor = 1.25, kIds = 4;  // of exact draws
+  constexpr double kLargestFactor = 1.25, kIds = 4;  // maxima of exact draws
   const auto of_sum = [&](double terms) {
     return terms * (of_weight + 2 * (terms + 2) * kUnit * weight);
   };

@@ -42,7 +42,7 @@ TEST_CASE("an operation that only costs takes at least what it says", "[gpu]") {
 
 TEST_CASE("an operation that costs nothing is over at once", "[gpu]") {
   const auto gpu = require_gpu();
-  static_cast<void>(time_of(*gpu, costing({})));  // the first launch
+  static_cast<void>(time_of(*gpu, costing({})));  // warm-up: the first launch
   CHECK(time_of(*gpu, costing({})) < 1s);
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("memory that another stream uses first is made in one call") {
   void* const batch = bench.memory.allocate(4 * MiB, main, copy);
   bench.checking.allocated(batch, 4 * MiB, bench.gpu, {copy});
   bench.work(batch, 4 * MiB, copy);
-  bench.free(batch);  // after the work of both
+  bench.free(batch);  // after the work of both streams
   void* const next = bench.allocate(4 * MiB, main);
   bench.work(next, 4 * MiB, main);
   bench.check_order();

@@ -74,7 +74,7 @@ TEST_CASE("whole free pages are unmapped, and mapped again at the lowest address
   REQUIRE(second == bytes_at(first) + 50 * MiB);
   bench.allocator.deallocate(first);
   REQUIRE(bench.reserved() == 80 * MiB);
-  CHECK(bench.allocator.trim() == 40 * MiB);  // not the page that the second block begins in
+  CHECK(bench.allocator.trim() == 40 * MiB);  // keeps the page where the second block begins
   CHECK(bench.reserved() == 40 * MiB);
   // The 10 MiB before the second block are free and too small for the request. Together with the
   // unmapped addresses before them they are large enough.

@@ -18,7 +18,7 @@ struct Slice {
   nlohmann::json args;
 };
 
-/// Returns the number of slices that begin before an earlier slice has ended.
+/// Returns the number of slices that begin before the previous slice has ended.
 [[nodiscard]] std::size_t overlaps(std::vector<Slice> slices);
 
 /// A timeline as a viewer reads it. Reading checks the events: phases, numbers, named tracks.

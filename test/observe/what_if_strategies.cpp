@@ -62,7 +62,7 @@ std::optional<std::int64_t> delay_in_place(bool has_times,
 struct Side {
   std::string name;
   std::size_t sites = 1;
-  std::size_t bytes = 0;  // of one site
+  std::size_t bytes = 0;  // of the block of a site
 };
 
 /// Main frees 256 MiB. Then each side stream holds one block of each of its sites at once.

@@ -23,7 +23,7 @@ TEST_CASE("a block given on before its last use is complete or ordered is early 
 
 TEST_CASE("memory that has another address has its past there, and not that of the address") {
   Scene s;
-  s.write(s.dist, s.output, "before");  // other memory, which is gone later
+  s.write(s.dist, s.output, "before");  // other memory, which no longer exists
   s.allocate(s.batch, s.main);
   const auto use = s.write(s.main, s.batch, "h2d");
   s.free(s.batch);

@@ -53,7 +53,7 @@ enum class Preset : std::uint8_t {
 
 enum class LaneKind : std::uint8_t { plain, blocking, raw, independent, legacy };
 
-/** @brief What a program runs on. */
+/** @brief The machine, streams and allocator of a program. */
 struct Setup {
   Preset preset = Preset::millrace;
   VirtualMachine::Schedule schedule = VirtualMachine::Schedule::adversarial;

@@ -199,14 +199,15 @@ class Round {
         1 + static_cast<int>(random_() % static_cast<unsigned>(most_ms))});
   }
 
-  /// Starts a run and kills it, its sink's server or its applier at a random instant.
+  /// Kills a run and its applier at a random instant, sometimes after an outage of the sink's
+  /// server. Then checks the remaining data.
   void kill_one() {
     Process trainer{options_.program, training(), log_};
     std::optional<Process> applier;
     pause(700);
     if (copies_) applier.emplace(options_.program, applying(5), log_);
     pause(700);
-    // After the trainer's end nobody sends again the data that a server loses.
+    // After the trainer's end no process sends lost data again, so the server must stay up.
     if (target_.has_server() && random_() % 2 == 0 && !trainer.code()) {
       target_.take_down();
       pause(300);

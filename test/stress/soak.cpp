@@ -79,7 +79,7 @@ struct Block {
 struct Shared {
   std::vector<std::unique_ptr<Card>> cards;
   Clock::time_point end;
-  std::mutex mutex;  // of everything below
+  std::mutex mutex;  // protects the members below
   std::array<std::optional<Block>, 32> passed_on;
   std::string failure;
   std::atomic<std::uint64_t> steps = 0, checked = 0, corrupted = 0, out_of_memory = 0,

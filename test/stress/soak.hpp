@@ -31,7 +31,7 @@ struct SoakResult {
   std::uint64_t checked = 0;    ///< reads that checked the content of a block
   std::uint64_t corrupted = 0;  ///< reads that found another value
   std::uint64_t out_of_memory = 0;
-  std::uint64_t generations = 0;  ///< of threads
+  std::uint64_t generations = 0;  ///< generations of threads
   std::size_t left_bytes = 0;     ///< reserved at the end, after all was freed and trimmed
   std::string failure;            ///< the error that ended a thread, or the first broken invariant
 };

@@ -11,7 +11,7 @@ using Catch::Approx;
 #include <catch2/catch.hpp>
 
 namespace millrace::test {
-/// Says why the test case is skipped and ends it.
+/// Prints why the test case is skipped and ends it.
 [[noreturn]] void skip(const std::string& reason);
 }  // namespace millrace::test
 

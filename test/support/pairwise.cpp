@@ -8,7 +8,7 @@
 namespace millrace::test {
 namespace {
 
-using Value = std::pair<std::size_t, std::size_t>;  ///< an option, and one of its values
+using Value = std::pair<std::size_t, std::size_t>;  ///< an option and one of its values
 using Pair = std::pair<Value, Value>;               ///< the lower option first
 
 std::set<Pair> all_pairs(const std::vector<std::size_t>& options) {

@@ -34,7 +34,7 @@ class ShadowMemory {
   struct Interval {
     std::uintptr_t end;
     std::uint64_t write;
-    std::uintptr_t base;  ///< of the write
+    std::uintptr_t base;  ///< address of the write
   };
 
   std::map<std::uintptr_t, Interval> intervals_;

@@ -44,7 +44,7 @@ struct SnapshotFigures {
   std::uint64_t allocations = 0;
   std::uint64_t reserved = 0, peak = 0;  ///< bytes, at the end and at most
   std::uint64_t held = 0;                ///< bytes of the segments at the end
-  std::set<std::string> labels;          ///< of allocations
+  std::set<std::string> labels;          ///< labels of allocations
 };
 
 }  // namespace millrace::test

@@ -86,9 +86,9 @@ class ThreadedDevice final : public Device {
 
   std::size_t capacity_;
   std::atomic<std::size_t> allocated_ = 0;
-  std::mutex mutex_;  // of everything below
+  std::mutex mutex_;  // protects the members below
   std::map<void*, std::size_t> memory_;
-  const std::unique_ptr<MappedPages> pages_;  // of growable ranges
+  const std::unique_ptr<MappedPages> pages_;  // pages of growable ranges
   std::map<void*, std::shared_ptr<Worker>> streams_;
   std::vector<std::shared_ptr<Worker>> leaving_;  // destroyed, with work left
   std::map<void*, std::shared_ptr<Milestone>> events_;

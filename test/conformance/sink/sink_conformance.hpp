@@ -112,7 +112,7 @@ class StreamProgram {
 
   std::mt19937_64 random_;
   StreamSchema schema_;
-  std::vector<Version> newest_;  ///< of each rank
+  std::vector<Version> newest_;  ///< newest version of each rank
   std::vector<RowKey> seen_;     ///< keys so far, so that rows occur again
 };
 

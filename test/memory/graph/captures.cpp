@@ -201,7 +201,7 @@ TEST_CASE("a request that a capture cannot be served says what pools hold", "[gr
       CHECK(seen.graph_pools_free == seen.graph_pools - 50 * MiB);
       CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("held by graph pools"));
     }
-    CHECK(rig.allocator.allocate(20 * MiB, rig.main) == second);  // the capture goes on
+    CHECK(rig.allocator.allocate(20 * MiB, rig.main) == second);  // the capture continues
     rig.allocator.deallocate(first);
     captured.end();
     rig.allocator.check_invariants();

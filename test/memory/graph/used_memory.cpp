@@ -1,4 +1,4 @@
-// General memory that graphs use.
+// General memory that graphs use: how long the allocator keeps it.
 
 #include <optional>
 #include <vector>

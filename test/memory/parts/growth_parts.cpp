@@ -26,7 +26,7 @@ struct GrowthRig : FrontsRig {
   Expandable expandable{stock, reports, free_blocks, allowance};
   Growth growth{stock, reports, allowance, ranges, expandable, giving_back};
 
-  /// A claimed block of a range, in the lane of `stream`.
+  /// Returns a claimed block of a range, in the lane of `stream`, or nullptr.
   Block* grow(std::size_t bytes, const Stream& stream) {
     Block* const block = ranges.grow(request(bytes, stream), lock);
     if (block != nullptr) block->lane = stream.id();

@@ -57,7 +57,7 @@ struct PartsRig : Bench {
   Completions completions{stock, free_blocks};
   Lock lock{stock.mutex};
 
-  /// A claimed block that is a whole segment, in the lane of `stream`.
+  /// Returns a claimed block that is a whole segment, in the lane of `stream`.
   Block* segment(std::size_t bytes, const Stream& stream, bool small = false) {
     Block* const block = stock.heap.add_segment(counted.acquire(bytes), bytes, small);
     stock.turns.current().reserved(bytes);
@@ -76,7 +76,7 @@ struct PartsRig : Bench {
     block->lane = stream.id();
     return block;
   }
-  /// The point that a free on `stream` has now.
+  /// Returns the point that a free on `stream` has now.
   [[nodiscard]] Point freed(const Stream& stream) const {
     return {stream.id(), ordered.ledger().next(stream.id())};
   }

@@ -27,7 +27,7 @@ class KafkaPlace final : public SinkPlace {
   void speak() override { cluster().signal(SIGCONT); }
 
  private:
-  /// Requests are seen at once.
+  /// Makes the sink see requests for snapshots at once.
   static sink::KafkaLimits always() { return {.requests_every = std::chrono::milliseconds{0}}; }
   static KafkaCluster& cluster() {
     static KafkaCluster one;
