@@ -407,7 +407,7 @@ TEST_CASE("a history begins, is read and ends while other threads use the memory
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 2; ++t) {
     threads.emplace_back([&, stream = static_cast<CUstream_st*>(device.create_stream().value)] {
-      do {  // at least once: the main thread may end before this thread begins
+      do {  // at least once: `ends` may be set before this thread begins
         void* const address = memory.allocate(MiB, stream);
         memory.annotate("step");
         memory.deallocate(address, stream);

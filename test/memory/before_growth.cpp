@@ -200,7 +200,7 @@ TEST_CASE("memory that goes back is mapped nowhere, where another thread still u
   REQUIRE(allocator.statistics().counts.bytes_moved == 30 * MiB);
   const auto first = executor.spawn("first", [&] {
     allocator.deallocate(before);
-    CHECK(allocator.allocate(40 * MiB, bench.main) == before);  // 10 MiB of it were moved
+    CHECK(allocator.allocate(40 * MiB, bench.main) == before);  // plus 10 MiB that were moved away
   });
   const auto second = executor.spawn("second", [&] {
     for (int i = 0; i < 1000 && !source.came; ++i) executor.spend(std::chrono::microseconds{1});

@@ -123,7 +123,7 @@ void check_cliffs(const Workload& workload) {
   }
 }
 
-/// Like `check_cliffs`, with fewer objects: each stream is simulated by the virtual device.
+/// Like `check_cliffs`, with fewer objects, because the virtual device simulates each stream.
 void check_streams(const Workload& workload) {
   for (const Policy& policy : {Policy::millrace(), ranges(), Policy::torch(), Policy::pinned()}) {
     check_cliff(policy, workload, 1'000, kManyStreams);

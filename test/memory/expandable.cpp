@@ -37,7 +37,7 @@ TEST_CASE("a request maps the whole pages that it lacks behind the last free blo
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   CHECK(bench.reserved() == 40 * MiB);  // pages of 20 MiB
   void* const second = bench.allocator.allocate(15 * MiB, bench.main);
-  CHECK(second == bytes_at(first) + 30 * MiB);  // after it 10 MiB were free
+  CHECK(second == bytes_at(first) + 30 * MiB);  // 10 MiB after `first` were free
   CHECK(bench.reserved() == 60 * MiB);
   void* const small = bench.allocator.allocate(MiB, bench.main);
   CHECK(bench.reserved() == 62 * MiB);  // pages of 2 MiB in another range

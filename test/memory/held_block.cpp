@@ -144,7 +144,7 @@ TEST_CASE("PyTorch's way: a better fit than the block that was freed last serves
   CachingAllocator& allocator = bench.allocator;
   void* const first = allocator.allocate(4 * KiB, bench.main);
   void* const wall = allocator.allocate(4 * KiB, bench.main);
-  void* const last = allocator.allocate(4 * KiB, bench.main);  // before the segment's rest
+  void* const last = allocator.allocate(4 * KiB, bench.main);  // the segment's rest follows
   allocator.deallocate(first);
   allocator.deallocate(last);
   CHECK(allocator.allocate(4 * KiB, bench.main) == first);

@@ -122,7 +122,7 @@ TEST_CASE("several threads leave the headroom on the device") {
     ThreadedBench bench;
     CachingAllocator allocator{
         bench.ordered, bench.source, policy, {.headroom = ThreadedBench::kMemory / 2}};
-    // `come_and_go` alone may not reach the limit: how much the threads hold at once varies.
+    // `come_and_go` alone may not fill the memory: how much the threads hold at once varies.
     std::barrier together{static_cast<std::ptrdiff_t>(ThreadedBench::kThreads)};
     on_threads([&](std::size_t t, std::mt19937_64& random) {
       come_and_go(allocator, bench.streams[t], random, 300);

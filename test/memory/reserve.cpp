@@ -208,7 +208,7 @@ TEST_CASE("a fixed pool whose maximum is no multiple of a segment serves up to i
 TEST_CASE("a fixed pool has its blocks at once in a segment, and packs them") {
   struct Row {
     FixedPoolOptions options;
-    std::size_t blocks, segments;  // with the maximum, otherwise 64 blocks
+    std::size_t blocks, segments;  // expected with all blocks up to most_bytes, or with 64
   };
   const Row rows[] = {
       {{.block_bytes = 1500 * KiB, .blocks_at_once = 8}, 64, 8},

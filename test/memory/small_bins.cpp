@@ -134,7 +134,7 @@ TEST_CASE("a small block that another stream still uses is active once, also wit
 TEST_CASE("a block that waited serves again while the next class has blocks that do not fit") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
-  allocator.deallocate(allocator.allocate(32 * MiB, bench.main));  // from 16 MiB on bins may waste
+  allocator.deallocate(allocator.allocate(32 * MiB, bench.main));  // bins may waste from 16 MiB on
   void* const idle = allocator.allocate(5632, bench.main);
   void* const wall = allocator.allocate(4 * KiB, bench.main);
   std::vector<void*> many;  // more than their bin keeps: the rest can be split

@@ -286,7 +286,7 @@ TEST_CASE("memory given out before its last user was done is found, and by whom"
   program.free(a, {{kLadderMain, 1}, {kLadderCopy, 3}});
   program.order(kLadderCopy, {kLadderMain, 1});
   program.allocate(kLadderCopy,
-                   {.address = 50, .bytes = 20});  // legal: copy is after main's use
+                   {.address = 50, .bytes = 20});  // legal: copy is ordered after main's use
   program.order(kLadderMain, {kLadderCopy, 2});
   program.allocate(kLadderMain, {.address = 90, .bytes = 30});  // copy's use may still run
 

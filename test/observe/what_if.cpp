@@ -321,7 +321,7 @@ TEST_CASE("what-if says in words what saves most and what that costs") {
   REQUIRE(move != nullptr);
   CHECK(move->cost.waits == 123);
   REQUIRE(move->cost.most_delay_us);
-  // Each load waits. The host waits for the device at the end of every eighth step.
+  // Each load waits, at most until the host waits for the device in every eighth step.
   CHECK(*move->cost.most_delay_us == 5 * 7000);
   const std::string text = to_string(found);
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\n  saves most\n"));

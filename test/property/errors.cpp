@@ -13,7 +13,7 @@ namespace millrace::test {
 
 namespace {
 
-/// Returns whether a step changes streams. Such a step makes more than calls of the library.
+/// Returns whether a step changes streams. Such a step also makes calls outside of the library.
 bool changes_streams(const Step& step) {
   return step.kind == Step::renew_stream || step.kind == Step::attach;
 }

@@ -302,7 +302,7 @@ void Interpreter::free_in_callback(Buffer buffer, Lane& lane, Lane& callback) {
     world.takes_back(address);
     world.allocator->deallocate(address);
   });
-  if (world_.kernels != nullptr) world_.device.synchronize();  // else the callback runs meanwhile
+  if (world_.kernels != nullptr) world_.device.synchronize();  // the callback must end first
 }
 
 void Interpreter::synchronize(Lane& lane) {

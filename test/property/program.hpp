@@ -66,7 +66,7 @@ struct Setup {
 std::ostream& operator<<(std::ostream& out, const Step& step);
 std::ostream& operator<<(std::ostream& out, const Setup& setup);
 
-/** @brief Has up to `length` times as many steps as RapidCheck's size, which grows to 100. */
+/** @brief Generates up to `length` steps times RapidCheck's size, which grows to 100. */
 rc::Gen<Program> random_program(double length = 2.0);
 rc::Gen<Setup> random_setup();
 rc::Gen<Setup> random_setup(Preset preset);

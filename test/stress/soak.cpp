@@ -253,8 +253,8 @@ class Generation {
     return stream;
   }
 
-  /// Puts a block into a shared place and frees the block that was there. Threads so free blocks of
-  /// each other.
+  /// Puts a block into a shared place and frees the block that was there. In this way threads free
+  /// each other's blocks.
   void pass_on() {
     std::optional<Block> block = std::move(held_.back());
     held_.pop_back();

@@ -20,7 +20,7 @@ struct Soak {
   std::uint64_t seed = 1;
   unsigned devices = 2;
   std::size_t memory_bytes = std::size_t{64} << 20;  ///< of each device
-  std::optional<int> gpu{};                          ///< use this GPU; otherwise threads
+  std::optional<int> gpu{};                          ///< GPU for all devices; without it, threads
   Policy policy = Policy::millrace();
   /// Wraps each allocator in one of the test.
   std::function<std::unique_ptr<Allocator>(Allocator&)> wrap{};

@@ -1,6 +1,6 @@
 // Passes hostile files to the program's own commands. The kind of a file (a workload, a trace, a
-// checkpoint, ...) and its errors follow from the input's bytes. But if the first line names a
-// kind, for example "workload", the other lines are the file. Each run is a process with limits on
+// checkpoint, ...) and its errors follow from the input's bytes. If the first line names a kind,
+// for example "workload", the other lines are the file. Each run is a process with limits on
 // memory and time, in an empty folder. The program must read each file, or refuse it with its exit
 // code and at most three lines. It must leave no other file behind and stay within the limits.
 //
