@@ -70,7 +70,8 @@ endif()
 set(without -DCMAKE_DISABLE_FIND_PACKAGE_fmt=TRUE -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=TRUE
             -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=TRUE -DCMAKE_DISABLE_FIND_PACKAGE_BLAS=TRUE)
 set(SOURCE "${EXAMPLES}/..")
-set(thrust "-DCMAKE_CUDA_COMPILER=${CUDA_COMPILER}" -DCMAKE_CUDA_ARCHITECTURES=80) # takes half a minute, so only once
+# The Thrust example takes half a minute to compile, so only the first library builds it.
+set(thrust "-DCMAKE_CUDA_COMPILER=${CUDA_COMPILER}" -DCMAKE_CUDA_ARCHITECTURES=80)
 foreach(library allocator shared)
   configure(examples -DMILLRACE_LIBRARY=${library} ${without} "-DCUDAToolkit_ROOT=${CUDA_ROOT}" ${thrust})
   expect(TRUE)
