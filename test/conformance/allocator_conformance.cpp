@@ -206,7 +206,7 @@ TEST_CASE("after everything is freed and trimmed, nothing is reserved") {
 
 TEST_CASE("memory of one stream that another uses first is ordered after its earlier use") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
-    // Fill the device's memory once, so that what follows must be reused memory.
+    // Frees a block first, so that the next allocation can reuse its memory.
     void* first = allocator.allocate(8 * MiB, bench.main);
     allocator.deallocate(first);
     void* batch = allocator.allocate(8 * MiB, bench.main, bench.copy);

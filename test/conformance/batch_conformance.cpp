@@ -74,7 +74,7 @@ TEST_CASE("a batch that fails allocates nothing") {
     CHECK(after.live_blocks == 1);
     CHECK(after.bytes.requested.current == before.bytes.requested.current);
     CHECK(after.bytes.allocated.current == before.bytes.allocated.current);
-    CHECK(after.counts.allocations - after.counts.frees == 1);  // some were, and are freed again
+    CHECK(after.counts.allocations - after.counts.frees == 1);  // the others are freed again
     check(allocator);
     allocator.deallocate(held);
   });
@@ -116,7 +116,7 @@ TEST_CASE("a batch of frees records one marker a stream") {
 
 namespace {
 
-/// Every record throws what no device does.
+/// Makes every record throw std::bad_alloc, which no device throws.
 class OutOfHostMemory final : public DeviceObserver {
  public:
   explicit OutOfHostMemory(Device& device) : device_(device) { device_.add_observer(*this); }
@@ -157,7 +157,7 @@ TEST_CASE("a batch of frees that throws leaves all its blocks live") {
 
 namespace {
 
-/// Serves three requests, and throws at the first free.
+/// Serves three requests and refuses the first free.
 class Failing final : public ForwardingAllocator {
  public:
   using ForwardingAllocator::ForwardingAllocator;
@@ -184,5 +184,5 @@ TEST_CASE("a batch that fails gives back what it can, and says why it failed") {
   std::vector<void*> addresses(sizes.size());
   CHECK_THROWS_AS(static_cast<Allocator&>(allocator).allocate(sizes, addresses, bench.main),
                   std::length_error);
-  CHECK(memory.statistics().live_blocks == 1);  // the one whose free was refused
+  CHECK(memory.statistics().live_blocks == 1);  // the block whose free was refused
 }

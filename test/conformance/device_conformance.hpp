@@ -12,13 +12,13 @@
 
 namespace millrace::test {
 
-/// A device as the conformance suite uses it. What the suite asks for holds on every device.
+/// A device as the conformance suite uses it. All checks of the suite must hold on every device.
 class DeviceUnderTest {
  public:
   virtual ~DeviceUnderTest() = default;
   [[nodiscard]] virtual Device& device() = 0;
   [[nodiscard]] virtual Executor& executor() = 0;
-  /// Holds back what is enqueued on `stream` from now on until the result is called, once.
+  /// Blocks later work on `stream` until the returned function is called. Call it once.
   [[nodiscard]] virtual std::function<void()> hold(StreamHandle stream) = 0;
 };
 
@@ -27,8 +27,8 @@ struct DeviceFactory {
   std::function<std::unique_ptr<DeviceUnderTest>()> make;
 };
 
-/// The devices that are there: the virtual one under several schedules, and a GPU if one is at
-/// hand.
+/// The available devices: the virtual one under several schedules, and a GPU if the machine has
+/// one.
 [[nodiscard]] const std::vector<DeviceFactory>& device_factories();
 
 /// Runs `body(DeviceUnderTest&, Device&)` on each device, every time a new one.
@@ -42,7 +42,7 @@ void over_every_device(Body body) {
   }
 }
 
-/// Device memory with a pinned mirror: what is in it is checked through copies.
+/// Device memory with a pinned mirror. Tests check its content through copies into the mirror.
 class Cells {
  public:
   Cells(Device& device, std::size_t bytes);
@@ -54,7 +54,7 @@ class Cells {
   void fill(unsigned char value, StreamHandle stream);
   /// Enqueues a copy of the memory into the mirror.
   void fetch(StreamHandle stream);
-  /// What all bytes of the mirror are; -1 if they differ.
+  /// Returns the value of all bytes of the mirror, or -1 if they differ.
   [[nodiscard]] int mirrored() const;
 
  private:

@@ -5,7 +5,7 @@
 
 namespace millrace::test {
 
-/// Runs `body` over every allocator, each on a machine of its own.
+/// Runs `body` over every allocator, each on its own machine.
 template <typename Body>
 void over_every_allocator(Body body) {
   for (const auto& factory : allocator_factories()) {

@@ -21,7 +21,7 @@ Rank::~Rank() {
   try {
     stream.synchronize();
     for (void* const memory : memory_) device.device().free(memory);
-  } catch (const std::exception&) {  // the device is lost: the test has failed, and says why
+  } catch (const std::exception&) {  // the device is lost; the test has reported why
   }
 }
 
@@ -80,7 +80,7 @@ void over_every_group_of_devices(unsigned at_least, const RankBody& body) {
 
 namespace {
 
-/// A number that says who sent it to whom.
+/// Returns a number that identifies its sender and its receiver.
 std::int64_t marked(unsigned from, unsigned to, std::size_t index) {
   return static_cast<std::int64_t>(from * 10'000 + to * 100 + index);
 }
@@ -103,7 +103,8 @@ void expect_sizes(const Rank& rank, const ExchangedSizes& sizes, std::size_t wid
   }
 }
 
-/// An all-to-all with these bytes from rank to rank, of bytes that say whence and whither.
+/// An all-to-all with the given number of bytes from rank to rank. Each byte identifies its sender
+/// and its receiver.
 class Blocks {
  public:
   using Bytes = std::function<std::size_t(unsigned from, unsigned to)>;
@@ -322,7 +323,7 @@ TEST_CASE("a rank whose driver fails in an operation is named to all, and none h
         float* const data = rank.put(std::vector<float>(8));
         try {
           rank.group().barrier();
-        } catch (const CollectiveError& error) {  // the culprit may be through it before others
+        } catch (const CollectiveError& error) {  // the culprit may leave the barrier first
           return expect(error.rank() == culprit && rank.number() != culprit, error.what());
         }
         FaultInjector faults{rank.device.device()};

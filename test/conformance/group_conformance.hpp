@@ -13,7 +13,7 @@
 
 namespace millrace::test {
 
-/// One rank of a group as the suite uses it: what it asks for holds on every group.
+/// One rank of a group as the suite uses it. All checks of the suite must hold on every group.
 class Rank {
  public:
   Rank(std::unique_ptr<ProcessGroup> group, OrderedDevice& device);
@@ -26,7 +26,7 @@ class Rank {
   [[nodiscard]] unsigned ranks() const { return group_->size(); }
   void leave() { group_.reset(); }
 
-  /// Device memory with these values in it, once the stream gets there. Lives as long as the rank.
+  /// Returns device memory that has these values in stream order. It lives as long as the rank.
   template <typename T>
   [[nodiscard]] T* put(const std::vector<T>& values) {
     return static_cast<T*>(put_bytes(values.data(), values.size() * sizeof(T)));
@@ -49,31 +49,31 @@ class Rank {
   std::vector<void*> memory_;
 };
 
-/// Ends the test case with this message if not `condition`. Ranks may be threads or processes, so
-/// they do not use the macros of Catch.
+/// Ends the test case with the message `otherwise` if `condition` is false. Ranks may be threads or
+/// processes, so they cannot use the macros of Catch.
 void expect(bool condition, const std::string& otherwise);
-/// That this throws a CollectiveError for the fault of `culprit`, with `text` in it.
+/// Expects that `body` throws a CollectiveError for the fault of `culprit`, with `text` in it.
 void expect_error(unsigned culprit, const std::string& text, const std::function<void()>& body);
 
 using RankBody = std::function<void(Rank&)>;
 
 struct GroupFactory {
   std::string name;
-  std::vector<unsigned> sizes;  ///< of the groups that can be had
-  /// Runs the body on each rank of a new group, and throws what one of them threw.
+  std::vector<unsigned> sizes;  ///< possible numbers of ranks
+  /// Runs the body on each rank of a new group. Rethrows an exception of a rank.
   std::function<void(unsigned ranks, const RankBody& body)> run;
-  bool device_of_its_own = true;  ///< has each rank
+  bool device_of_its_own = true;  ///< whether each rank has its own device
 };
 
-/// NCCL with one rank, where there are a GPU and NCCL.
+/// NCCL with one rank, if the machine has a GPU and NCCL.
 [[nodiscard]] std::optional<GroupFactory> nccl_factory();
 
 /// The groups of this program: see conformance/thread_groups.cpp, mpi/mpi_groups.cpp.
 [[nodiscard]] const std::vector<GroupFactory>& group_factories();
 
-/// Runs the body on every kind of group of at least so many ranks.
+/// Runs the body on every kind of group, with `at_least` ranks or more.
 void over_every_group(unsigned at_least, const RankBody& body);
-/// Only on those where each rank has a device of its own.
+/// Like `over_every_group`, only for groups where each rank has its own device.
 void over_every_group_of_devices(unsigned at_least, const RankBody& body);
 
 }  // namespace millrace::test

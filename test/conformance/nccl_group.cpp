@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-/// Why the suite cannot run on NCCL here; "" if it can.
+/// Returns why the suite cannot run on NCCL here, or "" if it can.
 std::string why_not() {
   if (const CudaDeviceCount gpus = cuda_device_count(); gpus.count == 0) return gpus.reason;
   return nccl_support().problem;

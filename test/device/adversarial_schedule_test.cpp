@@ -44,7 +44,8 @@ class Table {
   int* gathered_;
 };
 
-/// The gather has to come first; main does much else before it updates.
+/// The gather must run first. Main has much other work before the update.
+/// @return whether the gather read the updated row
 bool late_gather_goes_wrong(std::uint64_t seed, bool edge) {
   VirtualMachine machine{adversarial(seed)};
   VirtualDevice& device = machine.add_device(plain_options());
@@ -61,7 +62,8 @@ bool late_gather_goes_wrong(std::uint64_t seed, bool edge) {
   return table.gathered_updated();
 }
 
-/// The update has to come first; the side stream does much else before it gathers.
+/// The update must run first. The side stream has much other work before the gather.
+/// @return whether the gather missed the update
 bool early_gather_goes_wrong(std::uint64_t seed, bool edge) {
   VirtualMachine machine{adversarial(seed)};
   VirtualDevice& device = machine.add_device(plain_options());
@@ -85,8 +87,8 @@ std::uint64_t found(bool (*goes_wrong)(std::uint64_t, bool), bool edge) {
   return count;
 }
 
-/// The same two queues, with the next stream drawn uniformly each time: how often one item (the
-/// first of its queue) ends up behind the last of the other.
+/// Models the same two queues with the next stream drawn uniformly each time. Returns the number of
+/// seeds with which the side stream's item comes after all items of main.
 std::uint64_t found_by_uniform_order() {
   std::uint64_t count = 0;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {

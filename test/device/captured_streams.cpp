@@ -21,7 +21,7 @@ struct Rig {
   Stream main{ordered, {.name = "main"}}, copy{ordered, {.name = "copy"}};
 };
 
-/// Notes when a stream is destroyed while the driver is asked whether it is captured.
+/// Records whether a stream is destroyed while the driver is asked whether it is captured.
 class SlowToAnswer final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -166,7 +166,7 @@ TEST_CASE("a stream that is to be covered is there while the driver is asked abo
   CHECK(ordered.cover(point).has_value());
   ending.join();
   CHECK_FALSE(device.destroyed_meanwhile);
-  CHECK_FALSE(ordered.cover(point).has_value());  // it left its last marker
+  CHECK_FALSE(ordered.cover(point).has_value());  // its last marker covers the point
 }
 
 }  // namespace millrace::test

@@ -144,7 +144,7 @@ TEST_CASE("pageable memory that the heap hands from one thread to another is no 
   Executor& executor = bench.machine.executor();
   const StreamHandle one = bench.stream("one");
   const StreamHandle two = bench.stream("two");
-  std::array<char, 100> heap{};  // freed by the one and allocated by the other, for all they know
+  std::array<char, 100> heap{};  // the heap may pass it from one thread to the other
   const auto way = GENERATE(CopyKind::device_to_host, CopyKind::host_to_device);
   const auto copy = [&](StreamHandle stream, std::ptrdiff_t at) {
     char* const device = static_cast<char*>(bench.memory) + at;

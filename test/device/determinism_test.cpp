@@ -15,7 +15,7 @@ using simulation::Random;
 
 namespace {
 
-/// Makes calls at random, and writes down everything that it is told.
+/// Makes random calls and logs everything that it observes.
 class RandomActor {
  public:
   RandomActor(VirtualMachine& machine, VirtualDevice& device, std::uint64_t seed)

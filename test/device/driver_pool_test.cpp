@@ -29,7 +29,7 @@ DriverPoolPolicy no_reuse_across_streams() {
   return policy;
 }
 
-/// A block of 16 MiB that `one` frees behind 100 ns of work; then `two` asks for as much.
+/// Stream `one` frees a block of 16 MiB after 100 ns of work. Then `two` allocates 16 MiB.
 struct Handover {
   explicit Handover(const DriverPoolPolicy& policy)
       : device(machine.add_device(with_policy(policy))) {

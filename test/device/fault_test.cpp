@@ -86,8 +86,8 @@ TEST_CASE("an observer hears the end of every call that it heard the beginning o
   device.add_observer(last);
   const EventHandle event = device.create_event();
   faults.fail(Call::query_event, 1, ErrorCode::unknown);
-  CHECK_THROWS_AS(device.query(event), DeviceError);    // never made
-  CHECK_THROWS_AS(device.free(&machine), DeviceError);  // made, and refused
+  CHECK_THROWS_AS(device.query(event), DeviceError);    // not made
+  CHECK_THROWS_AS(device.free(&machine), DeviceError);  // made, then refused
   CHECK(device.query(event));
   CHECK(first.open.empty());
   CHECK(last.open.empty());

@@ -19,8 +19,8 @@ using test::Timeline;
 
 namespace {
 
-/// A random program on one device, and by CUDA's rules, which operation has to end before which
-/// other begins. Operations are known by their index in host order.
+/// A random program on one device. Records which operation must end before which other one begins,
+/// by CUDA's rules. The index of an operation in host order identifies it.
 class RandomProgram {
  public:
   RandomProgram(VirtualDevice& device, std::uint64_t seed) : device_(device), random_(seed) {
@@ -159,7 +159,7 @@ TEST_CASE("every schedule keeps every order that streams, events and the legacy 
 }
 
 TEST_CASE("the adversarial schedule leaves hardly an order that nobody asked for") {
-  // Of two operations on two streams without an edge, each comes first under some seed.
+  // Without an edge, the operations of either stream run first under some seed.
   std::set<std::string> orders;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     VirtualMachine machine{schedule(true, seed)};
@@ -179,7 +179,7 @@ TEST_CASE("the adversarial schedule leaves hardly an order that nobody asked for
   }
   CHECK(orders.contains("abcd"));
   CHECK(orders.contains("cdab"));
-  CHECK(orders.size() >= 4);  // of six
+  CHECK(orders.size() >= 4);  // of six possible orders
 }
 
 TEST_CASE("kernels never use more of the machine than there is, nor run faster than alone") {

@@ -1,5 +1,4 @@
-// What marks and polls cost where much is in flight, counted in driver calls and in the ledger's
-// steps.
+// Costs of marks and polls with much work in flight, in driver calls and in steps of the ledger.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +26,7 @@ struct Lagging {
   OrderedDevice ordered{device};
 };
 
-/// Calls of one kind that `body` makes.
+/// Counts the calls of one kind that `body` makes.
 template <typename Body>
 std::uint64_t calls(Device& device, Call call, Body body) {
   const std::uint64_t before = device.calls(call);

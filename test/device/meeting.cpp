@@ -50,7 +50,7 @@ struct Pair {
     launch(std::move(part), party);
   }
 
-  /// The memory of 0 holds 7s, that of 1 holds 9s; both meet to swap them.
+  /// Fills the memory of device 0 with 7 and of device 1 with 9. A meeting swaps the two.
   std::shared_ptr<Meeting> swap();
 
   std::byte value(std::size_t on) {

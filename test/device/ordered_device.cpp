@@ -8,7 +8,7 @@ using millrace::test::Bench;
 
 namespace {
 
-/// Counts what the driver is asked about streams.
+/// Counts the driver's queries of stream ids.
 class AskedDevice final : public millrace::test::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -25,7 +25,7 @@ Point next(Bench& bench, const Stream& stream) {
   return {stream.id(), bench.ordered.ledger().next(stream.id())};
 }
 
-/// Its streams can be captured by somebody else: then nothing is recorded on them.
+/// Refuses records while `captured` is set, as if other code captured its streams.
 class CapturedDevice final : public millrace::test::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -78,11 +78,11 @@ TEST_CASE("a caller's own event that is recorded again cannot be waited for as t
   const EventHandle raw = bench.device.create_event();
   const Point used = next(bench, bench.copy);
   bench.ordered.record(raw, bench.copy);
-  bench.ordered.record(raw, bench.main);  // now it says nothing of the copy stream
+  bench.ordered.record(raw, bench.main);  // no longer covers the copy stream
   Stream third{bench.ordered, {.name = "third"}};
   bench.ordered.wait(third, raw);
   CHECK_FALSE(bench.ordered.ledger().ordered(used, third.id()));
-  CHECK(bench.ordered.wait_for(third, used));  // on a marker of its own
+  CHECK(bench.ordered.wait_for(third, used));  // on another marker of copy
   CHECK(bench.ordered.ledger().ordered(used, third.id()));
   bench.ordered.forget(raw);
   bench.device.destroy_event(raw);
@@ -151,7 +151,7 @@ TEST_CASE("a marker that a capture forbids is made in a later call that names th
   const StreamRef raw = ordered.resolve(handle);
   const Ledger& ledger = ordered.ledger();
   const Point used{raw.id(), ledger.next(raw.id())};
-  CHECK_FALSE(ordered.cover(used).has_value());  // the marker is wanted
+  CHECK_FALSE(ordered.cover(used).has_value());  // a marker is requested
   device.captured = true;
   static_cast<void>(ordered.resolve(handle));
   CHECK_FALSE(ledger.earliest_covering(used).has_value());
@@ -167,7 +167,7 @@ TEST_CASE("a marker that an announced capture forbids is made after it") {
   const StreamHandle handle = bench.device.create_stream();
   const StreamRef raw = ordered.resolve(handle);
   const Point used{raw.id(), ordered.ledger().next(raw.id())};
-  CHECK_FALSE(ordered.cover(used).has_value());  // the marker is wanted
+  CHECK_FALSE(ordered.cover(used).has_value());  // a marker is requested
   const StreamRef captured = ordered.begin_capture(raw);
   static_cast<void>(ordered.resolve(handle));
   CHECK_FALSE(ordered.ledger().earliest_covering(used).has_value());

@@ -8,7 +8,7 @@ using millrace::test::Bench;
 
 namespace {
 
-/// Runs `body` on an actor of its own, to its end.
+/// Runs `body` in a separate actor and waits for its end.
 template <typename Body>
 void elsewhere(Bench& bench, Body body) {
   bench.machine.executor().spawn("elsewhere", body)->join();

@@ -81,6 +81,6 @@ TEST_CASE("a real executor tells of the edges between its threads") {
   executor.observe_host_order(&observer);
   executor.spawn("one", [] {})->join();
   CHECK(observer.unknown == 0);
-  CHECK(observer.edges == 2);  // its start and its end
+  CHECK(observer.edges == 2);  // the thread's start and end
   CHECK(observer.ends == 1);
 }

@@ -94,8 +94,8 @@ TEST_CASE("two kernels that want the whole machine each take as long as both") {
 }
 
 TEST_CASE("a kernel that is joined by another is slowed only while both run") {
-  // a runs alone for 400 ns, has 600 ns left at half speed; b needs 300 ns: 600 ns at half speed.
-  // At 1000 ns b is through; a has 300 ns left, alone.
+  // a runs alone for 400 ns. Then both run at half speed until b's 300 ns are done, at 1000 ns. The
+  // remaining 300 ns of a run alone.
   ScheduleBench bench;
   const StreamHandle two = bench.stream();
   bench.device.launch(busy_kernel("a", 1000ns), bench.stream());
@@ -109,7 +109,7 @@ TEST_CASE("a kernel that is joined by another is slowed only while both run") {
 
 TEST_CASE("kernels whose demands fit together do not slow each other") {
   ScheduleBench bench;
-  Operation a = busy_kernel("a", 1000ns);  // all of the arithmetic, 0.25 of the bandwidth
+  Operation a = busy_kernel("a", 1000ns);  // all arithmetic units, a quarter of the bandwidth
   a.cost.bytes = 500;
   Operation b;
   b.name = "b";
@@ -122,8 +122,8 @@ TEST_CASE("kernels whose demands fit together do not slow each other") {
     CHECK(bench.timeline.at("fixed").end == 1000ns);
   }
   SECTION("together they ask for a quarter too much bandwidth") {
-    // b alone takes 750 ns and all of the bandwidth; both go at 1 / 1.25. After 937.5 ns b is
-    // through and a, which has done 750 ns of its 1000, goes on alone.
+    // Alone, b takes 750 ns and all of the bandwidth. Both run at 1 / 1.25 of full speed, so b ends
+    // after 937.5 ns. By then a has done 750 ns of its 1000 ns. The rest of a runs alone.
     bench.device.launch(a, bench.stream());
     bench.device.launch(b, bench.stream());
     bench.device.synchronize();
@@ -133,12 +133,12 @@ TEST_CASE("kernels whose demands fit together do not slow each other") {
 }
 
 TEST_CASE("a kernel's own traffic to host memory takes the link, each way, and kernels share it") {
-  // 1000 bytes take 1000 ns of either direction.
+  // 1000 bytes take 1000 ns in either direction.
   ScheduleBench bench;
   Operation reader, writer;
   reader.name = "reader";
   reader.cost.host_read = 1000;
-  reader.cost.bytes = 500;  // a quarter of the bandwidth meanwhile
+  reader.cost.bytes = 500;  // a quarter of the device's bandwidth
   writer.name = "writer";
   writer.cost.host_written = 600;
   Operation other = reader;

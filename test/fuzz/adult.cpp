@@ -1,4 +1,5 @@
-// The reader of UCI Adult: whatever the bytes, tables whose ids are in range, or a DataError.
+// The reader of UCI Adult: for any bytes, it returns tables whose ids are in range, or throws a
+// DataError.
 #include "millrace/pipeline/data/adult.hpp"
 
 #include <cmath>

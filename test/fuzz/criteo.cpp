@@ -1,4 +1,4 @@
-// The reader of Criteo's lines: whatever the bytes, batches that hold together, or a DataError.
+// The reader of Criteo's lines: for any bytes, it returns consistent batches or throws a DataError.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read_all(*host, bytes, {.batch_size = 3, .rows = {10}, .malformed = {.limit = 3}});
   read_all(*host, bytes,
            {.batch_size = 2, .rows = {1}, .shuffle = 1, .shuffle_window = 3, .malformed = {1000}});
-  host->copy.mark();  // with it, the pinned memory of the batches can be used again
+  host->copy.mark();  // after that the batches' pinned memory can be reused
   host->copy.synchronize();
   return 0;
 }

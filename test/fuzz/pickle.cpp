@@ -10,7 +10,7 @@ namespace {
 using millrace::trace::Value;
 using millrace::trace::ValueKind;
 
-// Along the last items only: a shared object may be reached along very many paths.
+// Follows the last items only, because a shared object may lie on very many paths.
 std::size_t length_of_last(const Value& value) {
   switch (value.kind()) {
     case ValueKind::string:

@@ -1,5 +1,6 @@
-// Records of the streamer: whatever the bytes, records that lie within them, or a RecordError.
-// Inputs are also read with their checksums mended, so that what is behind those is reached.
+// The reader of the streamer's records: for any bytes, it returns records that lie within them, or
+// throws a RecordError. Each input is also read with correct checksums, so that the code after the
+// test of the checksum is reached.
 #include "test/fuzz/support/records.hpp"
 
 #include <cstddef>
@@ -24,7 +25,7 @@ std::uint32_t touched(std::span<const float> numbers) {
   return sum;
 }
 
-/// What was read, written again, reads the same.
+/// Checks that a record reads the same after it is written again.
 void check(const Record& record) {
   std::vector<std::byte> again;
   switch (record.kind) {

@@ -1,6 +1,7 @@
-// A segment of the file sink, of whatever bytes: who reads it gets whole batches of rows that there
-// can be, or an error; who writes behind it either refuses, or is read afterwards. Inputs are also
-// tried with their checksums mended, so that what is behind those is reached.
+// A segment of the file sink with any bytes. A reader must get whole batches of possible rows, or
+// an error. A writer that continues after it must refuse, or its batches must be readable. Each
+// input is also tried with correct checksums, so that the code after the test of the checksum is
+// reached.
 #include <unistd.h>
 
 #include <cstddef>
@@ -20,9 +21,9 @@ using namespace millrace::fuzz;
 
 namespace {
 
-constexpr Version kNewest{~0ULL, ~0ULL};  ///< of the batch that is written behind
+constexpr Version kNewest{~0ULL, ~0ULL};  ///< version of the last batch that is appended
 
-/// Waits for no disk.
+/// A disk without waits.
 class FastDisk final : public sink::Disk {
  public:
   int fsync(int) override { return 0; }
@@ -41,7 +42,7 @@ class Folder {
     std::filesystem::remove_all(path_, ignored);
   }
 
-  /// With this as the only segment.
+  /// Writes a folder with this as its only segment.
   const std::filesystem::path& with(const std::vector<std::byte>& bytes, bool compacted) {
     for (const auto& [rank, names] : sink::segments_in(path_)) {
       for (const auto& name : names) std::filesystem::remove(path_ / to_string(name));
@@ -61,7 +62,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// The commit of the last batch that a source gives, if it comes to the end.
+/// Returns the version of the last batch of a source, or nothing if the source fails.
 std::optional<Version> follow(const std::filesystem::path& folder, const StreamSchema& schema) {
   sink::FileSource source{folder};
   Version last;
@@ -96,7 +97,7 @@ void try_segment(Folder& folder, const std::vector<std::byte>& bytes, bool compa
   read(sink, folder.schema);
   try {
     (void)sink.state();
-    for (std::uint64_t left = 8; left-- > 0;) {  // it is compacted meanwhile
+    for (std::uint64_t left = 8; left-- > 0;) {  // the sink compacts meanwhile
       StepBatch batch;
       batch.commit.version = {kNewest.epoch, kNewest.step - left};
       sink.write(batch);

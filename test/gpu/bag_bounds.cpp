@@ -9,8 +9,9 @@ namespace {
 
 constexpr double kUnit = 0x1p-24;  // the relative error of one operation
 
-/// Roundings of a step in units of the largest value that the number had: a step is at most twice
-/// that, and its own relative error is what its operations add up to. A root halves an error.
+/// Returns the rounding errors of a step, in units of the largest value that the number had. A step
+/// is at most twice that value. Its relative error is the sum over its operations. A root halves an
+/// error.
 double roundings_of_step(OptimizerKind kind, double width, int steps) {
   switch (kind) {
     case OptimizerKind::none:
@@ -19,16 +20,17 @@ double roundings_of_step(OptimizerKind kind, double width, int steps) {
       return 2 + 1;
     case OptimizerKind::rowwise_adagrad:  // a sum of squares; root, epsilon, quotient, product
       return 2 * ((width + 2 + steps) / 2 + 4) + 1;
-    case OptimizerKind::adagrad:  // squares of all steps; likewise
+    case OptimizerKind::adagrad:  // squares of all steps; the same four operations
       return 2 * (2 * steps / 2.0 + 4) + 1;
-    case OptimizerKind::adam:  // of m, which adds 0.9 of itself and what is 1.9 of it at most
+    case OptimizerKind::adam:  // of m, which is 0.9 m plus at most 1.9 m
       return 8;
   }
   return 0;
 }
 
-/// Of Adam's step: m may cancel, and its error is then one of the largest gradient's, by which v
-/// divides: the root of v is at least that gradient's by the root of the number of steps.
+/// Returns the rounding errors of Adam's step. m may cancel. Its error is then that of the largest
+/// gradient, and the step divides it by the root of v, which is at least the largest gradient
+/// divided by the root of the number of steps.
 double roundings_of_adam(const Optimizer& optimizer, int steps) {
   if (optimizer.kind != OptimizerKind::adam) return 0;
   return static_cast<double>(optimizer.learning_rate) * std::sqrt(steps) * (2 * steps + 9);
@@ -61,14 +63,14 @@ Bounds bounds_of(const Optimizer& optimizer, bool weighted, int steps, std::size
     for (; i < end; ++i) {
       const double of_step = roundings_of_step(optimizer.kind, width, steps) * largest[i] +
                              roundings_of_adam(optimizer, steps);
-      bounds.weights.push_back(2 * steps * kUnit * of_step);  // each of the two may be off by it
+      bounds.weights.push_back(2 * steps * kUnit * of_step);  // both results may have this error
       if (!tensor.name.ends_with(".weights")) continue;
       weight = std::max<double>(weight, largest[i]);
       of_weight = std::max(of_weight, bounds.weights.back());
     }
   }
-  // Sums of products with weights: what the weights differ by, and a rounding for each operation.
-  constexpr double kLargestFactor = 1.25, kIds = 4;  // of exact draws
+  // Sums of products with weights: the difference of the weights, and a rounding per operation.
+  constexpr double kLargestFactor = 1.25, kIds = 4;  // maxima of exact draws
   const auto of_sum = [&](double terms) {
     return terms * (of_weight + 2 * (terms + 2) * kUnit * weight);
   };

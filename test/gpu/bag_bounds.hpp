@@ -9,17 +9,17 @@
 
 namespace millrace::test {
 
-/// The most that two ways to round may differ by, where sums of gradients are exact.
+/// The largest difference between two ways to round, if sums of gradients are exact.
 struct Bounds {
-  std::vector<double> weights;  ///< of each number of the state
+  std::vector<double> weights;  ///< for each number of the state
   double pooled = 0, factor_gradients = 0;
 };
 
-/// By the weights and the state that plain tables have on the host.
+/// Computes the bounds from the weights and the state that plain tables have on the host.
 [[nodiscard]] Bounds bounds_of(const Optimizer& optimizer, bool weighted, int steps,
                                std::size_t examples);
 
-/// @return the largest difference as a share of its bound: at most 1 if all keep theirs
+/// @return the largest difference as a share of its bound; at most 1 if all are within their bounds
 [[nodiscard]] double largest_share(const std::vector<float>& found,
                                    const std::vector<float>& expected,
                                    const std::function<double(std::size_t)>& bound);

@@ -13,7 +13,8 @@
 
 namespace millrace::test {
 
-/// Widths of less than a word, of odd words, of more than a warp takes at once; one hot row.
+/// Tables with widths below a word, of odd words, and above what a warp takes at once. The last one
+/// has one hot row.
 [[nodiscard]] inline std::vector<TableConfig> tables() {
   return {{"narrow", 50, 3, Pooling::sum, {"a", "b"}},
           {"usual", 2000, 64, Pooling::mean, {"c", "d"}},
@@ -23,9 +24,9 @@ namespace millrace::test {
 inline const std::vector<std::size_t> kRows{50, 50, 2000, 2000, 30, 1};
 inline constexpr std::size_t kBatch = 300;
 
-/// Whether sums of gradients may round. Exact ones are the same in every order: their terms are
-/// multiples of 2^-9 (a gradient of 1/16, a factor of 1/8, a bag of 1, 2 or 4 ids) and their sums
-/// less than 2^13, so that 24 bits hold them.
+/// Whether sums of gradients may round. Exact sums are the same in every order: their terms are
+/// multiples of 2^-9 (a gradient of 1/16, a factor of 1/8, a bag of 1, 2 or 4 ids) and the sums are
+/// below 2^13, so 24 bits hold them.
 enum class Sums { rounded, exact };
 
 inline constexpr std::size_t kLongestBag = 6;
@@ -35,7 +36,7 @@ inline constexpr std::size_t kLongestBag = 6;
 [[nodiscard]] std::vector<float> draw_gradient(std::mt19937_64& random, std::size_t size,
                                                Sums sums);
 
-/// Some steps of embedding bags, and all that comes out of them.
+/// Runs steps of embedding bags and keeps all results.
 template <typename Bench>
 class BagSteps final : RowUpdateObserver {
  public:
@@ -43,7 +44,7 @@ class BagSteps final : RowUpdateObserver {
       : bench_(bench),
         bags(bench.context, tables(), {.optimizer = optimizer, .observer = this, .cache = cache}) {}
 
-  /// @param after_step  called before the first step too
+  /// @param after_step  called before the first step and after each step
   void run(
       bool weighted, int steps, std::size_t examples = kBatch, Sums sums = Sums::rounded,
       const std::function<void()>& after_step = [] {}) {
@@ -64,7 +65,7 @@ class BagSteps final : RowUpdateObserver {
     return state;
   }
 
-  /// In the cache, before its rows go home.
+  /// Returns the rows in the cache, before they are written back.
   [[nodiscard]] std::vector<std::int64_t> cached_rows() {
     std::vector<std::int64_t> rows = bags.cached_rows(bench_.main);
     std::sort(rows.begin(), rows.end());

@@ -71,7 +71,7 @@ TEST_CASE("a copy waits for its turn on its stream", "[gpu][touch]") {
   HostGate gate{*gpu, stream};
   gpu->copy(memory.at(), host.at(), 1, CopyKind::host_to_device, stream);
   gpu->copy(host.at(1), memory.at(), 1, CopyKind::device_to_host, stream);
-  host.host()[0] = std::byte{7};  // before the gate opens, so this is what is copied
+  host.host()[0] = std::byte{7};  // before the gate opens, so the copy takes it
   CHECK(host.host()[1] == std::byte{0});
   gate.open();
   gpu->synchronize(stream);

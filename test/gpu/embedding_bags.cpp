@@ -7,8 +7,8 @@
 #include "test/gpu/gpu_bench.hpp"
 #include "test/support/catch.hpp"
 
-/// The CUDA kernels beside the host kernels, which the tests of the pipeline hold to formulas in
-/// double.
+/// Compares the CUDA kernels with the host kernels. The tests of the pipeline compare those with
+/// formulas in double.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -31,9 +31,9 @@ TEST_CASE("tables start with the same bits on a GPU and on the host", "[gpu][mod
   CHECK(there.weights == here.weights);
 }
 
-// Sums in another order round otherwise; Adagrad and Adam divide the difference by a small root,
-// and where the sum of a bag cancels, nothing bounds what is left of it. So sums are exact here;
-// test/kernels holds sums that round to the host's, step by step.
+// Sums in another order round differently. Adagrad and Adam divide the difference by a small root,
+// and where the sum of a bag cancels, the difference has no bound. So sums are exact here.
+// test/kernels compares rounded sums with the host's, step by step.
 TEST_CASE("embedding bags on a GPU do what they do on the host", "[gpu][model]") {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
                                    OptimizerKind::adagrad, OptimizerKind::adam}) {
@@ -127,7 +127,7 @@ TEST_CASE("on a GPU cached tables give the bits of plain ones, and hold the rows
   }
 }
 
-// For compute-sanitizer: each kernel of the bags at least once, in few launches.
+// For compute-sanitizer: runs each kernel of the bags at least once, in few launches.
 
 TEST_CASE("in small, embedding bags and their cache on a GPU do what they do on the host",
           "[gpu][model][kernels]") {

@@ -12,7 +12,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Ends the capture of a stream. @return whether it was still sound
+/// Ends the capture of a stream. @return whether the capture was still valid
 bool end_capture(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
   const cudaError_t result = cudaStreamEndCapture(stream, &graph);
@@ -73,7 +73,8 @@ TEST_CASE("work for a stream that is being captured is refused, and the capture 
 
 TEST_CASE("asking an event that was recorded in a capture is refused as a capture", "[gpu]") {
   const auto gpu = require_gpu();
-  // Being asked breaks the capture, and then the event is no captured one any more: a capture each.
+  // A query breaks the capture, and the event is then no longer captured. So each query has its own
+  // capture.
   const auto refused_with = [&](auto&& ask) {
     const TestStream stream{*gpu};
     const TestEvent event{*gpu};
@@ -116,7 +117,7 @@ TEST_CASE("acting at host time leaves a stranger's capture sound", "[gpu]") {
 
 TEST_CASE("a kernel that touches what is not there loses the device for good", "[gpu]") {
   static_cast<void>(require_gpu());
-  CHECK(run_alone("[.lost]") == 0);  // in a process of its own, which the GPU is lost to
+  CHECK(run_alone("[.lost]") == 0);  // in another process, which loses the GPU
 }
 
 TEST_CASE("a device that is lost says so at every call", "[.lost]") {
@@ -139,7 +140,7 @@ TEST_CASE("memory that is freed after CUDA has gone is no error", "[gpu]") {
 
 namespace {
 
-// Made before CUDA starts, so that it goes after CUDA has.
+// Constructed before CUDA starts, so that it is destroyed after CUDA has ended.
 struct FreedAtExit {
   std::unique_ptr<CudaDevice> gpu;
   void* memory = nullptr;

@@ -55,7 +55,7 @@ TEST_CASE("a waiter keeps what it waits for when the event is recorded again", "
   HostGate first_gate{*gpu, first};
   gpu->record(event, first);
   gpu->wait(waiter, event);
-  // Held by a kernel: host functions may be run one after another over all streams.
+  // A kernel holds the stream, because the host functions of all streams may run one by one.
   gpu->launch(hold(500ms), again);
   gpu->record(event, again);
   first_gate.open();
@@ -97,7 +97,7 @@ TEST_CASE("times of events agree over the seconds", "[gpu]") {
   gpu->synchronize(early);
   const Nanoseconds told_at_once = gpu->event_time(early);
   const auto before = std::chrono::steady_clock::now();
-  std::this_thread::sleep_for(1200ms);  // the clock makes another base
+  std::this_thread::sleep_for(1200ms);  // the event clock takes another base
   gpu->record(late, stream);
   gpu->record(latest, stream);
   gpu->synchronize(latest);

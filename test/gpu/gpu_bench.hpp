@@ -9,7 +9,7 @@
 
 namespace millrace::test {
 
-/// What a model runs in on a GPU.
+/// The context in which a model runs on a GPU.
 struct GpuBench {
   std::unique_ptr<CudaDevice> gpu = require_gpu();
   OrderedDevice ordered{*gpu};

@@ -20,7 +20,7 @@ struct Lists {
   std::vector<std::int64_t> lengths;
 };
 
-/// Many keys and examples, empty bags, keys without values.
+/// Draws lists with many keys and examples, empty bags, and keys without values.
 Lists drawn(std::mt19937_64& random, std::size_t keys, std::size_t batch_size, IndexType type) {
   Lists lists{.layout = {.batch_size = batch_size,
                          .weighted = random() % 2 == 0,
@@ -44,7 +44,7 @@ Lists drawn(std::mt19937_64& random, std::size_t keys, std::size_t batch_size, I
 
 using Bytes = std::vector<std::vector<std::byte>>;
 
-/// Runs all operations one after another on a device, and reads every result back.
+/// Runs all operations one by one on a device and reads every result back.
 class Runner {
  public:
   explicit Runner(Device& device) : device_(device) {}

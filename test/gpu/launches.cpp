@@ -19,7 +19,7 @@ Operation costing(Cost cost) {
   return operation;
 }
 
-/// From before `operation` to after it, on a stream that nothing else is on.
+/// Returns the time from before `operation` to after it, on a stream without other work.
 Nanoseconds time_of(CudaDevice& gpu, const Operation& operation) {
   const TestStream stream{gpu};
   const TestEvent begin{gpu, true}, end{gpu, true};
@@ -42,7 +42,7 @@ TEST_CASE("an operation that only costs takes at least what it says", "[gpu]") {
 
 TEST_CASE("an operation that costs nothing is over at once", "[gpu]") {
   const auto gpu = require_gpu();
-  static_cast<void>(time_of(*gpu, costing({})));  // the first launch
+  static_cast<void>(time_of(*gpu, costing({})));  // warm-up: the first launch
   CHECK(time_of(*gpu, costing({})) < 1s);
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("operations that take the whole machine take turns", "[gpu]") {
   gpu->record(second_end, second);
   gpu->synchronize();
   const Nanoseconds last = std::max(gpu->event_time(first_end), gpu->event_time(second_end));
-  CHECK(last - gpu->event_time(begin) >= 39ms);  // each counts from its own first block
+  CHECK(last - gpu->event_time(begin) >= 39ms);  // a kernel's time begins with its first block
 }
 
 TEST_CASE("an operation with a fixed cost runs beside one that takes the machine", "[gpu]") {
@@ -98,7 +98,7 @@ TEST_CASE("an operation touches no byte outside its views, and keeps what it onl
     operation.views = {{memory.at(offset), bytes, access}};
     gpu->launch(operation, stream);
     auto found = read_back(*gpu, memory.at(), kBytes);
-    if (access == Access::write) {  // unspecified, there
+    if (access == Access::write) {  // the kernel writes unspecified bytes
       std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(offset), bytes, std::byte{});
       std::fill_n(found.begin() + static_cast<std::ptrdiff_t>(offset), bytes, std::byte{});
     }

@@ -8,8 +8,8 @@
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
-/// The CUDA kernels beside the host kernels, which the tests of the pipeline hold to formulas in
-/// double.
+/// Compares the CUDA kernels with the host kernels. The tests of the pipeline compare those with
+/// formulas in double.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -85,7 +85,7 @@ TEST_CASE("training on a GPU gives the same bits again", "[gpu][model]") {
   }
 }
 
-// For compute-sanitizer: each kernel of the model at least once, in few launches.
+// For compute-sanitizer: runs each kernel of the model at least once, in few launches.
 
 TEST_CASE("in small, a model's weights on a GPU are the host's", "[gpu][model][kernels]") {
   compare_with_host(1);

@@ -13,7 +13,7 @@
 #include "test/support/model_bench.hpp"
 #include "test/support/seed.hpp"
 
-/// The CUDA kernels of tracking and capture beside the host kernels: the same bytes.
+/// Compares the CUDA kernels of tracking and capture with the host kernels, byte by byte.
 
 using namespace millrace;
 using namespace millrace::capture;
@@ -32,7 +32,7 @@ struct GpuBench {
   ModelMemory memory{allocator, main};
 };
 
-/// What operations on a bitmap and on tables leave, on either device.
+/// Returns the results of operations on a bitmap and on tables, on either device.
 template <typename Bench>
 std::vector<std::uint64_t> marked_and_collected(IndexType type, std::uint32_t shift,
                                                 int rounds = 12) {
@@ -73,7 +73,7 @@ std::vector<TableConfig> tables(std::size_t count) {
   return tables;
 }
 
-/// What gathers of lists of rows leave in a slot: the bytes that headers speak of, headers too.
+/// Returns the bytes that gathers of rows leave in a slot: the headers and the data they describe.
 template <typename Bench>
 std::vector<std::byte> gathered(std::size_t table_count, RowContent content, std::size_t bytes,
                                 int rounds = 6) {
@@ -108,7 +108,7 @@ std::vector<std::byte> gathered(std::size_t table_count, RowContent content, std
     add(&header, sizeof(header));
     add(brought.short_ids.data(), brought.short_ids.size_bytes());
     for (const CapturedRows::TableRows& part :
-         brought.tables) {  // what lies between is of no value
+         brought.tables) {  // the bytes between have no meaning
       if (part.weights != nullptr) add(part.weights, part.rows * part.width * sizeof(float));
       if (part.optimizer_state != nullptr) {
         add(part.optimizer_state, part.rows * part.state * sizeof(float));
@@ -134,7 +134,7 @@ class ToSink final : public CaptureReceiver {
   std::uint64_t number_ = 0;
 };
 
-/// What trains, and how it is captured.
+/// A model that trains, and the way of its capture.
 struct CaptureCase {
   CaptureMode mode;
   GatherOn gather_on;
@@ -212,7 +212,7 @@ TEST_CASE("on a GPU what was captured is the tables, in every mode", "[gpu][stre
   }
 }
 
-// For compute-sanitizer: each kernel of the capture at least once, in few launches.
+// For compute-sanitizer: runs each kernel of the capture at least once, in few launches.
 
 TEST_CASE("in small, on a GPU rows are marked, collected and gathered as on a host",
           "[gpu][streamer][kernels]") {

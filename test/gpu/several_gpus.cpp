@@ -22,7 +22,7 @@ void require_peers() {
   if (!cuda_peer_access(1, 0)) SKIP("needs GPUs that can use each other's memory");
 }
 
-/// Whether the GPU's primary context is active.
+/// Returns whether the GPU's primary context is active.
 bool has_context(int ordinal) {
   using GetState = CUresult (*)(CUdevice, unsigned*, int*);
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -46,7 +46,7 @@ Operation write_to(void* address, std::size_t bytes) {
 
 }  // namespace
 
-// Since CUDA 12 cudaSetDevice makes a context, which takes hundreds of MiB of that GPU.
+// Since CUDA 12, cudaSetDevice makes a context, which takes hundreds of MiB of that GPU.
 TEST_CASE("training on the second GPU makes no context on the first", "[gpu][two]") {
   require_two_gpus();
   const int code = run_alone("[.second]");  // other test cases use the first GPU

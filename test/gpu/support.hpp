@@ -13,10 +13,10 @@
 
 namespace millrace::test {
 
-/// A CudaDevice of GPU 0, or of MILLRACE_GPU. Without a GPU the test case is skipped, and says why.
+/// Returns a CudaDevice of GPU 0, or of MILLRACE_GPU. Without a GPU it skips the test case.
 [[nodiscard]] std::unique_ptr<CudaDevice> require_gpu();
 
-/// Holds back what is enqueued on a stream after it, until it is opened. Opens when it goes.
+/// Blocks later work on a stream until it is opened. The destructor opens it.
 class HostGate {
  public:
   HostGate(Device& device, StreamHandle stream);
@@ -81,20 +81,20 @@ class TestMemory {
   Where where_;
 };
 
-/// Waits for the device, then reads memory of it back.
+/// Waits for the device, then copies its memory to the host.
 [[nodiscard]] std::vector<std::byte> read_back(Device& device, const std::byte* from,
                                                std::size_t bytes);
 
-/// Bytes that are the same for the same seed.
+/// Returns random bytes that follow from the seed.
 [[nodiscard]] std::vector<std::byte> drawn_bytes(std::size_t count, std::uint64_t seed);
 
-/// A kernel without data that holds its stream this long and runs beside others.
+/// A kernel without data that holds its stream for `time` and runs beside other kernels.
 [[nodiscard]] Operation hold(Nanoseconds time);
 
-/// The code of the DeviceError that the call throws. Without one the test case fails.
+/// Returns the code of the DeviceError that the call throws. Without one the test case fails.
 [[nodiscard]] ErrorCode error_of(const std::function<void()>& call);
 
-/// Runs one hidden test case of this program in a process of its own. @return its exit status
+/// Runs one hidden test case of this program in another process. @return its exit status
 [[nodiscard]] int run_alone(const std::string& tag);
 
 }  // namespace millrace::test

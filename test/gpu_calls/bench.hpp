@@ -11,13 +11,13 @@
 
 namespace millrace::test {
 
-/// A stand-in GPU, everything new.
+/// Resets the stand-ins and returns one of their GPUs.
 [[nodiscard]] inline std::unique_ptr<CudaDevice> stand_in(int ordinal = 0) {
   fake::reset();
   return CudaDevice::create(ordinal);
 }
 
-/// What a model runs in on the second of two stand-in GPUs.
+/// The context in which a model runs, on the second of two stand-in GPUs.
 struct CallBench {
   std::unique_ptr<CudaDevice> gpu = stand_in(1);
   OrderedDevice ordered{*gpu};

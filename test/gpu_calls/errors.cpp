@@ -13,7 +13,7 @@ using namespace millrace::test;
 
 namespace {
 
-// Of cudaError_t, which the test does not include.
+// Values of cudaError_t. The test does not include CUDA's headers.
 constexpr int kOutOfMemory = 2, kLaunchFailure = 719, kIllegalAddress = 700, kEcc = 214;
 
 std::optional<ErrorCode> code_of(const std::function<void()>& call) {

@@ -37,7 +37,7 @@ TEST_CASE("a clock of events keeps a bounded number of them in a day, and its ti
       timed.push_back({cuda::make_event(cudaEventDefault), now});
       static_cast<void>(cudaEventRecord(timed.back().event.get(), cudaStreamLegacy));
       const std::int64_t measured = clock.time_of(timed.back().event.get()).count();
-      CHECK(std::llabs(measured - now) < 1'000);  // asked for at once: within a microsecond
+      CHECK(std::llabs(measured - now) < 1'000);  // a recent event: within a microsecond
     }
   }
   CHECK(most <= cuda::EventClock::kMostBases);

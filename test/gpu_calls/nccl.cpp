@@ -24,7 +24,7 @@ const NcclApi& stand_in_nccl() {
   return *api;
 }
 
-/// One rank alone, on the second GPU.
+/// The only rank of a group, on the second GPU.
 struct Rank {
   explicit Rank(bool ordered_launches = true) {
     api.ordered_launches = ordered_launches;
@@ -90,13 +90,13 @@ TEST_CASE("without NCCL's own order, an operation waits for the one before it on
     Rank rank{ordered};
     for (int i = 0; i < 4; ++i) static_cast<void>(rank.new_stream());
     for (const StreamHandle stream : rank.streams) rank.all_reduce(stream);
-    fake::set_busy(true);  // all are under way from here on
+    fake::set_busy(true);  // no later operation is complete
     std::vector<std::size_t> order;
     for (int i = 0; i < 40; ++i) order.push_back(random() % rank.streams.size());
     for (const std::size_t i : order) rank.all_reduce(rank.streams[i]);
 
-    // For each operation: the stream, and the events that its stream was told to wait for since
-    // the operation before. And the event that was recorded after each operation.
+    // Finds for each operation its stream and the events for which the stream waits since the
+    // previous operation. Also finds the event that was recorded after each operation.
     std::uintptr_t last_stream = 0;
     long long last_event = 0;
     std::size_t operations = 0, crossed = 0;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kPage = std::size_t{2} << 20;
 
-/// Which devices may use a page.
+/// Returns the devices that may use a page.
 std::set<long long> users(const std::byte* page) {
   std::set<long long> found;
   for (const fake::Call& call : fake::calls("cuMemSetAccess")) {
@@ -87,7 +87,7 @@ TEST_CASE("a peer may use the pages that are mapped, and no others, whatever was
   }
 }
 
-// What mapping costs is by the handle: 16 MiB in one handle take 8 times less than in 2 MiB each.
+// The cost of a mapping is per handle: 16 MiB in one handle cost an eighth of handles of 2 MiB.
 TEST_CASE("a range is mapped with one handle for each of the device's pages") {
   const auto gpu = stand_in(0);
   const std::size_t page = gpu->page_bytes();

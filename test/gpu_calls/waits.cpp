@@ -8,7 +8,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// @param waits_before  events that were waited for before
+/// @param waits_before  number of earlier waits for events
 void check_that_it_slept(std::size_t waits_before) {
   CHECK(fake::calls("cudaStreamSynchronize").empty());
   const auto waits = fake::calls("cudaEventSynchronize");
@@ -44,7 +44,7 @@ TEST_CASE("a long wait sleeps, for a stream and for an event, timed or not") {
   gpu->destroy_stream(stream);
 }
 
-// The driver's pool gives memory back at synchronizations; a query is none.
+// The driver's pool gives memory back at a synchronization, and not at a query.
 TEST_CASE("a wait for what is complete asks first, then synchronizes, and leaves no event behind") {
   const auto gpu = stand_in();
   const StreamHandle stream = gpu->create_stream();

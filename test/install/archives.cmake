@@ -10,7 +10,7 @@ foreach(generator IN LISTS generators)
   run("${CPACK}" --config "${WORK}/config.cmake" -C "${CONFIG}" -G ${generator} -B "${WORK}/packages")
 endforeach()
 
-# has(FILES FILE): a path that ends so is in the list.
+# has(FILES FILE): fails unless FILES has a path that matches FILE.
 function(has files file)
   if(NOT "${files}" MATCHES "${file}")
     message(FATAL_ERROR "no ${file} in ${files}")

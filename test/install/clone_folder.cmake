@@ -1,4 +1,4 @@
-# The folder into which somebody clones the project decides nothing: here its path has the names of folders that are
+# The path of the project's clone must have no effect. Here it has the names of folders that are
 # left out.
 set(PROJECT_SOURCE_DIR "${WORK}/cuda/mpi/check/project")
 include("${SOURCE}/../../cmake/MillraceTargets.cmake")

@@ -5,7 +5,8 @@ function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# configure(PROJECT [OPTION...]): sets `configured` to whether it went, and `said` to what it printed.
+# configure(PROJECT [OPTION...]): sets `configured` to whether it succeeded, and `said` to its
+# output.
 macro(configure project)
   file(REMOVE_RECURSE "${WORK}/build")
   execute_process(
@@ -23,7 +24,7 @@ macro(configure project)
   endif()
 endmacro()
 
-# expect(CONFIGURED TEXT...): what `configure` came to, and texts that it said.
+# expect(CONFIGURED TEXT...): checks the outcome of `configure`, and that its output has each text.
 macro(expect outcome)
   if(NOT configured STREQUAL "${outcome}")
     message(FATAL_ERROR "expected to be configured: ${outcome}; it said: ${said}")

@@ -1,13 +1,13 @@
-# Each component of the installation brings its own needs, and says what is missing.
+# Each component of the installation finds its own dependencies and names those that are missing.
 include("${CMAKE_CURRENT_LIST_DIR}/common.cmake")
 
-# Absent on this machine, as far as the project can see.
+# Options that hide a package from the project.
 set(without_blas -DCMAKE_DISABLE_FIND_PACKAGE_BLAS=TRUE)
 set(without_zlib -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=TRUE)
 set(without_fmt -DCMAKE_DISABLE_FIND_PACKAGE_fmt=TRUE)
 set(without_json -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=TRUE)
 
-# The allocator alone: installed alone, and found without what only the others need.
+# The allocator alone: installed alone, and found without the packages that only the others need.
 run("${CMAKE_COMMAND}" --install "${BUILD}" --config "${CONFIG}" --prefix "${prefix}" --component
     allocator)
 if(EXISTS "${prefix}/include/millrace/pipeline" OR EXISTS "${prefix}/bin/millrace")
@@ -24,7 +24,7 @@ expect(FALSE "component pipeline lacks its files, which are not installed")
 configure(allocator_only -DCOMPONENTS=shared)
 expect(FALSE "component shared lacks")
 
-# All of it.
+# All components.
 run("${CMAKE_COMMAND}" --install "${BUILD}" --config "${CONFIG}" --prefix "${prefix}")
 configure(allocator_only ${without_blas})
 expect(TRUE "component pipeline lacks BLAS (Debian: libopenblas-dev)" "component streamer lacks BLAS")

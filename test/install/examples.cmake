@@ -1,4 +1,4 @@
-# Runs programs on the virtual CUDA runtime: the folder VIRTUAL; "" if there is none.
+# Runs programs on the virtual CUDA runtime in the folder VIRTUAL, which is "" if there is none.
 
 # run_on_virtual_gpu(SCHEDULE PROGRAM [ARGUMENT...]): sets `printed`.
 function(run_on_virtual_gpu schedule)
@@ -16,7 +16,7 @@ function(run_on_virtual_gpu schedule)
   set(printed "${output}" PARENT_SCOPE)
 endfunction()
 
-# run_examples(FOLDER): the programs that were built there, under schedules that hide no missing wait.
+# run_examples(FOLDER): runs the programs in FOLDER under schedules that reveal missing waits.
 function(run_examples folder)
   foreach(schedule instant,memory=4GiB adversarial:1,memory=4GiB adversarial:2,memory=4GiB)
     run_on_virtual_gpu(${schedule} "${folder}/c_program" "${folder}/snapshot.json")

@@ -1,4 +1,5 @@
-# The allocator alone, as a part of another project: FetchContent. Not optimized, which would take most of the time.
+# The allocator alone, as a part of another project (FetchContent). It is not optimized, because
+# that takes most of the time.
 include("${CMAKE_CURRENT_LIST_DIR}/common.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/examples.cmake")
 find_program(ccache ccache)

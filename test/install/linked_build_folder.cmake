@@ -1,4 +1,5 @@
-# The build folder may be a symbolic link to a folder elsewhere: what is generated there finds the sources.
+# The build folder may be a symbolic link to another folder. Files that are generated there must
+# find the sources.
 include("${SOURCE}/../../cmake/MillraceTargets.cmake")
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}/project/src" "${WORK}/elsewhere/deep/build/unity")

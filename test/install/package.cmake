@@ -1,5 +1,6 @@
-# The package of the allocator in an empty prefix: libmillrace.so exports what is Millrace's, and the programs of
-# docs/examples are built with it by CMake (static, shared) and by pkg-config, and run on the virtual CUDA runtime.
+# The package of the allocator in an empty prefix. libmillrace.so must export only Millrace's
+# symbols. The programs of docs/examples are built with it by CMake (static, shared) and by
+# pkg-config, and run on the virtual CUDA runtime.
 include("${CMAKE_CURRENT_LIST_DIR}/common.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/examples.cmake")
 
@@ -12,7 +13,7 @@ if(NOT count EQUAL 1)
   message(FATAL_ERROR "libmillrace.so is not in ${prefix}/${LIBDIR}: ${libraries}")
 endif()
 
-# What the library exports.
+# The symbols that the library exports.
 execute_process(COMMAND "${NM}" -D --defined-only -C "${libraries}" OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE ";" "," symbols "${symbols}")
 string(REGEX REPLACE "\n" ";" symbols "${symbols}")
@@ -41,7 +42,7 @@ foreach(need IN LISTS needed)
   endif()
 endforeach()
 
-# A program of C by pkg-config, and by CMake without anything that a build of Millrace needs.
+# A C program, built by pkg-config.
 set(ENV{PKG_CONFIG_PATH} "${prefix}/${LIBDIR}/pkgconfig")
 foreach(name millrace millrace-static)
   execute_process(COMMAND pkg-config --cflags --libs ${name} OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -53,7 +54,7 @@ foreach(name millrace millrace-static)
   run_on_virtual_gpu(instant "${program}")
 endforeach()
 
-# Loaded and unloaded while the program runs.
+# A program that loads and unloads the library while it runs.
 set(program "${WORK}/loads")
 run("${C_COMPILER}" -std=c99 -Wall -Wextra -Werror -D_GNU_SOURCE "${SOURCE}/c_only/loads.c" -o "${program}" -ldl)
 run_on_virtual_gpu(instant "${program}" "${libraries}")
@@ -65,10 +66,12 @@ if(NOT EXAMPLES)
   message(STATUS "No CUDA toolkit: the examples are not built")
   return()
 endif()
+# The examples, built by CMake without the packages that only a build of Millrace needs.
 set(without -DCMAKE_DISABLE_FIND_PACKAGE_fmt=TRUE -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=TRUE
             -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=TRUE -DCMAKE_DISABLE_FIND_PACKAGE_BLAS=TRUE)
 set(SOURCE "${EXAMPLES}/..")
-set(thrust "-DCMAKE_CUDA_COMPILER=${CUDA_COMPILER}" -DCMAKE_CUDA_ARCHITECTURES=80) # takes half a minute: once
+# The Thrust example takes half a minute to compile, so only the first library builds it.
+set(thrust "-DCMAKE_CUDA_COMPILER=${CUDA_COMPILER}" -DCMAKE_CUDA_ARCHITECTURES=80)
 foreach(library allocator shared)
   configure(examples -DMILLRACE_LIBRARY=${library} ${without} "-DCUDAToolkit_ROOT=${CUDA_ROOT}" ${thrust})
   expect(TRUE)
@@ -93,8 +96,8 @@ foreach(name millrace millrace-static)
   run_on_virtual_gpu(adversarial:1,memory=4GiB "${program}")
 endforeach()
 
-# RMM's headers from its wheel, with the CCCL that they bring. Its library has a CUDA runtime of its own, which runs on
-# a GPU only: the example is linked with it, and not run.
+# RMM's headers from its wheel, with their CCCL. RMM's library has its own CUDA runtime, which needs
+# a GPU. So the example is only linked with it and does not run.
 if(EXISTS "${RMM}/librmm/lib64/librmm.so")
   execute_process(COMMAND pkg-config --cflags --libs millrace OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE
                   COMMAND_ERROR_IS_FATAL ANY)
@@ -107,7 +110,7 @@ else()
   message(STATUS "No wheels of RMM in ${RMM}: its example is not built")
 endif()
 
-# What the page says.
+# The pages must have the figures that the programs print.
 run_on_virtual_gpu(h200,memory=16GiB "${WORK}/build/training_loop_before")
 set(before "${printed}")
 run_on_virtual_gpu(h200,memory=16GiB "${WORK}/build/training_loop_after")

@@ -1,10 +1,10 @@
-# The program of docs/quickstart.md, taken from that page: it builds with the installed allocator and prints
-# what the page shows.
+# The program of docs/quickstart.md, taken from that page. It must build with the installed
+# allocator and print the output that the page shows.
 include("${CMAKE_CURRENT_LIST_DIR}/common.cmake")
 
 file(READ "${SOURCE}/../../docs/quickstart.md" page)
 
-# take(LANGUAGE OUT): the text of the page's only block in this language.
+# take(LANGUAGE OUT): sets OUT to the text of the page's only block in LANGUAGE.
 function(take language out)
   string(FIND "${page}" "\n```${language}\n" begin)
   if(begin EQUAL -1)

@@ -9,7 +9,7 @@
 
 namespace millrace::test {
 
-/// A GPU of 1 GiB, its memory, and a program that has nothing but plain handles.
+/// A GPU of 1 GiB, its DeviceMemory, and a program that uses only plain stream handles.
 struct DropInBench : PlainBench {
   explicit DropInBench(const VirtualMachine::Options& schedule = {},
                        const DeviceMemory::Options& options = {})
@@ -31,7 +31,7 @@ struct DropInBench : PlainBench {
   [[nodiscard]] std::uint64_t records() const { return gpu.calls(Call::record); }
   [[nodiscard]] std::size_t reserved() { return memory.statistics().bytes.reserved.current; }
 
-  /// No stream touched memory too early.
+  /// Checks that no stream accessed memory too early.
   void check_order() {
     PlainBench::check_order();
     memory.caching().check_invariants();

@@ -1,4 +1,4 @@
-// millrace.h, on a default memory that is a virtual device's.
+// Tests of millrace.h. The default memory is that of a virtual device.
 
 #include <atomic>
 #include <fstream>
@@ -138,7 +138,7 @@ TEST_CASE("each mistake of a C program has a status and a message, and changes n
 
   CHECK(bench.memory.is_live(block));
   bench.free(block, stream);
-  CHECK(millrace_free_owned(block, 0) == MILLRACE_INVALID_ARGUMENT);  // twice
+  CHECK(millrace_free_owned(block, 0) == MILLRACE_INVALID_ARGUMENT);  // a second free
   CHECK(bench.memory.statistics().counts.frees == 1);
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("a C program tells the order, by attached streams and by events") {
   CHECK(millrace_record_event(0, event, copy) == MILLRACE_OK);
   CHECK(millrace_wait_event(0, main, event) == MILLRACE_OK);
   void* const next = bench.malloc(4 * MiB, main);
-  CHECK(next == batch);  // ordered, and not complete
+  CHECK(next == batch);  // main is ordered after copy; copy is not complete
   CHECK(bench.gpu.calls(Call::stream_id) == looked_up);
   bench.work(next, 4 * MiB, main);
   CHECK(millrace_transfer(next, 0, main) == MILLRACE_OK);
@@ -275,7 +275,7 @@ TEST_CASE("a snapshot has every byte that is reserved, and replaces the file whe
   CHECK(requested == 3 * MiB + 100);
   CHECK(std::distance(std::filesystem::directory_iterator{folder.path()}, {}) == 1);
 
-  // As PyTorch's, which its own reader takes.
+  // The snapshot has PyTorch's format, so the reader of PyTorch's snapshots accepts it.
   const std::string pickled = (folder.path() / "snapshot.pickle").string();
   REQUIRE(millrace_snapshot(0, pickled.c_str()) == MILLRACE_OK);
   const auto log = trace::read_trace(pickled);
@@ -334,7 +334,7 @@ TEST_CASE("the events of a recorded history lead to the blocks of the snapshot")
   const TemporaryFolder folder;
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
-  void* const older = bench.malloc(7 * MiB, main);  // from before the history
+  void* const older = bench.malloc(7 * MiB, main);  // allocated before the history
   const bool stacks = GENERATE(false, true);
   REQUIRE(millrace_record_history(0, 1000, stacks ? 16 : 0) == MILLRACE_OK);
   REQUIRE(millrace_annotate(0, "step 1") == MILLRACE_OK);
@@ -364,7 +364,7 @@ TEST_CASE("the events of a recorded history lead to the blocks of the snapshot")
   CHECK(blocks.at(reinterpret_cast<std::uintptr_t>(older)) == 7 * MiB);
   REQUIRE(snapshot.marks.size() == 2);
   CHECK(snapshot.labels.at(snapshot.marks[0].name) == "step 1");
-  CHECK(snapshot.marks[0].time_us > 1'000'000'000'000'000);  // of this century
+  CHECK(snapshot.marks[0].time_us > 1'000'000'000'000'000);  // a date of this century
 
   REQUIRE(millrace_record_history(0, 0, 0) == MILLRACE_OK);
   const trace::TorchSnapshot present = written(folder);
@@ -385,7 +385,7 @@ TEST_CASE("a history keeps the newest allocations, and all that are live") {
   CUstream_st* const copy = bench.create_stream();
   REQUIRE(millrace_record_history(0, 100, 0) == MILLRACE_OK);
   void* const kept = bench.malloc(MiB, stream);
-  for (int i = 0; i < 2000; ++i) {  // nobody synchronizes, so that nothing is known to be complete
+  for (int i = 0; i < 2000; ++i) {  // without synchronization no work is known to be complete
     void* const address = bench.malloc(4096, stream);
     if (others_use && i % 7 == 0) REQUIRE(millrace_record_stream(address, 0, copy) == MILLRACE_OK);
     bench.free(address, stream);
@@ -407,7 +407,7 @@ TEST_CASE("a history begins, is read and ends while other threads use the memory
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 2; ++t) {
     threads.emplace_back([&, stream = static_cast<CUstream_st*>(device.create_stream().value)] {
-      do {  // once at least: the others may be through before this thread begins
+      do {  // at least once: `ends` may be set before this thread begins
         void* const address = memory.allocate(MiB, stream);
         memory.annotate("step");
         memory.deallocate(address, stream);

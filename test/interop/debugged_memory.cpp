@@ -1,4 +1,4 @@
-// What MILLRACE_DEBUG and DeviceMemory::Options ask for.
+// The debugging features of MILLRACE_DEBUG and DeviceMemory::Options.
 
 #include <cstdlib>
 #include <stdexcept>
@@ -9,7 +9,7 @@
 namespace millrace::test {
 namespace {
 
-/** The bytes of a block in the order of a stream. */
+/** Reads the bytes of a block in stream order. */
 std::vector<unsigned char> bytes_of(Device& gpu, const void* block, std::size_t bytes,
                                     CUstream_st* stream) {
   std::vector<unsigned char> found(bytes);
@@ -18,7 +18,7 @@ std::vector<unsigned char> bytes_of(Device& gpu, const void* block, std::size_t 
   return found;
 }
 
-/** MILLRACE_DEBUG within a scope. */
+/** Sets MILLRACE_DEBUG within a scope. */
 class DebugVariable {
  public:
   explicit DebugVariable(const char* value) { setenv("MILLRACE_DEBUG", value, 1); }
@@ -58,7 +58,7 @@ TEST_CASE("poisoned memory is filled each time it is allocated, in the order of 
   for (int round = 0; round < 3; ++round) {
     void* const block = bench.memory.allocate(3000, main, copy);
     CHECK(bytes_of(bench.gpu, block, 3000, copy) == std::vector<unsigned char>(3000, 0xff));
-    bench.gpu.fill(block, 7, 3000, StreamHandle{copy});  // what the next one would find
+    bench.gpu.fill(block, 7, 3000, StreamHandle{copy});  // the next allocation would find this
     CHECK(bytes_of(bench.gpu, block, 3000, copy) == std::vector<unsigned char>(3000, 7));
     bench.memory.deallocate(block, copy);
   }
@@ -95,7 +95,7 @@ TEST_CASE("memory that tools are told of is allocated and freed as any other") {
   memory.deallocate(blocks.front());
   memory.deallocate(blocks.back(), static_cast<CUstream_st*>(nullptr));
   CHECK(memory.statistics().live_blocks == blocks.size() - 2);
-  CHECK_THROWS(memory.deallocate(blocks.front()));  // freed twice: refused, as without tools
+  CHECK_THROWS(memory.deallocate(blocks.front()));  // a second free is refused, as without tools
   CHECK(memory.allocate(0, nullptr) == nullptr);
 }
 

@@ -1,4 +1,4 @@
-// DeviceMemory as an object, and the defaults of a program.
+// DeviceMemory objects, and the default memories of a program.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace millrace::test {
 namespace {
 
-// By a null stream, the code of this file means what it was compiled for.
+// In this file a null stream is the default stream that the file was compiled for.
 static_assert(sizeof(StreamHandle) == sizeof(CUstream_st*));
 
 CUstream_st* handle(std::uintptr_t value) { return reinterpret_cast<CUstream_st*>(value); }
@@ -55,7 +55,7 @@ TEST_CASE("an array of more objects than there are addresses is refused") {
   DropInBench bench;
   CUstream_st* const stream = bench.create_stream();
   const std::size_t wraps =
-      std::numeric_limits<std::size_t>::max() / sizeof(double) + 2;  // 8 bytes
+      std::numeric_limits<std::size_t>::max() / sizeof(double) + 2;  // wraps to 8 bytes
   CHECK_THROWS_AS(bench.memory.array<double>(wraps, stream), std::length_error);
   CHECK_THROWS_AS(bench.memory.array<double>(wraps / 4, stream), out_of_memory);
   CHECK(bench.memory.statistics().live_blocks == 0);
@@ -69,7 +69,7 @@ TEST_CASE("memory that another stream uses first is made in one call") {
   void* const batch = bench.memory.allocate(4 * MiB, main, copy);
   bench.checking.allocated(batch, 4 * MiB, bench.gpu, {copy});
   bench.work(batch, 4 * MiB, copy);
-  bench.free(batch);  // after the work of both
+  bench.free(batch);  // after the work of both streams
   void* const next = bench.allocate(4 * MiB, main);
   bench.work(next, 4 * MiB, main);
   bench.check_order();
@@ -106,7 +106,7 @@ TEST_CASE("the innermost scope of a thread says what its default memory is") {
     std::thread{[&] {
       try {
         seen = &default_memory(0);
-      } catch (const DeviceError&) {  // no GPU: the thread has no scope
+      } catch (const DeviceError&) {  // no GPU, and this thread has no scope
       }
     }}.join();
     CHECK(seen != &inner.memory);
@@ -146,7 +146,7 @@ TEST_CASE("a forked child is refused memory, and may free and end") {
     if (!is_refused([&] { bench.memory.record_history({.allocations = 10}); })) wrong = 6;
     bench.memory.deallocate(&bench, stream);
     bench.memory.deallocate(&bench);
-    { const DeviceMemory moved_from_nothing{bench.gpu, 3, {}}; }  // one of its own works
+    { const DeviceMemory moved_from_nothing{bench.gpu, 3, {}}; }  // the child can make its own
     bench.memory.~DeviceMemory();
     _exit(wrong);
   }

@@ -22,7 +22,7 @@ struct PlainBench {
     return static_cast<CUstream_st*>(gpu.create_stream().value);
   }
 
-  /// A millisecond of work on all of the memory.
+  /// Launches a millisecond of work that reads and writes all of the memory.
   void work(void* address, std::size_t bytes, CUstream_st* stream) {
     gpu.launch({.name = "work",
                 .views = {{address, bytes, Access::read_write}},
@@ -32,7 +32,7 @@ struct PlainBench {
                {stream});
   }
 
-  /// `after` waits for all that is enqueued on `before`, and nobody else is told.
+  /// Makes `after` wait for all work on `before`. Millrace does not see this.
   void order(CUstream_st* before, CUstream_st* after) {
     const EventHandle event = gpu.create_event();
     gpu.record(event, {before});
@@ -40,7 +40,7 @@ struct PlainBench {
     gpu.destroy_event(event);
   }
 
-  /// No stream touched memory too early.
+  /// Checks that no stream accessed memory too early.
   void check_order() {
     std::vector<std::string> messages;
     for (const RaceChecker::Race& race : checking.races()) messages.push_back(race.message);

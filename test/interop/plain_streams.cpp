@@ -1,4 +1,4 @@
-// DeviceMemory on streams that nobody attached, in programs that report nothing.
+// DeviceMemory on streams that are not attached, in programs that report nothing.
 
 #include <set>
 
@@ -36,9 +36,9 @@ TEST_CASE("what one stream freed serves another once it is complete, though noth
   void* const batch = bench.allocate(kBlock, copy);
   bench.work(batch, kBlock, copy);
   bench.free(batch, copy);
-  bench.gpu.synchronize(StreamHandle{copy});  // the program's own: Millrace does not see it
+  bench.gpu.synchronize(StreamHandle{copy});  // Millrace does not see this call
   void* found = nullptr;
-  for (int i = 0; i < 4 && found != batch; ++i) {  // a query may say no a few times
+  for (int i = 0; i < 4 && found != batch; ++i) {  // a query may return "not ready" a few times
     if (found != nullptr) bench.free(found, main);
     found = bench.allocate(kBlock, main);
     bench.work(found, kBlock, main);
@@ -89,7 +89,7 @@ TEST_CASE("a handle that is another stream's now is not taken for the former str
   CUstream_st* const former = bench.create_stream();
   void* const block = bench.allocate(kBlock, former);
   bench.work(block, kBlock, former);
-  bench.destroy(former);  // its work is still to run
+  bench.destroy(former);  // its work has not run yet
   CUstream_st* const now = bench.create_stream();
   REQUIRE(now == former);
 
@@ -161,7 +161,7 @@ TEST_CASE("a stream whose memory another one wants is marked by its next call, a
   void* const batch = bench.allocate(kBlock, copy);
   CHECK(batch != scratch);
   CHECK(bench.records() == 0);
-  bench.memory.record_use(weights, main);  // any call that is given main
+  bench.memory.record_use(weights, main);  // any call that names main
   CHECK(bench.records() == 1);
   bench.gpu.synchronize();
   CHECK(bench.allocate(kBlock, copy) == scratch);
@@ -179,7 +179,7 @@ TEST_CASE("a thread that comes back to a stream ends a phase of it") {
     bench.free(activations);
     for (void* const tensor : batch) bench.free(tensor);
   }
-  CHECK(bench.records() == 4);  // one for each stream and step, but the first
+  CHECK(bench.records() == 4);  // one per stream and step, except in the first step
 }
 
 TEST_CASE("before a request fails, the host waits for streams that are gone") {
@@ -198,7 +198,7 @@ TEST_CASE("before a request fails, the host waits for streams that are gone") {
 
 TEST_CASE("a stream that is captured is refused, or found if that was asked for") {
   const bool find = GENERATE(false, true);
-  const bool is_known = GENERATE(false, true);  // or the capture is the first that is seen of it
+  const bool is_known = GENERATE(false, true);  // false: first seen during its capture
   CAPTURE(find, is_known);
   DropInBench bench{{}, {.find_captures = find}};
   CUstream_st* const stream = bench.create_stream();
@@ -242,7 +242,7 @@ TEST_CASE("on attached streams nothing is recorded that was not asked for") {
   bench.destroy(copy);
   CUstream_st* const next = bench.create_stream();
   REQUIRE(next == copy);
-  bench.free(bench.allocate(kBlock, next), next);  // it is no attached stream's any more
+  bench.free(bench.allocate(kBlock, next), next);  // no longer an attached handle
   CHECK(bench.gpu.calls(Call::stream_id) > looked_up);
   bench.check_order();
 }

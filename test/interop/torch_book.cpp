@@ -1,5 +1,4 @@
-// What PyTorch is told of memory: the counts are those of the snapshot, and the history leads to
-// it.
+// The reports to PyTorch: the counts must agree with the snapshot, and the history must lead to it.
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-// A GPU's memory as PyTorch asks for it: pools, graphs, statistics, and the hooks of a pluggable
+// A GPU's memory as PyTorch uses it: pools, graphs, statistics, and the hooks of a pluggable
 // allocator.
 
 #include "millrace/interop/torch_memory.hpp"
@@ -100,7 +100,7 @@ TEST_CASE("a pool serves the requests that are routed to it, and nobody else has
   CHECK_FALSE(bench.memory.pool_holds_only(kMemoryPool, {inside, outside}));
   bench.put(inside);
   CHECK(bench.memory.pool_holds_only(kMemoryPool, {}));
-  void* const again = bench.get(8 * MiB, main);  // the pool's memory is free, and not for this
+  void* const again = bench.get(8 * MiB, main);  // the pool's free memory does not serve this
   CHECK(again != inside);
   std::size_t of_pool = 0;
   for (const TorchSegment& segment : bench.memory.segments(kMemoryPool)) of_pool += segment.bytes;
@@ -108,7 +108,7 @@ TEST_CASE("a pool serves the requests that are routed to it, and nobody else has
   CHECK(bench.memory.statistics().reserved_by_pool[kMemoryPool].all.current ==
         static_cast<std::int64_t>(of_pool));
 
-  // It gives memory back while it is in use.
+  // A pool can give memory back while it is in use.
   CHECK(bench.memory.trim(kMemoryPool) == of_pool);
   CHECK(bench.memory.segments(kMemoryPool).empty());
   for (void* const address : {outside, after, again}) bench.put(address);
@@ -182,7 +182,7 @@ TEST_CASE("a captured stream gets memory of the pool that its graph keeps") {
   void* const first = bench.memory.allocate(16 * MiB, {main, true}, nullptr);
   bench.memory.deallocate(first, nullptr);
   void* const second = bench.memory.allocate(16 * MiB, {main, true}, nullptr);
-  CHECK(second == first);  // within a capture, its own order
+  CHECK(second == first);  // the capture's own order suffices
   void* const output = bench.memory.allocate(MiB, {main, true}, nullptr);
   bench.gpu.set_capturing({main}, false);
   bench.memory.end_route(kMemoryPool);
@@ -191,7 +191,7 @@ TEST_CASE("a captured stream gets memory of the pool that its graph keeps") {
   bench.memory.deallocate(second, nullptr);
   const TorchStatistics now = bench.memory.statistics();
   CHECK(now.allocated_bytes.all.current == static_cast<std::int64_t>(MiB));
-  bench.memory.trim();  // a graph may be launched again: its addresses stay
+  bench.memory.trim();  // keeps the addresses of the graph, which may be launched again
   CHECK(bench.memory.statistics().reserved_by_pool.at(kMemoryPool).all.current >=
         static_cast<std::int64_t>(17 * MiB));
   bench.memory.deallocate(output, nullptr);
@@ -207,7 +207,7 @@ TEST_CASE("the fraction limits all pools together") {
   void* const outside = bench.get(150 * MiB, main);
   bench.memory.begin_route(kMemoryPool, main, only(main));
   CHECK_THROWS_AS(bench.memory.allocate(150 * MiB, {main, true}, nullptr), out_of_memory);
-  bench.put(outside);  // free memory of everybody is given back for the pool
+  bench.put(outside);  // all free memory is given back for the pool
   void* const inside = bench.get(150 * MiB, main);
   CHECK(bench.reserved() <= 256 * MiB);
   bench.memory.end_route(kMemoryPool);

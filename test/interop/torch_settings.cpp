@@ -1,4 +1,4 @@
-// PyTorch's allocator configuration: each key is respected, has no effect and is named, or is
+// PyTorch's allocator configuration. Each key takes effect, is reported as without effect, or is
 // refused.
 
 #include "millrace/interop/torch_settings.hpp"

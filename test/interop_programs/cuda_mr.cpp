@@ -1,5 +1,5 @@
-// DeviceMemory as a resource of cuda::mr: by CCCL's own type-erased references, on the virtual CUDA
-// runtime.
+// DeviceMemory as a resource of cuda::mr, through CCCL's type-erased references, on the virtual
+// CUDA runtime.
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 
 #include <cuda_runtime_api.h>
@@ -50,7 +50,7 @@ void release_now(Reference resource, void* address, std::size_t bytes) {
 }
 #endif
 
-/** Whether a pass of `value` over memory of a stream is what the host then reads. */
+/** Fills memory of a stream with `value` and returns whether the host reads it back. */
 bool holds(Reference resource, cudaStream_t stream, int value) {
   auto* const block = static_cast<unsigned char*>(allocate(resource, kBytes, 256, stream));
   static unsigned char found[kBytes];
@@ -83,8 +83,8 @@ int main() {
   require(memory.statistics().live_blocks == 0, "a block is left");
   require(memory.statistics().counts.allocations == 19, "requests went elsewhere");
 
-  // Memory that is given out synchronously is in nobody's use: a copy that waits for no stream
-  // writes it.
+  // No stream still uses memory from a synchronous allocation. So any stream may write it without a
+  // wait.
   void* const busy = allocate(reference, kBytes, 256, nullptr);
   for (int i = 0; i < 50; ++i) check(cudaMemsetAsync(busy, i, kBytes, nullptr));
   release(reference, busy, kBytes, nullptr);

@@ -1,5 +1,5 @@
 // Programs with and without an error in their use of Millrace's memory, under the checker of the
-// virtual CUDA runtime: MILLRACE_DEBUG=tools tells it which memory is allocated.
+// virtual CUDA runtime. MILLRACE_DEBUG=tools reports the allocated memory to the checker.
 
 #include <cuda_runtime_api.h>
 
@@ -51,7 +51,7 @@ void after_the_free(millrace::DeviceMemory& memory) {
   check(cudaDeviceSynchronize());
 }
 
-/** One byte more than was asked for: the block has it, the program does not. */
+/** Writes one byte more than was requested. The block has that byte, the allocation does not. */
 void past_the_end(millrace::DeviceMemory& memory) {
   const cudaStream_t stream = make_stream();
   void* const block = memory.allocate(1000, stream);
@@ -60,7 +60,7 @@ void past_the_end(millrace::DeviceMemory& memory) {
   memory.deallocate(block, stream);
 }
 
-/** A graph uses memory that was freed during its capture at each launch. */
+/** Each launch of a graph uses memory that was freed during or after the capture. */
 void in_a_graph() {
   millrace::DeviceMemory::Options options;
   options.find_captures = true;
@@ -72,7 +72,7 @@ void in_a_graph() {
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   check(cudaMemsetAsync(weights, 3, kBytes, stream));
   memory.record_use(weights, stream);
-  for (std::size_t bytes = 2 * kBytes; bytes > 1000; bytes /= 3) {  // in the place of others
+  for (std::size_t bytes = 2 * kBytes; bytes > 1000; bytes /= 3) {  // blocks reuse memory
     void* const block = memory.allocate(bytes, stream);
     check(cudaMemsetAsync(block, 1, bytes, stream));
     memory.deallocate(block, stream);

@@ -1,5 +1,5 @@
-// A program of CUDA that uses Millrace by its C interface: one case for each name. It ends with 0
-// if what it found is right. It is run on the virtual CUDA runtime, under each schedule.
+// A CUDA program that uses Millrace through the C interface, with one case for each name. It ends
+// with 0 if its results are right. CTest runs it on the virtual CUDA runtime under each schedule.
 //
 //   interop_program CASE [SEED]
 
@@ -74,7 +74,7 @@ struct Block {
   cudaStream_t owner;
 };
 
-/** What a copy to the host is to find. */
+/** The expected result of a copy to the host. */
 struct Expected {
   const unsigned char* found;
   std::size_t bytes;
@@ -82,9 +82,9 @@ struct Expected {
 };
 
 /**
- * Blocks are filled on their streams and read on others, which the program orders by events that
- * nobody is told of. What is read is compared in the end: with memory that was reused too early, it
- * is another block's value.
+ * Fills blocks on their streams and reads them on other streams. Orders the streams by events that
+ * Millrace does not see. Compares the data later: if memory was reused too early, it has the value
+ * of another block.
  */
 class RandomProgram {
  public:
@@ -94,7 +94,7 @@ class RandomProgram {
     check(cudaHostAlloc(reinterpret_cast<void**>(&host_), kHostBytes, 0), "cudaHostAlloc");
   }
 
-  /** @return whether all that was read was right */
+  /** @return whether all data was right */
   bool run(int steps) {
     for (int i = 0; i < steps; ++i) step();
     while (!blocks_.empty()) free_one();
@@ -171,7 +171,7 @@ class RandomProgram {
     }
   }
 
-  /** A stream that owns nothing and has promised nothing goes; another may get its handle. */
+  /** Destroys a stream that owns no block and has no recorded use. A new one may get its handle. */
   void renew_stream() {
     cudaStream_t& stream = streams_[draw(streams_.size())];
     if (pinned_down_.count(stream) != 0) return;
@@ -217,7 +217,7 @@ int data() {
   return 0;
 }
 
-/** The same program, which forgets to record uses: that it is wrong must show. */
+/** The same program without recorded uses. The error must show. */
 int data_without_records() {
   for (unsigned seed = first_seed; seed < first_seed + 20; ++seed) {
     if (!RandomProgram{seed, true}.run(300)) return 0;
@@ -226,11 +226,11 @@ int data_without_records() {
   return 1;
 }
 
-// What a process does as a whole
+// Start, fork and end of a process
 
 void* of_process = nullptr;
 
-/** Made before main, and gone after it. */
+/** Constructed before main and destroyed after it. */
 struct Early {
   Early() {
     if (std::getenv("INTEROP_EARLY") == nullptr) return;
@@ -311,7 +311,7 @@ int exit_in_a_host_function() {
             stream, [](void*) { std::exit(0); }, nullptr),
         "cudaLaunchHostFunc");
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  return 1;  // it does not return
+  return 1;  // the call above does not return
 }
 
 int free_in_a_host_function() {
@@ -327,7 +327,7 @@ int free_in_a_host_function() {
   return 0;
 }
 
-/** Each thread has a stream of its own, and the thread's end is the stream's. */
+/** Each thread has its own stream, which ends with the thread. */
 int threads_that_end() {
   for (int i = 0; i < 200; ++i) {
     std::thread{[] {
@@ -352,7 +352,7 @@ int streams_in_a_loop() {
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     check(cudaStreamDestroy(stream), "cudaStreamDestroy");
   }
-  // A query may say "not ready" a few times: then there are a few blocks.
+  // A query may return "not ready" a few times. Each time may cost one more block.
   require(statistics().reserved <= 8 * 32 * kMiB, "memory of streams that are gone is lost");
   return 0;
 }
@@ -373,7 +373,7 @@ int foreign_pointers() {
   return 0;
 }
 
-/** A capture is refused memory, and goes on. */
+/** An allocation on a captured stream is refused. The capture continues. */
 int capture() {
   const cudaStream_t stream = create_stream();
   free_on(allocate(kMiB, stream), stream);
@@ -390,7 +390,7 @@ int capture() {
   return 0;
 }
 
-/** The default stream cannot be captured: while a stream is that waits for it, it gets memory. */
+/** The default stream gets memory even while a stream that waits for it is captured. */
 int default_stream_beside_a_capture() {
   const cudaStream_t none = nullptr;
   cudaStream_t captured = nullptr;

@@ -1,5 +1,5 @@
-// Thrust and CUB on Millrace's memory. Kernels compute on a GPU; on the virtual CUDA runtime they
-// only take their turn, and what is checked there is what copies move and where memory comes from.
+// Thrust and CUB on Millrace's memory. On a GPU, kernels compute. On the virtual CUDA runtime they
+// only take their turn, so there the test checks only copies and where memory comes from.
 
 #include <thrust/fill.h>
 #include <thrust/reduce.h>
@@ -26,7 +26,7 @@ void require(bool holds, const char* what) {
 
 void check(cudaError_t error) { require(error == cudaSuccess, cudaGetErrorString(error)); }
 
-/** Whether kernels compute: on a GPU. */
+/** Returns whether kernels compute, as they do on a GPU. */
 bool computes() {
   const void* table = nullptr;
   const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
@@ -50,7 +50,7 @@ std::vector<int> on_host(const Vector& vector) {
   return values;
 }
 
-/** Vectors are made, copied, assigned, grown and destroyed at random; each keeps what it had. */
+/** Makes, copies, assigns, grows and destroys vectors at random. Each must keep its values. */
 void vectors_keep_their_values(millrace::DeviceMemory& memory, unsigned seed) {
   std::mt19937 random{seed};
   struct Kept {
@@ -97,12 +97,12 @@ void a_vector_frees_with_the_memory_that_allocated(millrace::DeviceMemory& memor
     const std::size_t of_one = allocated(other);
     there = here;  // a copy: `there` keeps its memory
     require(allocated(other) == of_one && allocated(memory) == of_one, "a copy took the allocator");
-    there = std::move(here);  // a move takes the block along
+    there = std::move(here);  // a move takes the block
     require(allocated(other) == 0 && allocated(memory) == of_one, "a move left the block behind");
     require(on_host(there) == values, "a moved vector lost its values");
   }
   require(allocated(memory) == 0, "a vector left memory behind");
-  // Without arguments: the memory of the current GPU, which a scope may replace.
+  // A vector without arguments uses the memory of the current GPU, which a scope may replace.
   const millrace::DefaultMemoryScope scope{other};
   const Vector by_default(10);
   require(allocated(other) != 0, "a vector without arguments does not use the default memory");
@@ -114,7 +114,7 @@ millrace::Gauge allocated_on(millrace::DeviceMemory& memory, const char* stream)
   return {};
 }
 
-/** Storage comes from the memory, in the order of the stream: the second call grows nothing. */
+/** Temporary storage comes from the memory in stream order, so the second call does not grow it. */
 void algorithms_use_the_memory(millrace::DeviceMemory& memory) {
   constexpr int kCount = 1 << 20;
   constexpr std::size_t kBytes = kCount * sizeof(int);
@@ -146,7 +146,7 @@ void algorithms_use_the_memory(millrace::DeviceMemory& memory) {
 }
 
 #if CCCL_VERSION >= 3001000
-/** One call of CUB: on the stream, with storage in its order. */
+/** Makes one CUB call on the stream, with temporary storage in stream order. */
 void cub_takes_the_environment(millrace::DeviceMemory& memory) {
   constexpr int kCount = 1 << 20;
   cudaStream_t stream = nullptr;

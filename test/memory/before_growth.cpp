@@ -21,7 +21,7 @@ namespace {
 struct GrowthBench : test::CachingBench {
   [[nodiscard]] std::size_t moved() { return allocator.statistics().counts.bytes_moved; }
 
-  /// Blocks of 30 MiB on `stream`, in one row; every second one is free and complete.
+  /// Allocates adjacent blocks of 30 MiB on `stream`, then frees every second one and waits for it.
   std::vector<void*> comb(const Stream& stream, std::size_t blocks) {
     std::vector<void*> held, freed;
     for (std::size_t i = 0; i < blocks; ++i) {
@@ -63,7 +63,7 @@ TEST_CASE("complete pages are moved to where a contiguous range is missing") {
   REQUIRE(bench.reserved() == 240 * MiB);
   static_cast<void>(bench.allocator.allocate(100 * MiB, bench.main));
   CHECK(bench.reserved() == 240 * MiB);
-  CHECK(bench.moved() == 70 * MiB);  // behind 30 MiB that are free there
+  CHECK(bench.moved() == 70 * MiB);  // the last block's 30 MiB are free in place
 }
 
 TEST_CASE("pages that the device still uses are moved for a stream that is ordered after the use") {
@@ -91,7 +91,7 @@ TEST_CASE("addresses that pages were moved from are unmapped when they are more 
   Policy policy = Policy::millrace();
   policy.moved_before_growth = std::numeric_limits<double>::infinity();
   CachingAllocator allocator{bench.ordered, bench.source, policy};
-  for (std::size_t round = 1; round <= 8; ++round) {  // each moves 32 MiB and grows by 12
+  for (std::size_t round = 1; round <= 8; ++round) {  // each moves 32 MiB, grows by 12 MiB
     void* const first = allocator.allocate(32 * MiB, bench.main);
     static_cast<void>(allocator.allocate(12 * MiB, bench.main));
     if (in_use) busy(bench, bench.main, first, 32 * MiB);
@@ -100,8 +100,8 @@ TEST_CASE("addresses that pages were moved from are unmapped when they are more 
     const MemoryStatistics now = allocator.statistics();
     CHECK(now.counts.bytes_moved == round * 32 * MiB);
     CHECK(now.bytes.reserved.current == (64 + round * 12) * MiB);
-    // Before this round grew, 32 * (round - 1) MiB were mapped twice, and 52 + 12 * round reserved.
-    // A gap of 64 MiB does not fit where 32 were.
+    // Before this round grew, 32 * (round - 1) MiB were mapped at two addresses, and
+    // 52 + 12 * round MiB were reserved. A gap of 64 MiB does not fit into a hole of 32 MiB.
     CHECK((bench.device.calls(Call::unmap) > 0) == (!in_use && round >= 5));
     if (!in_use) bench.ordered.synchronize();
     allocator.check_invariants();
@@ -200,7 +200,7 @@ TEST_CASE("memory that goes back is mapped nowhere, where another thread still u
   REQUIRE(allocator.statistics().counts.bytes_moved == 30 * MiB);
   const auto first = executor.spawn("first", [&] {
     allocator.deallocate(before);
-    CHECK(allocator.allocate(40 * MiB, bench.main) == before);  // where 10 MiB were moved from
+    CHECK(allocator.allocate(40 * MiB, bench.main) == before);  // plus 10 MiB that were moved away
   });
   const auto second = executor.spawn("second", [&] {
     for (int i = 0; i < 1000 && !source.came; ++i) executor.spend(std::chrono::microseconds{1});
@@ -246,7 +246,7 @@ TEST_CASE("an observer that comes while memory is being mapped hears of it once"
   (at_move ? source.before_move : source.before_map) = [&] {
     if (!std::exchange(came, true)) allocator.observe_all(observer);
   };
-  const std::size_t bytes = (fails ? 110 : 60) * MiB;  // 30 of them are moved
+  const std::size_t bytes = (fails ? 110 : 60) * MiB;  // 30 MiB of them are moved
   if (fails) {
     CHECK_THROWS_AS(allocator.allocate(bytes, bench.main), out_of_memory);
   } else {
@@ -262,7 +262,7 @@ TEST_CASE("what was moved stays there if the device has no memory for the rest")
   GrowthBench bench;
   bench.comb(bench.main, 8);
   FaultInjector faults{bench.device};
-  faults.fail(Call::map, 4, ErrorCode::out_of_memory);  // three moves, then the rest
+  faults.fail(Call::map, 4, ErrorCode::out_of_memory);  // after three moves
   CHECK_NOTHROW(bench.allocator.allocate(200 * MiB, bench.main));
   CHECK(bench.reserved() == 320 * MiB);
   CHECK(bench.moved() >= 90 * MiB);
@@ -286,7 +286,7 @@ TEST_CASE("another stream keeps the pages that it needed in its last bursts") {
   const bool needed = GENERATE(true, false);
   CAPTURE(needed);
   GrowthBench bench;
-  const auto held = bench.comb(bench.copy, 8);  // 240 MiB at once
+  const auto held = bench.comb(bench.copy, 8);  // a burst of 240 MiB
   for (int burst = 0; burst < (needed ? 2 : 6); ++burst) {
     bench.allocator.deallocate(bench.allocator.allocate(2 * MiB, bench.copy));
     bench.ordered.mark(bench.copy);
@@ -302,7 +302,7 @@ TEST_CASE("another stream keeps the pages that it needed, though they lie among 
   CachingAllocator& allocator = bench.allocator;
   Stream third{bench.ordered, {.name = "third"}};
   constexpr std::size_t kBlock = 5 * MiB / 4;  // less than a page
-  std::vector<void*> row(9);                   // the first and the last one stay
+  std::vector<void*> row(9);                   // the first and the last block stay live
   allocator.deallocate(allocator.allocate(12 * MiB, bench.copy));
   for (void*& address : row) address = allocator.allocate(kBlock, bench.copy);
   const auto settle = [&] {
@@ -317,7 +317,7 @@ TEST_CASE("another stream keeps the pages that it needed, though they lie among 
   }
   for (const std::size_t i : {1, 3, 5, 7}) allocator.deallocate(row[i]);
   settle();
-  for (int burst = 0; burst < 6; ++burst) {  // of 8.25 MiB it needs 5.75 at once
+  for (int burst = 0; burst < 6; ++burst) {  // copy needs 5.75 of its 8.25 MiB
     void* const one = allocator.allocate(MiB + 1, bench.copy);
     allocator.deallocate(allocator.allocate(MiB + 1, bench.copy));
     allocator.deallocate(one);
@@ -327,7 +327,7 @@ TEST_CASE("another stream keeps the pages that it needed, though they lie among 
   bench.ordered.mark(third);
   settle();
   static_cast<void>(allocator.allocate(200 * MiB, bench.main));
-  CHECK(bench.moved() == 4 * MiB);  // in two of its four blocks, and in what lies between
+  CHECK(bench.moved() == 4 * MiB);  // two of copy's four free blocks, and the block between
 }
 
 TEST_CASE("a request grows where pages cannot be moved") {
@@ -378,8 +378,8 @@ TEST_CASE("a request that grows in its turn takes a small part of what is reserv
     const std::size_t growth = bench.reserved() - before;
     CAPTURE(bytes, before, growth);
     grown += growth > 0 ? 1 : 0;
-    CHECK(growth <= before / 64 + 2 * MiB);  // in whole pages
-    CHECK(bench.moved() > moved);            // the rest
+    CHECK(growth <= before / 64 + 2 * MiB);  // rounded up to a page
+    CHECK(bench.moved() > moved);            // the rest of the request
   }
   CHECK(grown > 0);
 }

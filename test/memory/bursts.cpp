@@ -11,7 +11,8 @@ using millrace::test::MiB;
 
 namespace {
 
-// Waits where it may, could always grow, and every miss shows as growth.
+// A policy that may always wait and may always grow. Segments have the size of their request, so
+// every miss shows as growth.
 Policy generous() {
   Policy policy = test::exact_segments(Policy::millrace());
   policy.spare_bursts = 1000;
@@ -19,7 +20,7 @@ Policy generous() {
   return policy;
 }
 
-/// A batch comes on the copy stream, is used on main, and is freed: the host never waits.
+/// Copies a batch on the copy stream, uses it on main and frees it. The host never waits.
 std::vector<void*> step(Bench& bench, Allocator& allocator,
                         std::initializer_list<std::size_t> sizes) {
   std::vector<void*> batch;
@@ -84,7 +85,7 @@ TEST_CASE("a copy into memory that was used long ago still overlaps the step bef
   constexpr int kSteps = 20;
   for (int i = 0; i < kSteps; ++i) (void)step(bench, allocator, {4 * MiB});
   bench.main.synchronize();
-  // 5 ms of copying and 5 ms of main's work in each step, of which one is hidden behind the other.
+  // Each step has 5 ms of copying and 5 ms of work on main, which overlap.
   CHECK(bench.machine.now() < std::chrono::milliseconds{5 * (kSteps + 2)});
 }
 
@@ -132,7 +133,7 @@ TEST_CASE("of what was used long ago, that which was used first is waited for") 
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   const std::vector<void*> first = step(bench, allocator, {4 * MiB});
   const std::vector<void*> second = step(bench, allocator, {4 * MiB});
-  REQUIRE(step(bench, allocator, {4 * MiB}) == first);  // is used last now, and at a lower address
+  REQUIRE(step(bench, allocator, {4 * MiB}) == first);  // now used last, at a lower address
   REQUIRE(first[0] < second[0]);
   (void)step(bench, allocator, {16 * MiB});
   (void)step(bench, allocator, {16 * MiB});

@@ -1,5 +1,5 @@
-// What a call looks at does not grow with what is live, free, waiting or open: each workload has
-// 1,000 of something, then 100,000, and its calls are held to the same number of steps.
+// The work of one call must not grow with the number of live, free or waiting blocks or of streams.
+// Each workload runs with 1,000 objects, then with 100,000. A call may take only a few more steps.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kBlock = 4 * KiB;
 constexpr int kCalls = 50;
 
-/// Requests of 4 KiB are large ones: they are served from growable ranges.
+/// The millrace preset, except that requests of 4 KiB are served from growable ranges.
 Policy ranges() {
   Policy policy = Policy::millrace();
   policy.name = "ranges";
@@ -30,7 +30,7 @@ struct Crowd {
   explicit Crowd(const Policy& policy)
       : allocator{ordered, policy.sharing == Sharing::completed ? pinned : own, policy} {}
 
-  /// Work that does not end before it is waited for.
+  /// Launches work that ends only when the program waits for it.
   void keep_busy(const Stream& stream) {
     device.launch({.name = "work",
                    .views = {},
@@ -44,7 +44,7 @@ struct Crowd {
     live.push_back(block);
     return block;
   }
-  /// n streams with a block each, of which one is large.
+  /// Creates n streams with one block each. One of the blocks is large.
   void one_large(std::size_t n, std::size_t which) {
     for (std::size_t i = 0; i < n; ++i) {
       streams.push_back(std::make_unique<Stream>(ordered, StreamOptions{.name = "one"}));
@@ -54,7 +54,7 @@ struct Crowd {
   void pair(const Stream& stream, std::size_t bytes = kBlock) {
     allocator.deallocate(allocator.allocate(bytes, stream));
   }
-  /// n free blocks of `stream`, each between two live ones.
+  /// Leaves n free blocks of `stream`, each between two live blocks.
   void fragment(const Stream& stream, std::size_t n) {
     std::vector<void*> every_other;
     for (std::size_t i = 0; i < n; ++i) {
@@ -63,7 +63,7 @@ struct Crowd {
     }
     for (void* const block : every_other) allocator.deallocate(block);
   }
-  /// More than there may be. The first time it gives back what can be.
+  /// Makes a request above the limit. The first call also gives back all memory that is free.
   void fail() {
     if (limit == 0) allocator.set_limit(limit = allocator.statistics().bytes.reserved.current);
     CHECK_THROWS_AS(allocator.allocate(2 * GiB, main), out_of_memory);
@@ -83,11 +83,11 @@ struct Crowd {
   std::vector<std::unique_ptr<Stream>> streams;
   std::vector<void*> live;
   std::size_t limit = 0;
-  /// Calls that do what the crowd put off, which is once for each of it: they are not counted.
+  /// Calls that are not counted. They do work that the setup deferred, once for each object.
   int warm_ups = 1;
 };
 
-/// Sets a crowd of n up, and returns what one call more is.
+/// Sets up n objects and returns a function that makes one more call.
 using Workload = std::function<std::function<void()>(Crowd&, std::size_t)>;
 
 std::uint64_t most_steps(const Policy& policy, std::size_t n, const Workload& workload) {
@@ -100,9 +100,8 @@ std::uint64_t most_steps(const Policy& policy, std::size_t n, const Workload& wo
   return most;
 }
 
-// Steps are the same with sanitizers, and there a crowd takes five times as long. So the run
-// without them counts with the whole crowd, and the run with them looks for errors in a smaller
-// one.
+// AddressSanitizer does not change the number of steps, but the setup takes five times as long. A
+// run with it uses fewer objects, because it only looks for errors.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr std::size_t kMany = 10'000, kManyStreams = 2'000;
 #else
@@ -124,7 +123,7 @@ void check_cliffs(const Workload& workload) {
   }
 }
 
-/// Streams are threads of work on the virtual device: of those there are fewer.
+/// Like `check_cliffs`, with fewer objects, because the virtual device simulates each stream.
 void check_streams(const Workload& workload) {
   for (const Policy& policy : {Policy::millrace(), ranges(), Policy::torch(), Policy::pinned()}) {
     check_cliff(policy, workload, 1'000, kManyStreams);
@@ -163,13 +162,14 @@ TEST_CASE("that nothing fits is found at once however many fragments are free", 
 TEST_CASE("that no run of neighbors is large enough is found at once", "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     std::vector<void*> freed;
-    for (std::size_t i = 0; i < n; ++i) {  // two of different streams, then one that stays
+    for (std::size_t i = 0; i < n; ++i) {  // blocks of two streams, then one that stays live
       freed.push_back(crowd.allocator.allocate(kBlock, crowd.main));
       freed.push_back(crowd.allocator.allocate(kBlock, crowd.copy));
       (void)crowd.allocate(crowd.main);
     }
     for (void* const block : freed) crowd.allocator.deallocate(block);
-    // Until a request grows, and so has the streams marked, and what is complete then is seen.
+    // These calls last until a request grows, which marks the streams and polls. After that the
+    // allocator knows that the frees are complete.
     crowd.warm_ups = 400;
     return [&] { (void)crowd.allocate(crowd.main, 3 * kBlock); };
   });
@@ -264,10 +264,10 @@ TEST_CASE("a request that a poll serves costs the same however many streams have
     }
     for (int i = 0; i <= kCalls; ++i) (void)crowd.allocate(crowd.copy, 256 * MiB);
     return [&crowd] {
-      void* const wanted = crowd.live[crowd.live.size() - kCalls - 1];  // the next one of copy
+      void* const wanted = crowd.live[crowd.live.size() - kCalls - 1];  // the next block of copy
       crowd.allocator.deallocate(wanted);
       crowd.ordered.mark(crowd.copy);
-      crowd.device.synchronize(crowd.copy.handle());  // complete, which only a poll shows
+      crowd.device.synchronize(crowd.copy.handle());  // complete; only a poll detects it
       CHECK(crowd.allocate(crowd.main, 256 * MiB) == wanted);
     };
   };
@@ -302,7 +302,7 @@ TEST_CASE("a request does not grow where a poll of some streams leaves few in fl
       crowd.allocator.deallocate(crowd.live[i]);
       crowd.ordered.mark(*crowd.streams[i]);
     }
-    crowd.device.synchronize();  // all is complete, which only polls show
+    crowd.device.synchronize();  // all work is complete; only polls detect it
     INFO("stream " << which << " of " << n);
     void* const wanted = crowd.live[which];
     CHECK(crowd.allocate(crowd.main, 256 * MiB) == wanted);
@@ -326,7 +326,7 @@ TEST_CASE("a marker of the legacy stream shows that blocking streams are complet
   const auto queries = crowd.device.calls(Call::query_event);
   CHECK(crowd.allocate(crowd.main, 256 * MiB) == wanted);
   CHECK(crowd.allocator.statistics().counts.served_waited == 0);
-  CHECK(crowd.device.calls(Call::query_event) - queries < 10);  // of the legacy stream, not of all
+  CHECK(crowd.device.calls(Call::query_event) - queries < 10);  // only the legacy stream's
 }
 
 TEST_CASE("a request that fails costs the same however many fragments are free", "[cliffs]") {

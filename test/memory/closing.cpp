@@ -1,4 +1,4 @@
-// What an allocator gives back when it goes.
+// What an allocator gives back when it is destroyed.
 
 #include <memory>
 
@@ -28,7 +28,7 @@ TEST_CASE("an allocator that goes while a stream is captured gives back what the
   void* const freed = allocator->allocate(8 * MiB, bench.copy);
   busy(bench, bench.copy, freed, 8 * MiB);
   allocator->deallocate(freed);
-  void* const kept = allocator->allocate(16 * MiB, bench.copy);  // the program forgets it
+  void* const kept = allocator->allocate(16 * MiB, bench.copy);  // the program never frees it
   busy(bench, bench.copy, kept, 16 * MiB);
   REQUIRE(used(bench) >= 16 * MiB);
   const StreamRef captured = bench.ordered.begin_capture(bench.main);

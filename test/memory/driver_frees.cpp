@@ -13,20 +13,20 @@ namespace {
 
 constexpr std::size_t kBytes = std::size_t{4} << 20;
 
-/// An allocator over the driver's pool, and what the pool counts as used.
+/// An allocator over the driver's pool, and the bytes that the pool counts as used.
 struct Pooled : Bench {
   DriverAllocator allocator{ordered};
 
   std::size_t used() { return device.pool_info().used; }
-  /// An allocation of nothing but a chance to pay what is owed.
+  /// Makes a call, in which the allocator may free the blocks that it has kept.
   void next_call() { allocator.deallocate(allocator.allocate(1, main)); }
-  /// A call with main idle before and after it.
+  /// Makes a call with main idle before and after it.
   void call_on_main() {
     main.synchronize();
     next_call();
     main.synchronize();
   }
-  /// A call with the whole device idle before and after it.
+  /// Makes a call with the whole device idle before and after it.
   void call_when_idle() {
     ordered.synchronize();
     next_call();
@@ -34,7 +34,7 @@ struct Pooled : Bench {
   }
 };
 
-/// Main's memory is freed while an independent stream, which does not go on, still uses it.
+/// Memory of main is freed while an independent stream, which a gate blocks, still uses it.
 struct UsedElsewhere : Pooled {
   Stream spinning{ordered, {.name = "spinning"}, true};
   void* const memory = allocator.allocate(kBytes, main);
@@ -46,7 +46,7 @@ struct UsedElsewhere : Pooled {
   UsedElsewhere() { allocator.deallocate(memory); }
 };
 
-/// The race checker watches two threads; the other one synchronizes and orders nothing else.
+/// The race checker watches two threads. The other thread only synchronizes the device.
 struct Watched : Pooled {
   CheckingObserver checking;
   Executor& executor = machine.executor();
@@ -56,7 +56,7 @@ struct Watched : Pooled {
     checking.attach(executor);
   }
 
-  /// Another thread waits for the whole device; this one sees nothing of it.
+  /// Another thread waits for the whole device. This thread is not ordered after that wait.
   std::unique_ptr<Executor::Task> other_synchronizes() {
     auto other = executor.spawn("other", [&] { ordered.synchronize(); });
     executor.spend(std::chrono::milliseconds{20});
@@ -141,7 +141,7 @@ TEST_CASE("a stream that is gone does not delay the free of memory that it used"
 TEST_CASE("memory that the driver's pool is owed goes back once polls see it unused") {
   UsedElsewhere bench;
   bench.gate.open();
-  bench.device.synchronize();  // of which nobody tells
+  bench.device.synchronize();  // OrderedDevice does not see this
   bench.next_call();
   bench.device.synchronize();
   CHECK(bench.used() == 0);
@@ -193,7 +193,7 @@ TEST_CASE("a free into the driver's pool that fails leaves the block live") {
   Pooled bench;
   void* const memory = bench.allocator.allocate(kBytes, bench.main);
   for (std::uint64_t number = 1; number <= 2;
-       ++number) {  // the points; the place among kept blocks
+       ++number) {  // 1: the points; 2: the entry among kept blocks
     CAPTURE(number);
     const test::FailingHostMemory fails{number};
     CHECK_THROWS_AS(bench.allocator.deallocate(memory), std::bad_alloc);

@@ -1,5 +1,5 @@
-// PyTorch's expandable segments: which pages a request maps, which free block it takes, and what
-// goes back. test/observe/replay.cpp has what PyTorch itself did.
+// PyTorch's expandable segments: which pages a request maps, which free block it takes, and which
+// memory is given back. test/observe/replay.cpp compares with recordings of PyTorch itself.
 
 #include <algorithm>
 #include <array>
@@ -37,12 +37,12 @@ TEST_CASE("a request maps the whole pages that it lacks behind the last free blo
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   CHECK(bench.reserved() == 40 * MiB);  // pages of 20 MiB
   void* const second = bench.allocator.allocate(15 * MiB, bench.main);
-  CHECK(second == bytes_at(first) + 30 * MiB);  // 10 MiB were free
+  CHECK(second == bytes_at(first) + 30 * MiB);  // 10 MiB after `first` were free
   CHECK(bench.reserved() == 60 * MiB);
   void* const small = bench.allocator.allocate(MiB, bench.main);
-  CHECK(bench.reserved() == 62 * MiB);  // pages of 2 MiB, elsewhere
+  CHECK(bench.reserved() == 62 * MiB);  // pages of 2 MiB in another range
   CHECK(bench.allocator.allocate(MiB, bench.main) == bytes_at(small) + MiB);
-  static_cast<void>(bench.allocator.allocate(30 * MiB, bench.copy));  // has a range of its own
+  static_cast<void>(bench.allocator.allocate(30 * MiB, bench.copy));  // in copy's own range
   CHECK(bench.reserved() == 102 * MiB);
 }
 
@@ -61,7 +61,8 @@ TEST_CASE("of the blocks that fit, the one with the least room to grow is taken"
   static_cast<void>(bench.allocator.allocate(10 * MiB, bench.main));
   bench.allocator.deallocate(bench.allocator.allocate(34 * MiB, bench.main));
   bench.allocator.deallocate(first);
-  // Free: 36 MiB between blocks in use, and 34 MiB at the end, which fits better.
+  // Free: 36 MiB before a block in use, and 34 MiB at the end of the range. The second block is
+  // the better fit, but it can grow.
   CHECK(bench.reserved() == 80 * MiB);
   CHECK(bench.allocator.allocate(33 * MiB, bench.main) == first);
 }
@@ -73,10 +74,10 @@ TEST_CASE("whole free pages are unmapped, and mapped again at the lowest address
   REQUIRE(second == bytes_at(first) + 50 * MiB);
   bench.allocator.deallocate(first);
   REQUIRE(bench.reserved() == 80 * MiB);
-  CHECK(bench.allocator.trim() == 40 * MiB);  // not the page that the second block begins in
+  CHECK(bench.allocator.trim() == 40 * MiB);  // keeps the page where the second block begins
   CHECK(bench.reserved() == 40 * MiB);
-  // 10 MiB in front of the second block are free, and too little: but the addresses before them
-  // have room for all of it.
+  // The 10 MiB before the second block are free and too small for the request. Together with the
+  // unmapped addresses before them they are large enough.
   CHECK(bench.allocator.allocate(45 * MiB, bench.main) == first);
   CHECK(bench.reserved() == 80 * MiB);
   bench.allocator.deallocate(first);
@@ -93,7 +94,7 @@ TEST_CASE("free blocks and addresses without memory serve one request together")
   REQUIRE(bench.allocator.trim() == 20 * MiB);
   bench.allocator.deallocate(pages[0]);
   bench.allocator.deallocate(pages[2]);
-  // Free, without memory, free: 60 MiB of addresses.
+  // A free page, an unmapped page and a free page: 60 MiB of adjacent addresses.
   CHECK(bench.allocator.allocate(55 * MiB, bench.main) == pages[0]);
   CHECK(bench.reserved() == 100 * MiB);
 }

@@ -1,4 +1,5 @@
-// What a stream's front does without the allocator's lock, beside what the allocator does with it.
+// A stream's front serves requests without the allocator's lock. Results and counts must be the
+// same as under the lock.
 
 #include <atomic>
 #include <map>
@@ -18,11 +19,11 @@ namespace millrace::test {
 namespace {
 
 struct Outcome {
-  std::vector<std::size_t> blocks;  // numbered by address, as they came: where ranges lie may vary
+  std::vector<std::size_t> blocks;  // numbers by first appearance, as addresses may vary
   MemoryStatistics statistics;
 };
 
-/// Few sizes, three streams, a use by another now and then, a marker now and then.
+/// Runs a random program: few sizes, three streams, some uses by other streams, some markers.
 Outcome run_front(bool is_observed) {
   Bench bench;
   Stream third{bench.ordered, {.name = "third"}};
@@ -91,7 +92,7 @@ TEST_CASE("threads on their own streams, and threads that free for others, leave
   {
     std::vector<Stream> streams;
     for (std::size_t i = 0; i < kThreads; ++i) streams.emplace_back(ordered);
-    // Each hands what it has to the next one, which frees it.
+    // A thread puts some blocks into the next thread's slot and frees the slot's former block.
     std::vector<std::atomic<void*>> handed(kThreads);
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < kThreads; ++t) {
@@ -144,7 +145,7 @@ TEST_CASE("a thread looks at all blocks while another one makes pairs") {
     }
     for (void* const block : blocks) allocator.deallocate(block);
   };
-  pairs();  // what follows grows nothing, so that no block is on its way while others look
+  pairs();  // later calls do not grow, so no block is claimed while this thread looks
   std::atomic<bool> done{false};
   std::thread other{[&] {
     while (!done) pairs();
@@ -171,7 +172,8 @@ TEST_CASE("a thread looks at all blocks while another one makes pairs") {
   CHECK(allocator.statistics().live_blocks == 0);
 }
 
-// Only the allocator orders the look before the free: ThreadSanitizer sees whether it does.
+// `looked` is relaxed, so only the allocator orders the look before the free. ThreadSanitizer
+// reports a race if the allocator does not.
 TEST_CASE("a block that was looked at is freed and given out by another thread after the look") {
   constexpr int kRounds = 60;
   ThreadedDevice device{std::size_t{1} << 28};
@@ -263,7 +265,7 @@ TEST_CASE("a stream's share is exact when the next stream of its slot owns memor
     kept = allocator.allocate(2 * MiB, first);
     allocator.transfer(kept, bench.main);
     for (int i = 0; i < 3; ++i) allocator.deallocate(allocator.allocate(MiB / 8, first));
-    // The front has the block and counts the free; the meter knows of the allocation only.
+    // The front holds the block and has counted its free. The meter has only the allocation.
     allocator.deallocate(allocator.allocate(MiB / 4, first));
   }
   bench.ordered.synchronize();
@@ -306,7 +308,7 @@ TEST_CASE("one-shot streams leave nothing in the front that they shared") {
     bench.ordered.synchronize();
   }
   REQUIRE(slots.size() == 1);
-  CHECK(allocator.statistics().bytes.reserved.current <= 2 * MiB);  // 12 MiB went through
+  CHECK(allocator.statistics().bytes.reserved.current <= 2 * MiB);  // 12.5 MiB without reuse
   allocator.check_invariants();
 }
 

@@ -1,4 +1,4 @@
-// A request that fits is served, whatever other threads give back or fail to get meanwhile.
+// A request that fits is served, even while other threads give memory back or fail to get memory.
 
 #include <atomic>
 #include <limits>
@@ -10,7 +10,7 @@ namespace millrace::test {
 namespace {
 
 /// One thread allocates and frees blocks of `bytes` while others call `disturb`.
-/// @return how many requests failed
+/// @return number of requests that failed
 std::size_t failures(CachingAllocator& allocator, ThreadedBench& bench, std::size_t bytes,
                      const std::function<void()>& disturb) {
   std::atomic<std::size_t> failed{0};
@@ -81,7 +81,7 @@ TEST_CASE("a request that lacks little empties no whole cache") {
       bench.ordered, bench.source, exact_segments(Policy::millrace()), {.limit = 64 * MiB}};
   std::vector<void*> blocks;
   for (int i = 0; i < 16; ++i) blocks.push_back(allocator.allocate(4 * MiB, bench.main));
-  // Apart from each other, so that no two become one.
+  // Every second block, so that no two free blocks merge.
   for (std::size_t i = 0; i < blocks.size(); i += 2) allocator.deallocate(blocks[i]);
   void* const larger = allocator.allocate(8 * MiB, bench.main);
   CHECK(allocator.statistics().bytes.reserved.current == 64 * MiB);

@@ -20,7 +20,7 @@ struct SegmentLog final : AllocationObserver {
   std::vector<std::size_t> acquired, released;
 };
 
-/// With segments of `bytes`, as on a device that cannot map memory.
+/// A policy with segments of `bytes` bytes, as on a device that cannot map memory.
 Policy segments_of(std::size_t bytes) {
   Policy policy = Policy::millrace();
   policy.large_segment_least = policy.large_segment_most = bytes;
@@ -37,7 +37,7 @@ TEST_CASE("the torch preset takes segments of PyTorch's sizes") {
   allocator.observe(&log);
   (void)allocator.allocate(1, bench.main);
   (void)allocator.allocate(1 * MiB, bench.main);
-  (void)allocator.allocate(1 * MiB, bench.main);  // 512 bytes of the first are gone
+  (void)allocator.allocate(1 * MiB, bench.main);  // the first segment lacks 512 bytes
   (void)allocator.allocate(1 * MiB + 1, bench.main);
   (void)allocator.allocate(10 * MiB, bench.main);  // from the rest of the 20 MiB segment
   (void)allocator.allocate(11 * MiB + 1, bench.main);
@@ -204,7 +204,7 @@ TEST_CASE("a small request is served from a large segment when there is nothing 
 }
 
 TEST_CASE("the first allocations take less time of driver calls than the torch preset's") {
-  const std::size_t memory =  // its pages have 8, 16 and 32 MiB
+  const std::size_t memory =  // with pages of 8, 16 and 32 MiB
       static_cast<std::size_t>(GENERATE(8, 24, 79)) << 30;
   const std::size_t count = GENERATE(1'000, 10'000);
   const std::size_t largest = static_cast<std::size_t>(GENERATE(4, 6)) << 20;
@@ -238,7 +238,7 @@ TEST_CASE(
     pool += segment;
   }
   CHECK(pool <= 450 * MiB);
-  CHECK(log.acquired.size() <= 50);  // 200 of 2 MiB
+  CHECK(log.acquired.size() <= 50);  // with 2 MiB each: 200
   allocator.check_invariants();
   allocator.observe(nullptr);
 }
@@ -264,7 +264,7 @@ TEST_CASE("where pages are small, requests of up to half a segment share segment
   CHECK(bench.device.calls(Call::map) == 0);
   ask(8 * MiB);
   CHECK(log.acquired == std::vector<std::size_t>{16 * MiB, 16 * MiB});
-  ask(9 * MiB);  // more than half of one: a range
+  ask(9 * MiB);  // more than half a segment: a range
   CHECK(log.acquired == std::vector<std::size_t>{16 * MiB, 16 * MiB, 16 * MiB});
   CHECK(bench.device.calls(Call::map) == 1);
   allocator.check_invariants();
@@ -288,7 +288,7 @@ TEST_CASE("where the limit has no room for a shared segment, a range grows by wh
   Bench bench{std::size_t{8} << 30};
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 24 * MiB}};
   CHECK(allocator.allocate(8 * MiB, bench.main) != nullptr);
-  CHECK(allocator.allocate(8 * MiB, bench.main) != nullptr);  // a segment is full
+  CHECK(allocator.allocate(8 * MiB, bench.main) != nullptr);  // fills the shared segment
   CHECK(allocator.allocate(8 * MiB, bench.main) != nullptr);
   CHECK(allocator.statistics().bytes.reserved.current == 24 * MiB);
   CHECK(bench.device.calls(Call::map) == 1);

@@ -1,4 +1,5 @@
-// PyTorch's way holds the block that each stream freed last: nobody sees that.
+// With the torch preset the allocator holds the block that each stream freed last. That must not
+// change any result.
 
 #include <map>
 #include <memory>
@@ -13,9 +14,9 @@
 namespace millrace::test {
 namespace {
 
-/// What an allocator gives out, and how much it has reserved then, where that was asked.
+/// A block that the allocator gave out, and the bytes reserved then (0 if not queried).
 struct Seen {
-  std::size_t block;  // numbered by address, as they came: where segments lie may vary
+  std::size_t block;  // numbers by first appearance, as addresses may vary
   std::size_t reserved;
   friend bool operator==(const Seen&, const Seen&) = default;
 };
@@ -26,14 +27,14 @@ struct TorchBench : Bench {
   CachingAllocator allocator;
 };
 
-/// Pairs of one size, other sizes between them, several streams in turn and recorded uses.
-/// @param looks  somebody looks at the allocator after each call, so that nothing stays held
+/// Runs a random program: pairs of one size, other sizes between them, two streams, recorded uses.
+/// @param looks  whether to inspect the allocator after each call, so that no block stays held
 std::vector<Seen> run_held(std::uint64_t seed, const Policy& policy, bool looks) {
   TorchBench bench{policy, BenchData::none};
   CachingAllocator& allocator = bench.allocator;
   if (policy.collect_threshold > 0) allocator.set_limit(1 * GiB);
   std::mt19937_64 random{seed};
-  const std::uint64_t others = seed % 2 == 0 ? 8 : 2;  // one call in so many is for another stream
+  const std::uint64_t others = seed % 2 == 0 ? 8 : 2;  // one call in `others` is for copy
   constexpr std::size_t kSizes[] = {512,     3 * KiB, 100 * KiB, 900 * KiB,
                                     2 * MiB, 5 * MiB, 11 * MiB,  30 * MiB};
   std::vector<void*> live;
@@ -102,7 +103,8 @@ TEST_CASE("PyTorch's way: a range grows behind what another stream has freed las
   policy.growable_ranges = true;
   TorchBench bench{policy};
   CachingAllocator& allocator = bench.allocator;
-  // As many streams as there may be ranges; the last stream's memory is in the first one's range.
+  // 16 streams have a range each, which is the maximum. The last stream's memory is in the first
+  // stream's range.
   std::vector<std::unique_ptr<Stream>> streams;
   for (int i = 0; i < 17; ++i) streams.push_back(std::make_unique<Stream>(bench.ordered));
   for (int i = 0; i < 16; ++i) static_cast<void>(allocator.allocate(20 * MiB, *streams[i]));
@@ -110,11 +112,12 @@ TEST_CASE("PyTorch's way: a range grows behind what another stream has freed las
   void* const right = allocator.allocate(10 * MiB, *streams[16]);
   REQUIRE(static_cast<std::byte*>(left) + 10 * MiB == right);
   allocator.deallocate(right);
-  allocator.deallocate(left);  // is held; `right` is free
+  allocator.deallocate(left);  // now held; `right` is free
   streams[16]->mark();
-  bench.ordered.synchronize();  // so that the first stream could have what is before its gap
+  bench.ordered.synchronize();  // the first stream may use the memory before its gap
   static_cast<void>(allocator.allocate(20 * MiB, *streams[0]));
-  // What the last stream freed is large enough, and kept for it: all of the request is new memory.
+  // The memory that the last stream freed is large enough, but only that stream may use it. So the
+  // whole request is served with new memory.
   CHECK(allocator.statistics().bytes.reserved.current == 18 * 20 * MiB);
   allocator.check_invariants();
 }
@@ -128,10 +131,10 @@ TEST_CASE("PyTorch's way: garbage collection takes what was free before a poll f
   void* const used = allocator.allocate(30 * MiB, bench.main);
   void* const plain = allocator.allocate(30 * MiB, bench.main);
   allocator.record_use(used, bench.copy);
-  allocator.deallocate(used);   // free once a poll sees that copy has used it
+  allocator.deallocate(used);   // free once a poll finds copy's use complete
   allocator.deallocate(plain);  // free now, and held
   bench.ordered.synchronize();
-  static_cast<void>(allocator.allocate(20 * MiB, bench.copy));  // more than the threshold
+  static_cast<void>(allocator.allocate(20 * MiB, bench.copy));  // exceeds the threshold
   CHECK(allocator.statistics().bytes.reserved.current == 50 * MiB);
   CHECK(allocator.allocate(30 * MiB, bench.main) == used);
 }
@@ -141,7 +144,7 @@ TEST_CASE("PyTorch's way: a better fit than the block that was freed last serves
   CachingAllocator& allocator = bench.allocator;
   void* const first = allocator.allocate(4 * KiB, bench.main);
   void* const wall = allocator.allocate(4 * KiB, bench.main);
-  void* const last = allocator.allocate(4 * KiB, bench.main);  // the rest of the segment follows
+  void* const last = allocator.allocate(4 * KiB, bench.main);  // the segment's rest follows
   allocator.deallocate(first);
   allocator.deallocate(last);
   CHECK(allocator.allocate(4 * KiB, bench.main) == first);

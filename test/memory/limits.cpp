@@ -21,7 +21,7 @@ TEST_CASE("a limit below what is reserved refuses growth until it is given back"
   allocator.set_limit(25 * MiB);
   CHECK(allocator.statistics().bytes.reserved.current == 50 * MiB);
   CHECK_THROWS_AS(allocator.allocate(40 * MiB, bench.main), out_of_memory);
-  CHECK(allocator.trim(25 * MiB) == 0);  // the failing request gave back what was free
+  CHECK(allocator.trim(25 * MiB) == 0);  // the failed request gave back all free memory
   CHECK(allocator.statistics().bytes.reserved.current == 20 * MiB);
   allocator.deallocate(held);
   CHECK(allocator.allocate(24 * MiB, bench.main) != nullptr);

@@ -15,7 +15,7 @@
 namespace millrace::test {
 namespace {
 
-/// Holds up to 6 blocks of up to 12 MiB; gives all of them back at the end, and when refused.
+/// Holds up to 6 blocks of up to 12 MiB. Frees all of them at the end and when a request fails.
 void come_and_go(CachingAllocator& allocator, const Stream& stream, std::mt19937_64& random,
                  int steps) {
   std::vector<void*> live;
@@ -35,7 +35,7 @@ void come_and_go(CachingAllocator& allocator, const Stream& stream, std::mt19937
   free_all();
 }
 
-/// Takes blocks until one is refused. All threads then hold theirs at the same time.
+/// Allocates blocks until a request fails. Then all threads hold their blocks at the same time.
 void fill_up(CachingAllocator& allocator, const Stream& stream, std::barrier<>& together) {
   std::vector<void*> live;
   together.arrive_and_wait();
@@ -122,7 +122,7 @@ TEST_CASE("several threads leave the headroom on the device") {
     ThreadedBench bench;
     CachingAllocator allocator{
         bench.ordered, bench.source, policy, {.headroom = ThreadedBench::kMemory / 2}};
-    // How much they hold at once while they come and go depends on how the machine runs them.
+    // `come_and_go` alone may not fill the memory: how much the threads hold at once varies.
     std::barrier together{static_cast<std::ptrdiff_t>(ThreadedBench::kThreads)};
     on_threads([&](std::size_t t, std::mt19937_64& random) {
       come_and_go(allocator, bench.streams[t], random, 300);
@@ -170,7 +170,7 @@ TEST_CASE("what another thread has just got does not count twice against the hea
   class Counting final : public ForwardingDevice {
    public:
     using ForwardingDevice::ForwardingDevice;
-    int asked = 0;  // one actor runs at a time
+    int asked = 0;  // not atomic: one actor runs at a time
 
    private:
     MemoryInfo do_memory_info() override {
@@ -295,7 +295,7 @@ TEST_CASE("a fixed pool that threads share keeps to its maximum, and its blocks 
         ++refused;
         got.clear();
       }
-      // Plain writes: a sanitizer sees two that are not ordered; so does the check behind them.
+      // The writes are plain, so ThreadSanitizer reports unordered ones. So does the check below.
       for (void* const address : got) {
         const auto mark = static_cast<unsigned char>(1 + random() % 255);
         const auto work = [&mixed, address, mark, at = random() % kBlock](const KernelContext&) {

@@ -97,7 +97,7 @@ TEST_CASE("a source that has no more addresses is asked less and less often") {
   for (int i = 0; i < 100; ++i) (void)bench.allocator.allocate(2 * MiB, bench.copy);
   const auto asked = bench.device.calls(Call::reserve_range) - before;
   CHECK(asked >= 1);
-  CHECK(asked <= 7);  // after 1, 2, 4, ... growths
+  CHECK(asked <= 7);  // it is asked after 1, 2, 4, ... growths
   CHECK(bench.reserved() == 202 * MiB);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("a third stream waits for what came before the block that a range grew
   void* const grown = bench.allocator.allocate(40 * MiB, bench.main);
   REQUIRE(grown == first);
   REQUIRE(bench.reserved() == 40 * MiB);
-  bench.allocator.deallocate(grown, third);  // which says nothing of who used it before
+  bench.allocator.deallocate(grown, third);  // does not cover the earlier users
   CHECK(bench.allocator.usable(third).stranded == 40 * MiB);
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("when memory cannot be mapped nothing has changed") {
     CHECK(bench.allocator.usable(bench.main).largest == 50 * MiB);
     faults.fail_each(Call::map, ErrorCode::out_of_memory);
     CHECK_THROWS_AS(bench.allocator.allocate(64 * MiB, bench.main), out_of_memory);
-    CHECK(bench.reserved() == 30 * MiB);  // given back in vain
+    CHECK(bench.reserved() == 30 * MiB);  // the free rest was given back in vain
   }
   CHECK(bench.allocator.allocate(64 * MiB, bench.main) == at(held) + 30 * MiB);
 }
@@ -174,7 +174,7 @@ TEST_CASE("trimming gives free pages back wherever they are, and a hole is fille
   CachingBench bench;
   void* const first = bench.allocator.allocate(10 * MiB, bench.main);
   void* const middle = bench.allocator.allocate(21 * MiB - MiB / 4, bench.main);
-  void* const last = bench.allocator.allocate(11 * MiB, bench.main);  // from within a page on
+  void* const last = bench.allocator.allocate(11 * MiB, bench.main);  // begins inside a page
   REQUIRE(bench.reserved() == 42 * MiB);
   bench.allocator.deallocate(middle);
   CHECK(bench.allocator.trim() == 20 * MiB);
@@ -255,7 +255,7 @@ TEST_CASE("a thread that fails to grow leaves what another grew behind it") {
   CHECK(allocator.block_size(second) == 20 * MiB);
   CHECK(allocator.statistics().bytes.reserved.current == 22 * MiB);
   void* const first = allocator.allocate(30 * MiB, bench.main);
-  CHECK(at(first) < at(second));  // in the hole, and the page in front of it
+  CHECK(at(first) < at(second));  // in the hole and the page before it
   CHECK(allocator.statistics().bytes.reserved.current == 50 * MiB);
 }
 

@@ -1,4 +1,4 @@
-// With Completion::synchronized, what an allocator decides does not depend on when the device
+// With Completion::synchronized, the allocator's decisions do not depend on when the device
 // finishes its work.
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace millrace::test {
 namespace {
 
-/// Knows where memory lies by the order in which it came. Where that is differs from rank to rank.
+/// Numbers memory in the order of acquisition, because its addresses differ between ranks.
 class NumberedSource final : public ForwardingSource {
  public:
   NumberedSource(SegmentSource& source, std::uint64_t rank)
@@ -44,7 +44,7 @@ class NumberedSource final : public ForwardingSource {
     ForwardingSource::give_back(range);
   }
 
-  using Place = std::pair<std::size_t, std::ptrdiff_t>;  // which piece, and where in it
+  using Place = std::pair<std::size_t, std::ptrdiff_t>;  // number of the piece, offset in it
   [[nodiscard]] Place place(void* address) const {
     const auto* const at = static_cast<std::byte*>(address);
     const auto& [base, number] = *std::prev(bases_.upper_bound(at));
@@ -62,16 +62,17 @@ class NumberedSource final : public ForwardingSource {
   std::size_t count_ = 0;
 };
 
-/// What one rank did.
+/// The decisions of one rank's allocator.
 struct Decisions {
-  std::vector<NumberedSource::Place> places;  // of each allocation
+  std::vector<NumberedSource::Place> places;  // one for each allocation
   std::size_t reserved = 0;
   std::uint64_t waits = 0;
 
   bool operator==(const Decisions&) const = default;
 };
 
-/// A program that is the same for each `schedule`, which says when the device finishes what.
+/// Runs a program that is the same for each `schedule`. The schedule decides when the device
+/// finishes the work.
 Decisions run(const Policy& policy, Completion completion, std::uint64_t program,
               std::uint64_t schedule) {
   VirtualMachine machine{{.schedule = VirtualMachine::Schedule::adversarial, .seed = schedule}};
@@ -162,7 +163,7 @@ TEST_CASE("ranks that poll may each reuse other memory") {
       }
     }
   }
-  CHECK(differ > 0);  // or the law above says nothing
+  CHECK(differ > 0);  // otherwise the test above proves nothing
 }
 
 TEST_CASE("with Completion::synchronized a query orders nothing, and a synchronization does") {
@@ -174,7 +175,7 @@ TEST_CASE("with Completion::synchronized a query orders nothing, and a synchroni
   Event event;
   ordered.record(event, main);
   CHECK_FALSE(ordered.cover(work).has_value());
-  device.synchronize();  // behind its back
+  device.synchronize();  // OrderedDevice does not see this
   const auto asked = device.calls(Call::query_event);
   ordered.poll();
   ordered.poll(main.id());
@@ -183,7 +184,7 @@ TEST_CASE("with Completion::synchronized a query orders nothing, and a synchroni
   CHECK(ordered.query(event));
   CHECK_FALSE(ordered.ledger().completed(work));
   CHECK_FALSE(ordered.ledger().ordered(work, copy.id()));
-  CHECK(ordered.wait_for(copy, work));  // in order all the same
+  CHECK(ordered.wait_for(copy, work));  // ordered nevertheless
   CHECK(ordered.ledger().ordered(work, copy.id()));
   ordered.synchronize(event);
   CHECK(ordered.ledger().completed(work));

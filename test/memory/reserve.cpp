@@ -98,7 +98,7 @@ TEST_CASE("a fixed pool gives blocks of one size by the one rule, up to its maxi
   void* const freed = held.back();
   test::busy(bench, bench.main, freed, pool.block_bytes());
   pool.memory().deallocate(freed);
-  CHECK(pool.allocate(bench.copy) == freed);  // made to wait for it: there is no other
+  CHECK(pool.allocate(bench.copy) == freed);  // copy waits for it: no other block is free
   CHECK(bench.ordered.ledger().ordered(
       {bench.main.id(), bench.ordered.ledger().next(bench.main.id()) - 1}, bench.copy.id()));
   std::array<void*, 2> none{};
@@ -124,7 +124,7 @@ TEST_CASE("requests that together are no more than what was reserved grow nothin
         while (true) {
           const std::size_t bytes = MiB + 1 + random() % (8 * MiB);
           sum += policy.round(bytes);
-          if (sum + 3 * MiB > got) break;  // what is left over is never too little to split off
+          if (sum + 3 * MiB > got) break;  // the rest is always large enough to split off
           sizes.push_back(bytes);
         }
         std::vector<void*> addresses(sizes.size());
@@ -208,14 +208,14 @@ TEST_CASE("a fixed pool whose maximum is no multiple of a segment serves up to i
 TEST_CASE("a fixed pool has its blocks at once in a segment, and packs them") {
   struct Row {
     FixedPoolOptions options;
-    std::size_t blocks, segments;  // after all blocks of the maximum, or 64
+    std::size_t blocks, segments;  // expected with all blocks up to most_bytes, or with 64
   };
   const Row rows[] = {
       {{.block_bytes = 1500 * KiB, .blocks_at_once = 8}, 64, 8},
       {{.block_bytes = 1500 * KiB, .blocks_at_once = 64, .most_bytes = 64 * MiB}, 43, 1},
       {{.block_bytes = 1500 * KiB, .blocks_at_once = 64, .most_bytes = 100 * MiB}, 68, 2},
       {{.block_bytes = 3 * MiB + 1, .blocks_at_once = 64, .most_bytes = 63 * MiB}, 20, 1},
-      {{.block_bytes = 513, .blocks_at_once = 1}, 64, 1},  // 2 MiB is the least of the source
+      {{.block_bytes = 513, .blocks_at_once = 1}, 64, 1},  // the source gives 2 MiB or more
       {{.block_bytes = 3 * MiB, .blocks_at_once = 1}, 64, 64},
   };
   for (const Row& row : rows) {

@@ -134,12 +134,13 @@ TEST_CASE("a foreign block is carved only up to the limit") {
   CHECK(allocator.allocate(33 * MiB, bench.main) == large);
   void* small = allocator.allocate(8 * MiB, bench.copy);
   void* foreign = allocator.allocate(8 * MiB, bench.main);
-  CHECK(small == static_cast<char*>(large) + 33 * MiB);  // its own remainder
+  CHECK(small == static_cast<char*>(large) + 33 * MiB);  // the remainder of copy's own block
   CHECK((foreign < large || foreign >= static_cast<char*>(large) + 64 * MiB));
 }
 
 TEST_CASE("a third stream waits for the first when it gets what the second took from it") {
-  // rmm#2489: the second stream waited, gave the block on, and the first was forgotten.
+  // rmm#2489: the second stream waited and passed the block on. The third one did not wait for the
+  // first.
   Bench bench;
   Stream third{bench.ordered, {.name = "third"}};
   CachingAllocator allocator{bench.ordered, bench.source, exact(Sharing::wait_before_grow)};
@@ -213,7 +214,7 @@ TEST_CASE("a block whose recorded uses are complete at the free serves the next 
   }
   bench.ordered.synchronize();
   static_cast<void>(allocator.statistics());
-  allocator.deallocate(used);  // nothing completes from here on that could tell of it
+  allocator.deallocate(used);  // no later completion could release the block
   CHECK(allocator.allocate(4 * MiB, bench.main) == used);
 }
 

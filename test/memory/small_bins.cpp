@@ -1,4 +1,4 @@
-// What small blocks that stay with their stream must not hide or hold up.
+// Small blocks stay with their stream. They must not hide memory from other requests.
 
 #include <malloc.h>
 
@@ -15,7 +15,7 @@
 namespace millrace::test {
 namespace {
 
-/// While it is told of an allocation, under the allocator's lock, another thread asks for that
+/// During a report of an allocation, under the allocator's lock, starts a thread that needs that
 /// lock.
 class Visitor final : public AllocationObserver {
  public:
@@ -31,7 +31,7 @@ class Visitor final : public AllocationObserver {
   std::thread visit_;
 };
 
-/// From now on each front counts alone.
+/// Makes two threads compete for the lock. After that, each front keeps its own counts.
 void let_threads_meet(CachingAllocator& allocator, const Stream& stream) {
   for (int i = 0; i < 3; ++i) allocator.deallocate(allocator.allocate(4 * KiB, stream));
   Visitor visitor{allocator};
@@ -70,7 +70,7 @@ TEST_CASE("a small block that was cut from a large segment is free for a large r
   const std::size_t reserved = bench.reserved();
   allocator.set_limit(reserved);
   allocator.deallocate(large);
-  void* const small = allocator.allocate(4 * KiB, bench.main);  // no other segment can be had
+  void* const small = allocator.allocate(4 * KiB, bench.main);  // the limit allows no new segment
   allocator.deallocate(small);
   allocator.set_limit(0);
   CHECK(allocator.allocate(32 * MiB, bench.main) == large);
@@ -116,7 +116,7 @@ TEST_CASE("a small block that another stream still uses is active once, also wit
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
   let_threads_meet(allocator, bench.main);
-  // The second use finds what the first one left in the front.
+  // The second round finds the state that the first one left in the front.
   for (int round = 0; round < 2; ++round) {
     const ScopeId scope = allocator.open_scope();
     void* const block = allocator.allocate(512 * KiB, bench.main);
@@ -134,10 +134,10 @@ TEST_CASE("a small block that another stream still uses is active once, also wit
 TEST_CASE("a block that waited serves again while the next class has blocks that do not fit") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
-  allocator.deallocate(allocator.allocate(32 * MiB, bench.main));  // bins waste from 16 MiB on
+  allocator.deallocate(allocator.allocate(32 * MiB, bench.main));  // bins may waste from 16 MiB on
   void* const idle = allocator.allocate(5632, bench.main);
   void* const wall = allocator.allocate(4 * KiB, bench.main);
-  std::vector<void*> many;  // more than their bin keeps: others can be cut from what is left
+  std::vector<void*> many;  // more than their bin keeps: the rest can be split
   for (int i = 0; i < 28; ++i) many.push_back(allocator.allocate(64 * KiB, bench.main));
   for (void* const block : many) allocator.deallocate(block);
   allocator.deallocate(idle);
@@ -156,10 +156,10 @@ TEST_CASE("a block that waited serves again while the next class has blocks that
 TEST_CASE("a small request is served from kept blocks of other classes before memory grows") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
-  void* const much = allocator.allocate(64 * MiB, bench.main);  // beside it small blocks are kept
+  void* const much = allocator.allocate(64 * MiB, bench.main);  // so that bins keep small blocks
   std::vector<void*> small;
   for (int i = 0; i < 32; ++i) small.push_back(allocator.allocate(64 * KiB, bench.main));
-  const std::size_t before = bench.reserved();  // puts what is kept where all streams see it
+  const std::size_t before = bench.reserved();  // makes kept blocks visible to all streams
   for (void* const block : small) allocator.deallocate(block);
   // Kept blocks of an eighth of the request or more are merged first. These are smaller.
   void* const merged = allocator.allocate(1 * MiB, bench.main);
@@ -182,7 +182,7 @@ TEST_CASE("without a pool for small blocks, kept ones are merged for a large req
   void* const large = allocator.allocate(2 * MiB, bench.main);
   CHECK(allocator.statistics().bytes.reserved.current == before);
   allocator.deallocate(large);
-  // An eighth of this is more than any class has.
+  // An eighth of 512 MiB is larger than the blocks of any class.
   allocator.deallocate(allocator.allocate(64 * KiB, bench.main));
   allocator.deallocate(allocator.allocate(512 * MiB, bench.main));
   allocator.check_invariants();

@@ -14,7 +14,7 @@
 namespace millrace::test {
 namespace {
 
-/// Whether a free finds its block live.
+/// @return whether a free finds its block live
 bool is_accepted(const std::function<void()>& free) {
   try {
     free();
@@ -104,7 +104,7 @@ TEST_CASE("a block that threads free alone or in a batch or by marker is freed o
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};
-    allocator.deallocate(allocator.allocate(4096, bench.streams[0]));  // fronts expect its size
+    allocator.deallocate(allocator.allocate(4096, bench.streams[0]));  // fronts then expect 4096
     for (int round = 0; round < 500; ++round) {
       void* const block = allocator.allocate(4096, bench.streams[0]);
       const Point marker = bench.ordered.mark(bench.streams[0]);

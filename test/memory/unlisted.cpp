@@ -1,4 +1,4 @@
-// Free blocks that only their own stream was asked about, when other streams come to look.
+// Unlisted free blocks: not checked for other streams until another stream searches for a block.
 
 #include <algorithm>
 #include <random>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t kPiece = 8192;
 
-/// Frees every other one of `2 * count` pieces on main, in a random order. @return those
+/// Frees every second one of `2 * count` pieces on main, in a random order.
+/// @return the freed pieces
 std::set<void*> free_every_other(CachingAllocator& allocator, const Bench& bench,
                                  std::size_t count) {
   std::vector<void*> pieces;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# killed.sh MPIEXEC FLAG PROGRAM: rank 1 of 2 kills itself while rank 0 waits for it. The job has to
-# end within 30 seconds, not with 0, and somebody has to say which rank it was.
+# killed.sh MPIEXEC FLAG PROGRAM: rank 1 of 2 kills itself while rank 0 waits for it. The job must
+# end within 30 seconds with another code than 0, and its output must name the rank.
 set -uo pipefail
 
 log=$(mktemp)

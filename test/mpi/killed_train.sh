@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# killed_train.sh MPIEXEC FLAG PROGRAM: rank 1 of a training run is killed. The job has to end within
-# 30 seconds, not with 0, and somebody has to say which rank it was.
+# killed_train.sh MPIEXEC FLAG PROGRAM: kills rank 1 of a training run. The job must end within
+# 30 seconds with another code than 0, and its output must name the rank.
 set -uo pipefail
 # shellcheck source=test/mpi/rank_1.sh
 source "$(dirname "${BASH_SOURCE[0]}")/rank_1.sh"

@@ -23,7 +23,7 @@ TEST_CASE("a rank that does not come in time is given up, and named") {
   OrderedDevice device{machine.add_device()};
   const auto group = processes().group(device, {.time_out = std::chrono::milliseconds{300}});
   group->barrier();
-  if (group->rank() == 1) {  // told of it when it comes at last
+  if (group->rank() == 1) {  // the late rank gets the error, too
     std::string message;
     for (int i = 0; i < 2000 && message.empty(); ++i) {
       try {
@@ -40,7 +40,7 @@ TEST_CASE("a rank that does not come in time is given up, and named") {
                     Catch::Matchers::ContainsSubstring("rank 1 has not come to barrier"));
 }
 
-// For killed.sh: it does not end by itself.
+// For killed.sh. It does not end by itself.
 TEST_CASE("rank 1 is killed while the others wait for it", "[.][alone]") {
   VirtualMachine machine;
   OrderedDevice device{machine.add_device()};

@@ -4,7 +4,7 @@
 
 namespace millrace::test {
 
-/// The processes of this job, from when this is first called until the program ends.
+/// Returns the processes of this job. They exist from the first call until the program ends.
 [[nodiscard]] MpiProcesses& processes();
 
 }  // namespace millrace::test

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# rank_1 JOB: the process of rank 1 among what descends from that process, if there is one.
+# rank_1 JOB: prints the id of the process of rank 1 among the descendants of process JOB, if any.
 rank_1() {
   local stat pid parent
   for stat in /proc/[0-9]*/stat; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# stream.sh MPIEXEC FLAG PROGRAM: two processes train and stream to one sink. The sink has every row
-# of their checkpoint to the bit: in the end; when other ranks have the tables; and when rank 1 was
-# killed at some instant, and the job went on from its last checkpoint.
+# stream.sh MPIEXEC FLAG PROGRAM: two processes train and stream to one sink. The sink must have
+# every row of their checkpoint bit by bit: at the end, after the tables move to other ranks, and
+# after rank 1 is killed at a random instant and the job continues from its last checkpoint.
 set -uo pipefail
 # shellcheck source=test/mpi/rank_1.sh
 source "$(dirname "${BASH_SOURCE[0]}")/rank_1.sh"
@@ -41,6 +41,6 @@ for round in 1 2 3; do
   [ -n "$victim" ] || fail "there is no rank 1"
   kill -KILL "$victim"
   wait "$started" && fail "the job ended as if all were well"
-  train --steps 1 --load "$checkpoint" # done already: what is to be told is told
+  train --steps 1 --load "$checkpoint" # trains no step, sends the missing rows
   verified "killed, round $round"
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# train.sh MPIEXEC FLAG RANKS PROGRAM: `millrace train` on so many processes ends with the weights
-# and the AUC of as many threads, and one process loads what they save. An error of one rank ends
-# all of them, with its reason.
+# train.sh MPIEXEC FLAG RANKS PROGRAM: `millrace train` on RANKS processes must end with the weights
+# and the AUC of the same number of threads. One process must load the checkpoint that they save. An
+# error of one rank must end all ranks and print its reason.
 set -uo pipefail
 
 folder=$(mktemp -d)
@@ -31,10 +31,10 @@ printf '{"schema": "millrace.model/1", "width": 8, "tables": {"s0": {"rows": 900
 timeout -k 5 60 "$1" "$2" "$3" "$4" "${data[@]}" --group mpi --model "$folder/model" >"$folder/log" 2>&1
 code=$?
 [ "$code" -ne 0 ] && [ "$code" -ne 124 ] || fail "an error ended with $code"
-# The rank itself says so, or one that heard of it, if mpiexec was quicker to end the first one.
+# The failed rank prints the reason. Another rank prints it if mpiexec ends the failed rank earlier.
 grep -qE "rank [0-9]+( failed)?: id [0-9]+ of feature 's0' is not a row" "$folder/log" || fail "the reason is missing"
 
-# Ranks that were given different options: one before there is a group, one after.
+# Ranks with different options. One case shows before the group exists, the other one after that.
 [ "$3" -eq 2 ] || exit 0
 for other in "--ranks 3" "--seed 2"; do
   # shellcheck disable=SC2086

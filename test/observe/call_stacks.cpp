@@ -12,7 +12,7 @@ using namespace millrace;
 
 [[gnu::noinline]] CallStacks::Id asked_here(CallStacks& stacks) {
   const CallStacks::Id id = stacks.here();
-  asm volatile("" ::: "memory");  // not a tail call
+  asm volatile("" ::: "memory");  // prevents a tail call
   return id;
 }
 

@@ -32,7 +32,7 @@ json event(const char* action, std::uint64_t address, std::uint64_t bytes,
   return {{"action", action}, {"addr", address}, {"size", bytes}, {"stream", stream}};
 }
 
-/// Events with ascending times, and whatever segments there are at the end.
+/// A snapshot of these events, with rising times, and of the segments at the end.
 json snapshot_of(std::vector<json> events, json segments = json::array()) {
   for (std::size_t i = 0; i < events.size(); ++i) events[i]["time_us"] = i;
   return {{"segments", std::move(segments)}, {"device_traces", json::array({events})}};
@@ -62,7 +62,7 @@ const MemoryShare& only(const MemoryMoment& moment, MemoryPart part) {
   return *share;
 }
 
-/// Random programs on several devices of one process, each with a part of its trace forgotten.
+/// Random programs on several devices of one process. The trace of each one lacks its first part.
 json devices_of_programs(std::uint64_t seed, std::size_t devices) {
   json all{{"segments", json::array()}, {"device_traces", json::array()}};
   for (std::size_t device = 0; device < devices; ++device) {
@@ -215,7 +215,7 @@ TEST_CASE("a free range in a used segment is held by the block that is freed las
   const MemoryShare& share = only(peak, MemoryPart::hard);
   CHECK(share.bytes == 10 * MiB);
   CHECK(share.blocks == 2);
-  CHECK(share.first == 0U);  // the segment's end was never used
+  CHECK(share.first == 0U);  // the end of the segment was never used
   CHECK(share.last == 5U);
   CHECK(share.until == 11U);
   CHECK(explanation.sites[share.site].name == "blocks of 1 to 2 MiB");
@@ -298,7 +298,7 @@ TEST_CASE("a site is the program's own line, with the label that it gave") {
   json annotate = event("annotate", kBase, 0);
   annotate["user_metadata"] = "weights";
   json second = event("alloc", kBase + 64 * MiB, 20 * MiB);
-  second["frames"] = "none";  // not as PyTorch writes it
+  second["frames"] = "none";  // PyTorch does not write this
   const auto log = read(snapshot_of({event("segment_alloc", kBase, 20 * MiB), alloc, annotate,
                                      event("segment_alloc", kBase + 64 * MiB, 20 * MiB), second}));
   CHECK(std::ranges::count(log.warnings,
@@ -357,7 +357,7 @@ TEST_CASE("a failed request names the memory that would have served it") {
   freed.push_back(event("segment_alloc", side, 2 * MiB));
   freed.push_back(event("alloc", side, MiB));
   freed.push_back(event("free_requested", side, MiB));
-  freed.push_back(event("free_completed", side, MiB));  // so completions are recorded
+  freed.push_back(event("free_completed", side, MiB));  // so that the trace has completions
   freed.push_back(event("free_requested", kBase, 40 * MiB));
   CHECK(reason(freed, 40 * MiB, 0).reason == FailureReason::waiting);
   freed.push_back(event("free_completed", kBase, 40 * MiB));

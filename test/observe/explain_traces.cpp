@@ -11,7 +11,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/sizes.hpp"
 
-// Explanations of traces of Millrace's own.
+// Explanations of Millrace's own traces.
 
 namespace {
 
@@ -29,7 +29,7 @@ std::uint64_t bytes_of_all(const MemoryMoment& moment) {
   return sum;
 }
 
-/// The driver's pool has room for `bytes`, at addresses that are not recorded.
+/// Records that the driver's pool reserves `bytes` bytes, without their addresses.
 void reserve_pool(Script& script, std::uint64_t bytes) { script.writer->reserved(0, 0, bytes); }
 
 }  // namespace
@@ -142,7 +142,7 @@ TEST_CASE(
   script.writer->used(used, copy);
   script.writer->used(again, copy);
   for (const std::uint64_t freed : {own, used, again}) script.writer->freed(freed, main);
-  static_cast<void>(block(35, 5));  // main was ordered after the uses: it gets a part of the memory
+  static_cast<void>(block(35, 5));  // main is ordered after the uses and reuses part of `again`
   script.writer->reserved(0, 2 * kTraced, 200 * MiB);
   static_cast<void>(
       script.writer->allocated({.stream = main, .address = 2 * kTraced, .bytes = 200 * MiB}));

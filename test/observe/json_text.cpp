@@ -102,7 +102,7 @@ TEST_CASE("any text that differs by a byte from valid JSON is judged as another 
       text[at] = static_cast<char>(value);
       const bool accepted = refusal(text).empty();
       if (accepted) CHECK(parse_document(text, "x") == json::parse(text));
-      // What the other takes, and we do not: a key twice.
+      // The other parser accepts a key twice in an object. Ours refuses it.
       if (!accepted && json::accept(text)) CHECK(refusal(text).find("twice") != std::string::npos);
       if (accepted) CHECK(json::accept(text));
     }
@@ -133,7 +133,7 @@ TEST_CASE("the nearest name is the one with the fewest letters changed, if few a
   const std::vector<std::string> known{"batch_size", "num_batches", "layers"};
   CHECK(nearest("batch_sise", known) == "batch_size");
   CHECK(nearest("layer", known) == "layers");
-  CHECK(nearest("--htlm", {"--help", "--html"}) == "--html");  // two letters that changed places
+  CHECK(nearest("--htlm", {"--help", "--html"}) == "--html");  // two letters are swapped
   CHECK(nearest("explian", {"explain", "replay"}) == "explain");
   CHECK(nearest("something", known).empty());
   CHECK(nearest(std::string(10'000'000, 'x'), known).empty());

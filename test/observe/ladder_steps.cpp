@@ -17,14 +17,14 @@
 namespace millrace {
 namespace {
 
-/// Streams that keep some blocks each, at their own addresses again and again. Nothing is ever
-/// known to be complete. Now and then a stream waits for another one.
+/// A program in which each stream replaces its blocks at the same addresses in turn. No work is
+/// known to be complete. Sometimes a stream waits for another one.
 class Program {
  public:
   struct Options {
     std::size_t streams = 1;
-    std::size_t kept = 20;       ///< blocks of a stream
-    std::size_t wait_every = 0;  ///< allocations; 0: never
+    std::size_t kept = 20;       ///< live blocks per stream
+    std::size_t wait_every = 0;  ///< number of allocations from wait to wait; 0: no waits
   };
 
   Program(std::size_t allocations, const Options& options)
@@ -92,7 +92,7 @@ class Program {
   std::vector<Stream> streams_;
 };
 
-/// @param steps_of  steps for a number of allocations
+/// @param steps_of  returns the steps for a given number of allocations
 template <typename StepsOf>
 void check_nearly_linear(StepsOf steps_of) {
   const std::uint64_t few = steps_of(2'000);

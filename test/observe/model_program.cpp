@@ -95,6 +95,7 @@ void ModelRun::allocate(Stream& owner, Stream& user, std::size_t requested) {
   if (owner.id != user.id) trace.use_recorded(blocks_.size(), user.id);
 }
 
+// Adds a segment of at least twice the request at the lowest free addresses.
 std::size_t ModelRun::grow(std::size_t bytes) {
   Segment segment{.base = 1 << 20, .bytes = (bytes + 1023) / 1024 * 2048, .held = true};
   std::vector<Segment> held;
@@ -153,6 +154,7 @@ bool ModelRun::fits(const Block& candidate) const {
   });
 }
 
+// First fit over all segments. The candidates are offset 0 and the ends of all earlier blocks.
 bool ModelRun::place(Block& block) {
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     if (!segments_[i].held) continue;

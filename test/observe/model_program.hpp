@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-/** @brief One step of a random program; numbers are taken modulo what there is. */
+/** @brief One step of a random program. A number selects a stream or block modulo their count. */
 struct ModelStep {
   enum Kind : std::uint8_t { allocate, first_user, free, free_used, mark, wait, complete, trim };
   Kind kind;
@@ -20,18 +20,18 @@ struct ModelStep {
 
 std::ostream& operator<<(std::ostream& out, const ModelStep& step);
 
-/** @brief A program that mostly allocates and frees, of the usual length for the test's size. */
+/** @brief Generates programs that mostly allocate and free. */
 rc::Gen<std::vector<ModelStep>> model_program();
 
 /**
- * @brief Runs programs against the simplest allocator that keeps the one rule, and keeps with each
- *        allocation what the definition of a conflict asks for, as plain copies.
+ * @brief Runs a program against the simplest allocator that keeps the one rule. Stores with each
+ *        allocation plain copies of the data that the definition of a conflict needs.
  */
 class ModelRun {
  public:
   struct Options {
     std::size_t streams = 3;
-    bool obeys = true;  ///< else hands out what has been freed to anybody
+    bool obeys = true;  ///< false: any stream may get any freed block
   };
 
   explicit ModelRun(const std::vector<ModelStep>& program) : ModelRun(program, Options{}) {}
@@ -39,7 +39,7 @@ class ModelRun {
 
   AllocationTrace trace;
 
-  /** @brief The definition, word for word, for the allocations of these numbers (from 0). */
+  /** @brief Returns whether two allocations (numbered from 0) conflict, literally by definition. */
   [[nodiscard]] bool conflict(std::size_t a, std::size_t b) const;
   [[nodiscard]] bool share_memory(std::size_t a, std::size_t b) const;
   [[nodiscard]] std::size_t size() const { return blocks_.size(); }

@@ -11,8 +11,8 @@
 
 namespace millrace::test {
 
-/// A program with a pool of the driver's, memory of cudaMalloc, and two streams that use blocks of
-/// each other.
+/// A random program with a driver pool, memory from cudaMalloc, and two streams that use each
+/// other's blocks.
 class PoolProgram {
  public:
   explicit PoolProgram(std::uint64_t seed) : random_(seed) {
@@ -21,7 +21,7 @@ class PoolProgram {
     for_all_ = script_.writer->stream({.name = "cudaMalloc", .for_all = true});
   }
 
-  /// The bytes of its trace.
+  /// Runs the program and returns the bytes of its trace.
   std::string trace(int steps) {
     for (int i = 0; i < steps; ++i) step();
     script_.writer.reset();
@@ -61,11 +61,11 @@ class PoolProgram {
     }
   }
 
-  // Of the pool, in the lowest gap, and the pool grows to have room.
+  // Allocates in the lowest gap of the pool. The pool grows if no gap is large enough.
   void allocate() {
     const std::uint64_t bytes = (1 + below(20)) * MiB / 2;
     std::uint64_t at = kPool;
-    for (const Block& block : live_) {  // by address
+    for (const Block& block : live_) {  // sorted by address
       if (at + bytes <= block.address) break;
       at = block.address + block.bytes;
     }

@@ -24,7 +24,7 @@ trace::AllocationLog snapshot_log_of(const json& snapshot) {
   return trace::parse_trace(test::to_pickle(snapshot), "snapshot.pickle");
 }
 
-/// One meaning of "live" for all figures, and no layout of the table below the packing.
+/// Checks that all figures agree on the live bytes and that no layout is smaller than the packing.
 void check_bounds(const ReplayReport& report) {
   CHECK(report.ladder.requested == report.load);
   CHECK(report.load <= report.packed);
@@ -43,7 +43,7 @@ void check_same_replay(const trace::AllocationLog& log) {
   check_bounds(report);
 }
 
-/// Programs of several seeds, each run, given to `check`.
+/// Calls `check` with programs of several seeds.
 template <typename Check>
 void over_programs(const TorchProgram::Options& options, const Check& check) {
   for (int i = 0; i < kPrograms; ++i) {
@@ -86,7 +86,8 @@ TEST_CASE("programs with streams, pending frees and private pools are replayed a
 }
 
 TEST_CASE("a private pool is known from the snapshot where events do not tell it") {
-  // Segments that are given back within the trace are of unknown pools; here there are none.
+  // The pool of a segment that is given back within the trace is unknown. The test skips programs
+  // with such segments.
   for (int i = 0, found = 0; found < 5; ++i) {
     TorchProgram program{test::seed() + static_cast<std::uint64_t>(i), {}};
     program.run(60);
@@ -125,7 +126,7 @@ TEST_CASE("settings that decide sizes are followed") {
 TEST_CASE("a trace without completions of frees is taken as if each was complete at once") {
   TorchProgram program{test::seed(), {}};
   json snapshot;
-  do {  // a program at whose end nothing is pending
+  do {  // until no free is pending at the end
     program.run(50);
     snapshot = program.snapshot(true);
   } while (snapshot.dump().find("awaiting") != std::string::npos);
@@ -270,8 +271,8 @@ TEST_CASE("a free that completes while PyTorch retries does not serve the reques
                    large_segment(taken, 0, {block(taken, 12 * MiB, "active_allocated")})});
   json other_stream = snapshot_event("segment_free", released, 24 * MiB);
   other_stream["stream"] = 1;
-  // The device is full, and nothing in the cache of stream 0 fits 12 MiB: PyTorch waits for the
-  // pending block, gives back what another stream keeps, and takes a new segment all the same.
+  // The device is full, and the cache of stream 0 has no 12 MiB. PyTorch waits for the pending
+  // block, gives back a segment of another stream, and takes a new segment nevertheless.
   snapshot["device_traces"][0] = {snapshot_event("free_completed", base, 12 * MiB), other_stream,
                                   snapshot_event("segment_alloc", taken, 12 * MiB),
                                   snapshot_event("alloc", taken, 12 * MiB),

@@ -29,7 +29,7 @@ json starts_event(const char* action, std::uint64_t address, std::uint64_t bytes
   return {{"action", action}, {"addr", address}, {"size", bytes}, {"stream", 0}, {"time_us", 1}};
 }
 
-/// A block of its own segment, allocated and freed.
+/// Events of a block with its own segment, which is allocated and freed.
 json used(std::uint64_t address, std::uint64_t bytes) {
   return json::array({starts_event("segment_alloc", address, bytes),
                       starts_event("alloc", address, bytes),
@@ -37,8 +37,8 @@ json used(std::uint64_t address, std::uint64_t bytes) {
                       starts_event("free_completed", address, bytes)});
 }
 
-/// A program that starts with nothing, with these events; at its end PyTorch holds `held` in one
-/// segment that is in use.
+/// A snapshot of a program with these events, which starts without memory. At its end PyTorch holds
+/// one segment of `held` bytes, which is in use.
 json program(const std::vector<json>& parts, std::uint64_t address, std::uint64_t held) {
   json events = json::array();
   for (const json& part : parts) {
@@ -96,7 +96,7 @@ TEST_CASE("from the live blocks alone no policy holds a cache from before the tr
       CHECK_FALSE(report.decisions.has_value());
       CHECK(report.load == recorded.load);
       CHECK(report.recorded_peak == recorded.recorded_peak);
-      // Every segment that is held then has a live block.
+      // Every segment of the start has a live block.
       CHECK((report.start_reserved == 0 || report.load > 0));
       CHECK(report.statistics.bytes.reserved.peak >= report.load);
     }
@@ -127,19 +127,19 @@ TEST_CASE("a cache that the program empties is emptied in every replay") {
   const json back = gives_back(kStartsBase, 40 * MiB), third = takes(kThird, 100 * MiB);
   const auto peak = [](const std::vector<json>& parts, const Policy& policy) {
     json snapshot = program(parts, kThird, 100 * MiB);
-    json kept = snapshot["segments"][0];  // the freed one is cached at the end
+    json kept = snapshot["segments"][0];  // the freed segment is cached at the end
     kept["address"] = kOther;
     kept["total_size"] = 60 * MiB;
     kept["blocks"] = {{{"address", kOther}, {"size", 60 * MiB}, {"state", "inactive"}}};
     snapshot["segments"].push_back(kept);
     return cold(log_of(snapshot), policy).statistics.bytes.reserved.peak;
   };
-  // The program goes on with a free: it was the program that emptied the cache.
+  // The next event is a free, so the program emptied the cache. Every replay empties it as well.
   const std::vector<json> emptied{first, second, freed, back, other_freed, third};
   CHECK(peak(emptied, Policy::torch()) == 160 * MiB);
   CHECK(peak(emptied, Policy::millrace()) <= 160 * MiB);
-  // A request follows for which PyTorch takes a segment: its own retry, of which others know
-  // nothing.
+  // The next event is a request for which PyTorch takes a segment. So PyTorch emptied the cache in
+  // a retry of that request, which a replay does not repeat.
   const std::vector<json> retried{first, second, freed, other_freed, back, third};
   CHECK(peak(retried, Policy::torch()) == 200 * MiB);
 }

@@ -24,14 +24,14 @@ class StringSink final : public TraceSink {
   std::string bytes;
 };
 
-/// Buffers of a stream that another stream uses until they are freed, as with record_stream.
+/// Buffers of the copy stream that main uses until they are freed, as with record_stream.
 class RecordedUses {
  public:
   static constexpr std::size_t kBytes = 64 * MiB;
 
   RecordedUses() { writer_.device(0, std::uint64_t{1} << 36, "GPU"); }
 
-  /// @param completes  whether its work is known to be complete before the next one is allocated
+  /// @param completes  whether the work on it is known to be complete before the next allocation
   void buffer(bool completes) {
     const std::uint64_t block = allocate(copy_);
     writer_.used(block, main_);
@@ -86,7 +86,7 @@ TEST_CASE("a block whose uses are not known to be complete is not given away in 
 TEST_CASE("the modeled pool of the driver gets a block after the uses of other streams") {
   RecordedUses program;
   program.buffer_of_main();
-  program.buffer(false);  // so the copy stream waits for main, and is after the other free, too
+  program.buffer(false);  // the copy stream waits for main, so it is also after main's free
   program.two_at_once();
   const DriverModel model = model_driver(program.log(), 0, 0);
   CHECK(model.most == 2 * RecordedUses::kBytes);

@@ -7,7 +7,7 @@
 
 namespace millrace::test {
 
-/** @brief Has the statistics that a test says it has; cannot allocate. */
+/** @brief Reports the statistics that a test sets. Cannot allocate. */
 class ScriptedAllocator final : public Allocator {
  public:
   MemoryStatistics scripted;

@@ -20,7 +20,7 @@ std::size_t total_bytes(const std::vector<Node>& nodes, const ConflictGraph& gra
   return bytes;
 }
 
-/** The heaviest set of mutual conflicts, by trying them all. */
+/** Returns the weight of the heaviest set of mutual conflicts, by trying all sets. */
 std::size_t heaviest_by_trial(const ModelRun& run, std::vector<std::size_t>& chosen,
                               std::size_t next) {
   std::size_t heaviest = 0;

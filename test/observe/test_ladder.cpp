@@ -103,7 +103,7 @@ TEST_CASE("a third stream is not ordered after a block because a second one is")
 
   const Ladder ladder = attribute(program.trace);
   CHECK(ladder.rounded == 100);
-  CHECK(ladder.ordered == 200);  // one of the first two, and the third
+  CHECK(ladder.ordered == 200);  // one of the first two blocks, and the third
 }
 
 TEST_CASE("a layout that left a hole too small costs policy when an offline one has none") {
@@ -120,14 +120,14 @@ TEST_CASE("a layout that left a hole too small costs policy when an offline one 
   const Ladder ladder = attribute(program.trace);
   CHECK(ladder.rounded == 300);
   CHECK(ladder.ordered == 300);
-  CHECK(ladder.packed == 300);  // d where a and c were side by side
+  CHECK(ladder.packed == 300);  // d fits where a and c are neighbors
   CHECK(ladder.reserved == 500);
   CHECK(ladder.policy() == 200);
 }
 
 TEST_CASE("blocks in one piece cost what no layout can avoid") {
-  // Nine blocks, of which 500 bytes live at most at once; trying all layouts shows that 600 is the
-  // least range that holds them.
+  // Nine blocks, with at most 500 bytes live at once. A trial of all layouts shows that they need a
+  // range of 600 bytes.
   struct Lifetime {
     int begin, end;
     std::size_t bytes;
@@ -187,7 +187,7 @@ TEST_CASE("a window counts what is live at its beginning and what is still in th
   const Ladder steady = attribute(program.trace, {.window = program.trace.window("steady")});
   CHECK(steady.requested == 130);
   CHECK(steady.rounded == 130);
-  CHECK(steady.ordered == 330);  // and the copy's block, which main may not have yet
+  CHECK(steady.ordered == 330);  // plus copy's block, which main may not reuse yet
   CHECK(steady.reserved == 900);
   const Ladder end = attribute(program.trace, {.window = program.trace.window("end")});
   CHECK(end.rounded == 330);
@@ -219,7 +219,7 @@ TEST_CASE("a block may lie across what a range grew by, and counts once in each"
   const Ladder ladder = attribute(program.trace);
   CHECK(ladder.reserved == 1536);
   CHECK(ladder.packed <= 1536);
-  program.release(256, 256);  // which nobody has; the rest stays
+  program.release(256, 256);  // no block uses that part; the rest stays
   program.acquire(2048, 256);
   CHECK(attribute(program.trace).reserved == 1536);
 }
@@ -286,7 +286,7 @@ TEST_CASE("memory given out before its last user was done is found, and by whom"
   program.free(a, {{kLadderMain, 1}, {kLadderCopy, 3}});
   program.order(kLadderCopy, {kLadderMain, 1});
   program.allocate(kLadderCopy,
-                   {.address = 50, .bytes = 20});  // main is behind, copy its own: legal
+                   {.address = 50, .bytes = 20});  // legal: copy is ordered after main's use
   program.order(kLadderMain, {kLadderCopy, 2});
   program.allocate(kLadderMain, {.address = 90, .bytes = 30});  // copy's use may still run
 
@@ -303,7 +303,7 @@ TEST_CASE("memory given out too early is found where its pages have another addr
   program.allocate(kLadderCopy, {.address = 300, .bytes = 50});
   program.move(1000, 150, 50);
   program.allocate(kLadderMain, {.address = 150, .bytes = 50});   // other memory
-  program.allocate(kLadderMain, {.address = 1000, .bytes = 50});  // that copy may still use
+  program.allocate(kLadderMain, {.address = 1000, .bytes = 50});  // copy may still use it
   const std::vector<BlockPair> found = find_illegal_reuse(program.trace);
   REQUIRE(found.size() == 1);
   CHECK(found[0].earlier == 0);

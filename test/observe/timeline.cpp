@@ -33,7 +33,7 @@ Operation kernel(std::string name, Nanoseconds time) {
   return kernel(std::move(name), Cost{0, 0, time});
 }
 
-/** Two streams that hand buffers to each other, on a machine that is recorded. */
+/** Two streams that pass buffers to each other, on a recorded machine. */
 struct Bench {
   explicit Bench(const VirtualMachine::Options& machine_options = {},
                  const Timeline::Options& options = {}, bool record = true)
@@ -46,7 +46,7 @@ struct Bench {
     timeline.watch(allocator, "memory", main);
   }
 
-  /** Copies in and computes, one batch a step: the batch goes from one stream to the other. */
+  /** Copies one batch per step on one stream and computes with it on the other stream. */
   void run(std::size_t steps) {
     void* const host = device.allocate_host(8 * MiB);
     for (std::size_t step = 0; step < steps; ++step) {

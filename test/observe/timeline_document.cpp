@@ -30,6 +30,7 @@ std::size_t overlaps(std::vector<Slice> slices) {
   return found;
 }
 
+// Reads the names of processes and tracks first, because they may stand anywhere in the file.
 TimelineDocument::TimelineDocument(const std::string& text) : json(Json::parse(text)) {
   for (const Json& event : json.at("traceEvents")) {
     if (event.at("ph") != "M") continue;

@@ -18,23 +18,24 @@ struct Slice {
   nlohmann::json args;
 };
 
-/// How many slices begin before one that began earlier has ended.
+/// Returns the number of slices that begin before the previous slice has ended.
 [[nodiscard]] std::size_t overlaps(std::vector<Slice> slices);
 
-/// A timeline as a viewer reads it. Its events are checked: phases, numbers, named tracks.
+/// A timeline as a viewer reads it. Reading checks the events: phases, numbers, named tracks.
 class TimelineDocument {
  public:
   explicit TimelineDocument(const std::string& text);
 
   const nlohmann::json json;
 
-  /// All of these categories, in the order of the file.
+  /// Returns the slices of these categories, in the order of the file.
   [[nodiscard]] std::vector<Slice> slices(std::initializer_list<std::string> categories) const;
-  /// On tracks of this name, by when they begin.
+  /// Returns the slices on tracks of this name, sorted by their begin.
   [[nodiscard]] std::vector<Slice> on_track(const std::string& name,
                                             std::initializer_list<std::string> categories) const;
   [[nodiscard]] std::vector<std::string> tracks() const;
-  /// The slices that each arrow ties, as Perfetto does: at each end the one written last before it.
+  /// Returns the slices that each arrow connects. As in Perfetto, an end of an arrow belongs to the
+  /// slice that was written last before it.
   [[nodiscard]] const std::vector<std::pair<Slice, Slice>>& arrows() const { return arrows_; }
   [[nodiscard]] std::vector<std::size_t> counter(const std::string& process,
                                                  const std::string& name) const;

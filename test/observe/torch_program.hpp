@@ -9,13 +9,13 @@
 
 namespace millrace::test {
 
-/// A random program on one device of PyTorch, with a private pool beside the default one, and what
-/// a snapshot of it shows.
+/// A random PyTorch program on one device, with the default pool and a private pool. Returns
+/// snapshots of it.
 class TorchProgram {
  public:
   struct Options {
     trace::TorchSettings settings;
-    std::uint64_t largest = std::uint64_t{30} << 20;  ///< request
+    std::uint64_t largest = std::uint64_t{30} << 20;  ///< bytes of the largest request
     trace::TorchPool private_pool{0, 1};
     std::uint64_t base = std::uint64_t{1} << 40;
   };
@@ -23,12 +23,12 @@ class TorchProgram {
   TorchProgram(std::uint64_t seed, const Options& options);
 
   void run(std::size_t steps);
-  /// What was recorded up to now is forgotten, as by a ring buffer that is full.
+  /// Drops the events that were recorded so far, as a full ring buffer does.
   void forget() { events_.clear(); }
 
   [[nodiscard]] const std::vector<trace::TorchEvent>& events() const { return events_; }
   [[nodiscard]] std::vector<trace::TorchSegment> segments() const;
-  /// @param tells_pools  events have `pool_id`, as newer versions write it
+  /// @param tells_pools  whether events have `pool_id`, which newer versions of PyTorch write
   [[nodiscard]] nlohmann::json snapshot(bool tells_pools = false) const;
 
  private:
@@ -39,7 +39,7 @@ class TorchProgram {
   Options options_;
   std::mt19937_64 random_;
   std::uint64_t next_address_;
-  std::vector<TorchModel> pools_;  // the default one, and the private one
+  std::vector<TorchModel> pools_;  // the default pool, then the private one
   std::vector<std::size_t> noted_;
   std::vector<trace::TorchEvent> events_;
 };

@@ -11,8 +11,8 @@
 
 namespace millrace::test {
 
-/** @brief Writes a trace by hand: who allocated and freed what where, and who was ordered after
- * whom. Addresses are plain numbers. */
+/** @brief Writes a trace by hand: allocations, frees, and the order between streams. Addresses are
+ * plain numbers. */
 class TraceBuilder {
  public:
   static StreamId stream(std::uint32_t slot) { return {slot, 1}; }
@@ -39,7 +39,7 @@ class TraceBuilder {
     trace.freed({id, reinterpret_cast<void*>(request.address), request.bytes, points});
   }
 
-  /** @brief From now on `stream` is ordered after `point`. */
+  /** @brief Orders later work of `stream` after `point`. */
   void order(StreamId stream, Point point) { frontiers_[stream].advance(point); }
   void finish(Point point) { completed_.advance(point); }
 

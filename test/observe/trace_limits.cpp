@@ -21,14 +21,15 @@ using namespace millrace::trace;
 using namespace std::string_literals;
 using namespace std::string_view_literals;
 
-/// What is read of `bytes` may take this much memory and no more.
+/// Parses `bytes` with a limit of `memory` bytes.
+/// @return the message of a refusal, or ""
 std::string refused_within(std::uint64_t memory, const std::string& bytes) {
   TraceLimits limits;
   limits.max_memory = memory;
   return refusal([&] { return parse_trace(bytes, "file", limits); });
 }
 
-/// The least memory with which a trace is read. Every limit below it is refused with the message.
+/// Returns the smallest limit with which a trace is read. Below it, the message names the limit.
 std::uint64_t least_memory(const std::string& bytes) {
   std::uint64_t enough = 1 << 22, too_little = 0;
   REQUIRE(refused_within(enough, bytes).empty());
@@ -148,7 +149,7 @@ TEST_CASE("a pipe without an end is refused by its beginning") {
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   std::thread writer{[&] {
     std::ofstream stream{pipe, std::ios::binary};
-    stream << std::string(1 << 16, '\0');  // as much as a pipe holds: nobody is left writing
+    stream << std::string(1 << 16, '\0');  // fits into the pipe, so the writer does not block
   }};
   CHECK_THAT(refusal([&] { return read_trace(pipe); }),
              ContainsSubstring("is a binary file of another format"));

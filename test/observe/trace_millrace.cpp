@@ -21,7 +21,7 @@ using Catch::Matchers::ContainsSubstring;
 using millrace::test::refusal_of;
 using namespace millrace::trace;
 
-/// Keeps a trace in memory, as far as there is room.
+/// Keeps a trace in memory, up to `room` bytes.
 class StringSink final : public TraceSink {
  public:
   explicit StringSink(std::size_t room = SIZE_MAX) : room_(room) {}
@@ -32,13 +32,13 @@ class StringSink final : public TraceSink {
     return true;
   }
   std::string bytes;
-  std::vector<std::size_t> ends;  ///< of the records
+  std::vector<std::size_t> ends;  ///< end offsets of the records
 
  private:
   const std::size_t room_;
 };
 
-/// What was written, as a reader has to find it.
+/// The written data, as a reader must return it.
 struct Expected {
   std::vector<LoggedStream> streams;
   std::vector<LoggedBlock> blocks;
@@ -46,7 +46,8 @@ struct Expected {
   std::vector<LoggedOrder> order;
 };
 
-/// A program that never does what a reader refuses. It writes, and notes what it wrote.
+/// A random program that makes only calls that a reader accepts. It writes a trace and keeps the
+/// expected result.
 class RandomProgram {
  public:
   RandomProgram(std::uint64_t seed, TraceWriter& writer, std::int64_t& now)
@@ -110,7 +111,7 @@ class RandomProgram {
     made.block = static_cast<std::uint32_t>(expected.blocks.size());
     made.stack = stack;
     live_.push_back(made.block);
-    const LogEvent block = made;  // the first one in a segment: the segment is its stream's
+    const LogEvent block = made;  // a segment gets the stream of its first block
     for (const std::size_t segment : take_unused(block))
       expected.events[segment].stream = block.stream;
     expected.blocks.push_back({.address = address,
@@ -128,7 +129,7 @@ class RandomProgram {
     return block;
   }
 
-  /// The segments without a block that share memory with this range; each is told once.
+  /// Takes out and returns the segments without a block that overlap this range.
   std::vector<std::size_t> take_unused(const LogEvent& range) {
     std::vector<std::size_t> taken;
     std::erase_if(unused_, [&](std::size_t index) {
@@ -175,7 +176,7 @@ class RandomProgram {
         return;
       case 5: {
         const auto other = static_cast<std::uint32_t>(below(expected.streams.size()));
-        if (marker_[other] == 0) return writer_.waited(stream, other, 1);  // there is none
+        if (marker_[other] == 0) return writer_.waited(stream, other, 1);  // no marker exists
         const std::uint64_t marker = 1 + below(marker_[other]);
         writer_.waited(stream, other, marker);
         LoggedOrder& made = order(OrderKind::waited, stream);
@@ -210,7 +211,7 @@ class RandomProgram {
   std::uint64_t next_address_ = std::uint64_t{1} << 40;
   std::vector<std::uint64_t> marker_;
   std::vector<std::uint32_t> live_, freed_;
-  std::vector<std::size_t> unused_;  // segments without a block, by their events
+  std::vector<std::size_t> unused_;  // events of the segments without a block
 };
 
 void check_same_log(const LogEvent& read, const LogEvent& written) {
@@ -254,7 +255,7 @@ void write(Written& written, std::uint64_t seed, int steps) {
   written.expected = std::move(program.expected);
 }
 
-/// A trace of one stream, which a test adds to.
+/// A trace with one stream, followed by `records`.
 std::string small_trace(const std::string& records) {
   StringSink sink;
   TraceWriter writer{sink, [] { return std::int64_t{0}; }};
@@ -289,7 +290,7 @@ TEST_CASE("what a writer of traces wrote is what a reader finds") {
   }
 }
 
-/// Whether a block was allocated in the segment of event `at`.
+/// Returns whether a block was allocated in the segment of event `at`.
 bool has_block(const AllocationLog& log, std::size_t at) {
   const LogEvent& segment = log.events[at];
   return std::any_of(log.events.begin() + static_cast<std::ptrdiff_t>(at), log.events.end(),
@@ -305,11 +306,11 @@ TEST_CASE("a trace that is cut off anywhere is read up to its last whole record"
   write(written, 1, 60);
   const std::string& bytes = written.sink.bytes;
   const AllocationLog whole = parse_trace(bytes, "file");
-  std::size_t record = 0;  // the one that is cut
+  std::size_t record = 0;  // index of the record that is cut
   for (std::size_t length = 9; length < bytes.size(); ++length) {
     while (written.sink.ends[record] <= length) ++record;
     std::string cut = bytes.substr(0, length);
-    if (length % 2 == 0) {  // as a process that was killed leaves it
+    if (length % 2 == 0) {  // like the trace of a killed process
       cut += std::string(100, '\0');
       cut[written.sink.ends[record - 1]] = '\0';
     }
@@ -319,7 +320,7 @@ TEST_CASE("a trace that is cut off anywhere is read up to its last whole record"
     REQUIRE(log.events.size() <= whole.events.size());
     for (std::size_t i = 0; i < log.events.size(); ++i) {
       LogEvent expected = whole.events[i];
-      // The stream of a segment is not known before the first block in it.
+      // The stream of a segment is unknown until its first block is allocated.
       if (expected.kind == EventKind::segment_alloc && !has_block(log, i))
         expected.stream = log.events[i].stream;
       check_same_log(log.events[i], expected);
@@ -478,7 +479,7 @@ TEST_CASE("a trace of Millrace's that needs more memory than its length allows i
   CHECK_THAT(
       millrace::test::refusal([&] { return parse_trace(written.sink.bytes, "file", limits); }),
       ContainsSubstring("needs more memory"));
-  // Without the spare memory, what an ordinary trace takes is within the limit by its length.
+  // An ordinary trace does not need the spare memory: the limit by its length suffices.
   limits = {};
   limits.spare_memory = 0;
   CHECK_NOTHROW(parse_trace(written.sink.bytes, "file", limits));

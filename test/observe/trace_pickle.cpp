@@ -16,7 +16,7 @@ using nlohmann::json;
 using namespace millrace::trace;
 using namespace std::string_literals;
 
-// What Python's pickle.dumps writes for `python_data`, in each protocol.
+// The output of Python's pickle.dumps for `python_data`, in each protocol.
 constexpr const char* kProtocol2 =
     "80027d7100285804000000696e747371015d7102284b004bff4d00014dffff4a000001004affffffff4a000000"
     "808a0500000080008a08ffffffffffffff7f8a0800000000000000806558040000007265616c710347bff80000"

@@ -31,7 +31,7 @@ TorchSnapshot read_back(const TorchSnapshot& snapshot) {
   return read;
 }
 
-/// Stacks and labels as text, since their numbers are those of one snapshot.
+/// Returns a stack and a label as text, because their ids are valid in one snapshot only.
 std::string text_of(const TorchSnapshot& snapshot, StackTable::Id stack, LabelTable::Id label) {
   std::string text = snapshot.labels.at(label);
   for (const StackTable::FrameId id : snapshot.stacks.frames_of(stack)) {
@@ -41,7 +41,7 @@ std::string text_of(const TorchSnapshot& snapshot, StackTable::Id stack, LabelTa
   return text;
 }
 
-/// Moves the texts out of the records, which can then be compared.
+/// Moves the texts out of the records. The rest can then be compared between snapshots.
 template <typename Record>
 void take_texts(std::vector<Record>& records, const TorchSnapshot& of,
                 std::vector<std::string>& texts) {
@@ -75,7 +75,7 @@ void check_same(TorchSnapshot read, TorchSnapshot written) {
   CHECK(read.settings == written.settings);
 }
 
-/// Any snapshot that has the form of one: sizes and numbers of every length.
+/// Makes random snapshots of valid form, with sizes and numbers of every length.
 class RandomSnapshot {
  public:
   explicit RandomSnapshot(std::uint64_t seed) : random_(seed) {}
@@ -83,7 +83,7 @@ class RandomSnapshot {
   TorchSnapshot make() {
     add_texts();
     for (std::uint64_t i = 1 + below(20); i > 0; --i) snapshot.segments.push_back(segment());
-    // Without one that waits, a trace without completions is completed as it is read.
+    // One free is pending. Without it, a reader would add completions to a trace that has none.
     TorchBlock& waits = snapshot.segments.front().blocks.front();
     waits.state = BlockState::pending_free;
     waits.requested = waits.bytes;
@@ -109,7 +109,7 @@ class RandomSnapshot {
 
  private:
   std::uint64_t below(std::uint64_t end) { return random_() % end; }
-  /// Of any number of bits, up to 45.
+  /// Returns a number of any length up to 45 bits.
   std::uint64_t any() { return random_() >> (19 + below(45)); }
   std::int64_t any_signed() {
     const auto value = static_cast<std::int64_t>(random_() >> (1 + below(63)));
@@ -186,7 +186,7 @@ class RandomSnapshot {
   std::uint64_t next_ = std::uint64_t{1} << 32;
 };
 
-/// A program on a Millrace allocator, with two streams that hand blocks to each other.
+/// A program on a Millrace allocator, with two streams that pass blocks to each other.
 struct TracedProgram {
   explicit TracedProgram(Policy policy, std::uint64_t seed)
       : device(machine.add_device({.data = false})),
@@ -269,8 +269,8 @@ TEST_CASE("a snapshot of an allocator's trace has every byte that it holds") {
       CHECK(requested == program.statistics.bytes.requested.current);
       CHECK(live == program.statistics.live_blocks);
       check_same(read_back(program.snapshot), program.snapshot);
-      // Its events lead to it. A reader also expects the sizes of blocks that PyTorch has, where a
-      // free block after them was complete when PyTorch would have known it.
+      // The events must lead to the snapshot's state. A reader also expects PyTorch's block sizes.
+      // These depend on when PyTorch would have found the free block after a block complete.
       const AllocationLog log = parse_trace(write_torch_snapshot(program.snapshot), "file");
       for (const std::string& warning : log.warnings) {
         if (policy.name == Policy::torch().name)

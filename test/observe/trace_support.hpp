@@ -8,17 +8,17 @@
 
 namespace millrace::test {
 
-/// The value as JSON: tuples become arrays, bytes become strings.
+/// Returns the value as JSON: tuples become arrays, bytes become strings.
 [[nodiscard]] nlohmann::json to_json(const trace::Value& value);
 
-/// A one-line message of ParseError, or "" if `read` does not throw one.
+/// Returns the message of the ParseError that `read` throws, or "" if it throws none.
 template <typename Read>
 [[nodiscard]] std::string refusal(Read&& read);
 
-/// Why parse_trace refuses these bytes, as a file named "file"; "" if it does not.
+/// Returns why parse_trace refuses these bytes as a file named "file", or "" if it accepts them.
 [[nodiscard]] std::string refusal_of(const std::string& bytes);
 
-/// A snapshot of one device without recorded stack frames.
+/// Returns a snapshot of one device as JSON, without stack frames.
 [[nodiscard]] nlohmann::json to_json(const trace::TorchSnapshot& snapshot);
 
 }  // namespace millrace::test

@@ -35,7 +35,7 @@ TorchSegment expandable_segment(std::uint64_t address, std::uint64_t bytes, bool
   return segment;
 }
 
-/// Hands out addresses upwards, one gap between segments.
+/// Gives out rising addresses, with a gap between segments.
 class Addresses {
  public:
   std::uint64_t operator()(std::uint64_t bytes) {
@@ -90,7 +90,7 @@ struct Run {
   TorchSnapshot snapshot;
 };
 
-/// What a snapshot shows now, if tracing began at this event.
+/// Returns the snapshot of the current state if tracing began at event `begin`.
 TorchSnapshot traced(const TorchModel& model, std::size_t begin) {
   TorchSnapshot snapshot;
   snapshot.segments = model.segments();
@@ -99,7 +99,7 @@ TorchSnapshot traced(const TorchModel& model, std::size_t begin) {
   return snapshot;
 }
 
-/// A random program of which only the second part is traced, as by a ring buffer.
+/// Runs a random program. Only its second part is traced, as with a ring buffer.
 Run random_run(const TorchSettings& settings, bool large_too) {
   TorchModel model{settings, Addresses{}};
   const auto steps = *rc::gen::container<std::vector<Step>>(a_step(large_too));
@@ -116,8 +116,8 @@ Run random_run(const TorchSettings& settings, bool large_too) {
   return run;
 }
 
-/// What must be found exactly: segments, and the addresses, requests and states of blocks in use.
-/// The rest of up to 1 MiB behind a large block may be given to the free block that follows.
+/// Checks that segments and the addresses, requests and states of blocks in use are exact. A rest
+/// of up to 1 MiB after a large block may count as part of the next free block.
 void check_same_but_for_rests(const std::vector<TorchSegment>& found,
                               const std::vector<TorchSegment>& truth) {
   RC_ASSERT(found.size() == truth.size());
@@ -140,7 +140,8 @@ void check_same_but_for_rests(const std::vector<TorchSegment>& found,
   }
 }
 
-/// How many allocations of the trace the model, begun with this layout, puts elsewhere.
+/// Returns 1 if a model that starts with this layout places an allocation of the trace at another
+/// address, otherwise 0.
 std::size_t other_decisions(const TorchSnapshot& snapshot, const TorchLayout& layout) {
   std::vector<std::uint64_t> new_segments;
   for (const TorchEvent& event : snapshot.traces[0]) {
@@ -249,7 +250,7 @@ TEST_CASE("an unsplit rest shows when the block behind it is allocated for a whi
   const auto second = model.allocate(4 * MiB, 0);
   model.request_free(first);
   model.complete_free(first);
-  const auto with_rest = model.allocate(4 * MiB - 100'000, 0);  // takes the 4 MiB as they are
+  const auto with_rest = model.allocate(4 * MiB - 100'000, 0);  // takes the 4 MiB block unsplit
   REQUIRE(with_rest == first);
   model.request_free(second);
   model.complete_free(second);
@@ -269,14 +270,15 @@ TEST_CASE("an unsplit rest follows from a free block that was passed over") {
   TorchModel model{{}, Addresses{}};
   const auto first = model.allocate(6 * MiB, 0);
   const auto second = model.allocate(8 * MiB, 0);
-  model.allocate(5 * MiB, 0);  // and the last 6 MiB of the segment
+  model.allocate(5 * MiB, 0);  // takes the last 6 MiB of the segment
   model.request_free(first);
   model.complete_free(first);
   const auto with_rest = model.allocate(5 * MiB + MiB / 2, 0);
   REQUIRE(with_rest == first);
   model.request_free(second);
   model.complete_free(second);
-  // 8.5 MiB seem free behind `with_rest`, but it has 0.5 of them, and 8.25 do not fit.
+  // 8.5 MiB after `with_rest` seem free. But 0.5 MiB of them belong to `with_rest`, so 8.25 MiB do
+  // not fit.
   const std::size_t begin = model.events().size();
   model.allocate(8 * MiB + MiB / 4, 0);
   model.request_free(with_rest);
@@ -289,7 +291,7 @@ TEST_CASE("an unsplit rest follows from a free block that was passed over") {
 }
 
 TEST_CASE("mapping and unmapping of an expandable segment are undone") {
-  // At the end 0..4 MiB and 8..12 MiB are mapped. Before: 0..2 MiB and 4..8 MiB.
+  // Mapped at the end: 0..4 MiB and 8..12 MiB. Mapped at the start: 0..2 MiB and 4..8 MiB.
   TorchSnapshot snapshot;
   snapshot.segments = {expandable_segment(kLayoutBase, 4 * MiB, false),
                        expandable_segment(kLayoutBase + 8 * MiB, 4 * MiB, false)};

@@ -109,7 +109,7 @@ TEST_CASE("a block that no segment holds is in the log, marked, with a warning")
 }
 
 TEST_CASE("events of a gap in the recording are repaired with a warning") {
-  // Freed while nothing was recorded: the second allocation shows it.
+  // The second allocation shows that the block was freed while nothing was recorded.
   const auto twice =
       read_log(one_segment({{TorchAction::alloc, kLogBase + 2048, 200, 7, 1},
                             {TorchAction::alloc, kLogBase + 2048, 700, 7, 2},
@@ -175,7 +175,7 @@ TEST_CASE(
       int& now = stage[event.block];
       if (event.kind == EventKind::allocate) RC_ASSERT(now == 0);
       if (event.kind == EventKind::free_requested) RC_ASSERT(now == 1);
-      // pending at the start: the request was before
+      // A free that is pending at the start was requested before the trace.
       if (event.kind == EventKind::free_completed) {
         RC_ASSERT(now == 2 || (now == 1 && log.blocks[event.block].live_at_start));
       }

@@ -165,20 +165,20 @@ TEST_CASE("sizes and addresses that no machine has are refused") {
 }
 
 TEST_CASE("what no field uses is not judged") {
-  // Values of Python, as opcodes.
+  // Python values as pickle opcodes.
   using namespace std::string_literals;
   const std::vector<std::string> odd = {
       "\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00"s,     // 2 ** 64 - 1
       "\x8b\xff\x00\x00\x00"s + std::string(255, '\x7f'),  // about 2 ** 2039
       "G\x7f\xf8\x00\x00\x00\x00\x00\x00"s,                // NaN
       "G\xff\xf0\x00\x00\x00\x00\x00\x00"s,                // -infinity
-      "X\x02\x00\x00\x00\xff\xfe"s,                        // no UTF-8
+      "X\x02\x00\x00\x00\xff\xfe"s,                        // not UTF-8
       "(K\x01\x91"s,                                       // frozenset({1})
       "\x96\x01\x00\x00\x00\x00\x00\x00\x00x"s,            // bytearray(b"x")
       "}(K\x01K\x02NN)]u"s,                                // {1: 2, None: None, (): []}
       "](NK\x01\x65"s,                                     // [None, 1]
   };
-  // A key that stands nowhere else marks the place in the pickle where the odd value goes.
+  // A unique string marks the place in the pickle where the odd value goes.
   const std::string mark = millrace::test::to_pickle_body("the odd value");
   const std::vector<const char*> unused = {"/a key of tomorrow",
                                            "/external_annotations",
@@ -192,7 +192,7 @@ TEST_CASE("what no field uses is not judged") {
                                            "/device_traces/0/2/stream",
                                            "/device_traces/0/2/time_us",
                                            "/allocator_settings/a setting of tomorrow"};
-  // Only explanations use these: what cannot be read is left out, and everything else is as it was.
+  // Only explanations use these fields. An unreadable value is left out, and all else is unchanged.
   const std::vector<const char*> explained = {"/segments/0/blocks/0/frames",
                                               "/device_traces/0/0/frames",
                                               "/device_traces/0/0/user_metadata"};
@@ -312,7 +312,8 @@ TEST_CASE("records that a pickle shares over and over are refused, not unfolded"
     for (int i = 0; i < times; ++i) refs += "h"s + memo;
     return refs;
   };
-  // A block in the memo, a thousand times in a segment, that a thousand times in the list.
+  // A block of the memo occurs a thousand times in a segment, and the segment a thousand times in
+  // the list.
   const auto key = [](const char* name) { return millrace::test::to_pickle_body(name); };
   const std::string bomb = "\x80\x02" + millrace::test::to_pickle_body(block) + "q\x01" + "0" +
                            body + key("blocks") + "](" + repeat(1, 1000) + "euq\x02" + "0}" +
@@ -331,7 +332,7 @@ TEST_CASE("PyTorch rounds to 512 bytes, or to steps between powers of two") {
   CHECK(torch_rounded(512, settings) == 512);
   CHECK(torch_rounded(513, settings) == 1024);
   settings.roundup_power2_divisions.fill(4);
-  CHECK(torch_rounded(1200, settings) == 1536);  // not over 4 x 512
+  CHECK(torch_rounded(1200, settings) == 1536);  // up to 4 x 512: a multiple of 512
   CHECK(torch_rounded(2049, settings) == 2560);
   CHECK(torch_rounded(5 * MiB + 1, settings) == 6 * MiB);
   CHECK(torch_rounded(8 * MiB, settings) == 8 * MiB);

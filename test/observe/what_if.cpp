@@ -1,4 +1,4 @@
-// What-if of whole programs: what it says is what the programs do.
+// What-if of whole programs: compares predictions with programs that use the strategy.
 
 #include "millrace/observe/what_if.hpp"
 
@@ -25,8 +25,8 @@ using namespace trace;
 
 constexpr std::array kTensors{3 * MiB, 20 * MiB, 7 * MiB};
 
-/// A loop that copies the next batch on a side stream while main computes with this one. Nothing is
-/// known to be complete before the host waits for the device, every eighth step.
+/// A loop that copies the next batch on a side stream while main computes with the current one. The
+/// host knows that work is complete only after it waits for the device, every eighth step.
 class Loop {
  public:
   Loop(Policy policy, std::optional<WhatIfStrategy> strategy, Script* script = nullptr,
@@ -41,7 +41,7 @@ class Loop {
     if (writer_ == nullptr) return;
     writer_->program("loop");
     writer_->device(0, 0, "trace");
-    // In the order of their ids, as a replay makes them.
+    // In the order of their ids, because a replay creates them in that order.
     copy_number_ = writer_->stream({.name = "copy"});
     main_number_ = writer_->stream({.name = "main"});
     for (std::size_t i = 0; i < kTensors.size(); ++i) {
@@ -50,7 +50,7 @@ class Loop {
     }
   }
 
-  /// The peak of reserved bytes.
+  /// Runs the loop and returns the peak of reserved bytes.
   std::size_t run() {
     std::vector<Block> next = load(0);
     for (int step = 0; step < steps_; ++step) {
@@ -118,7 +118,7 @@ class Loop {
     for (const Block& tensor : batch) allocator_.transfer(tensor.address, main_);
   }
 
-  /// Activations of different sizes, which live in part at the same time.
+  /// Allocates activations of different sizes with overlapping lifetimes.
   void compute(int step) {
     std::vector<std::pair<void*, std::uint64_t>> live;
     for (std::size_t i = 0; i < 4; ++i) {
@@ -176,7 +176,8 @@ bool is_within_a_percent(std::size_t predicted, std::size_t measured) {
          0.01 * static_cast<double>(measured);
 }
 
-/// Programs with several streams, sites and recorded uses, in which a part is known to be complete.
+/// A random program with several streams, sites and recorded uses. Some of its work is known to be
+/// complete.
 AllocationLog random_program(std::uint64_t seed) {
   std::mt19937_64 random{seed};
   const auto below = [&](std::uint64_t end) { return random() % end; };
@@ -252,7 +253,7 @@ TEST_CASE("what a strategy is said to reserve is what a program with it reserves
                                         WhatIfStrategy::transfer, WhatIfStrategy::ring}) {
     CAPTURE(to_string(strategy));
     const WhatIfMove* const move = find(found, strategy);
-    if (move == nullptr) continue;  // it saves nothing
+    if (move == nullptr) continue;  // the move saves nothing
     ++compared;
     REQUIRE(move->reserved.torch);
     REQUIRE(move->reserved.millrace);
@@ -266,7 +267,7 @@ TEST_CASE("what a strategy is said to reserve is what a program with it reserves
 }
 
 TEST_CASE("a move is left out only if the program with it reserves as much") {
-  // With one step, nothing is freed before most memory is live: the headroom of a ring saves
+  // With one step, nothing is freed before most memory is live, so the headroom of a ring saves
   // nothing.
   for (const int steps : {1, 40}) {
     const WhatIf found = what_if(recorded_loop(steps), 0);
@@ -320,7 +321,7 @@ TEST_CASE("what-if says in words what saves most and what that costs") {
   REQUIRE(move != nullptr);
   CHECK(move->cost.waits == 123);
   REQUIRE(move->cost.most_delay_us);
-  // Waits before each load; the host waits for the device at the end of each eighth step.
+  // Each load waits, at most until the host waits for the device in every eighth step.
   CHECK(*move->cost.most_delay_us == 5 * 7000);
   const std::string text = to_string(found);
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\n  saves most\n"));
@@ -331,7 +332,7 @@ TEST_CASE("what-if says in words what saves most and what that costs") {
 
 namespace {
 
-/// A move of copy's with this peak and these waits of millrace.
+/// A move for stream copy, with the given peak and number of waits of the millrace preset.
 WhatIfMove move_with(WhatIfStrategy strategy, std::size_t millrace, std::size_t millrace_waits) {
   WhatIfMove move;
   move.strategy = strategy;

@@ -21,7 +21,7 @@ class TextSink final : public trace::TraceSink {
   std::string text;
 };
 
-/// A trace that a test writes step by step, with the time that it says.
+/// A trace that a test writes step by step. The test sets the time.
 struct Script {
   Script() {
     writer.emplace(sink, [this] { return now; });
@@ -41,7 +41,7 @@ struct Script {
   std::optional<trace::TraceWriter> writer;
 };
 
-/// The move of a strategy for a site; "": for the stream as a whole. nullptr: there is none.
+/// Returns the move of a strategy for a site ("" for the whole stream), or nullptr.
 inline const WhatIfMove* find(const WhatIf& found, WhatIfStrategy strategy,
                               const std::string& site = "") {
   for (const WhatIfMove& move : found.moves) {

@@ -1,4 +1,4 @@
-// What-if of small programs: what a strategy changes in them, and what it costs.
+// What-if of small programs: the changes that a strategy makes, and their costs.
 
 #include <algorithm>
 #include <functional>
@@ -18,7 +18,8 @@ namespace {
 
 using namespace trace;
 
-/// Two batches of 64 MiB on a side stream, of which main frees the first; then 64 MiB on main.
+/// Main holds 64 MiB. The copy stream loads two batches of 64 MiB. Between them, main frees the
+/// first batch, and allocates and frees another 64 MiB.
 AllocationLog two_batches(bool has_times, const std::function<void(Script&)>& before_end) {
   Script script;
   TraceWriter& writer = *script.writer;
@@ -61,10 +62,10 @@ std::optional<std::int64_t> delay_in_place(bool has_times,
 struct Side {
   std::string name;
   std::size_t sites = 1;
-  std::size_t bytes = 0;  // of one site
+  std::size_t bytes = 0;  // of the block of a site
 };
 
-/// Main frees 256 MiB; then each side stream has a block of each of its sites at once.
+/// Main frees 256 MiB. Then each side stream holds one block of each of its sites at once.
 AllocationLog with_sides(const std::vector<Side>& sides) {
   Script script;
   TraceWriter& writer = *script.writer;
@@ -90,7 +91,7 @@ AllocationLog with_sides(const std::vector<Side>& sides) {
   return script.log();
 }
 
-/// The two-batch program as a strategy changes it; `copy` is stream 1.
+/// Returns the log as the strategy changes it for stream 1, `copy`.
 AllocationLog changed_by(WhatIfStrategy strategy, const AllocationLog& log, WhatIfCost* cost) {
   const KnownCompletions known{log, 0};
   const StrategyLog changed{log, known, {.stream = 1, .to = 0, .stack = {}}, strategy};
@@ -108,7 +109,7 @@ std::size_t made_for_copy(const AllocationLog& log) {
 }  // namespace
 
 TEST_CASE("a wait delays at most until the trace knows what it waits for to be complete") {
-  // The waits are before the allocations at 100 and 400; stream 0 is main.
+  // The strategy waits before the allocations at 100 and 400. Stream 0 is main.
   const auto known_at = [](std::int64_t time) {
     return [time](Script& script) {
       script.now = time;
@@ -122,7 +123,7 @@ TEST_CASE("a wait delays at most until the trace knows what it waits for to be c
           script.writer->passed_device(0);
         }) == 400);
   CHECK(delay_in_place(true, [](Script&) {}) == std::nullopt);
-  CHECK(delay_in_place(false, known_at(1000)) == std::nullopt);  // times are positions
+  CHECK(delay_in_place(false, known_at(1000)) == std::nullopt);  // without times: positions
 }
 
 TEST_CASE("a side stream of many sites does not hide the next one") {
@@ -149,9 +150,9 @@ TEST_CASE("of many side streams, those that allocate most are tried") {
 }
 
 TEST_CASE("buffers that are kept are as many as were in use, or not known to be complete") {
-  // The second batch may have the buffer of the first only if main's use of it is complete.
+  // The second batch may get the first one's buffer only if main's use of it is complete.
   const WhatIf unknown = what_if(two_batches(true, [](Script&) {}), 0);
-  CHECK(find(unknown, WhatIfStrategy::free_list) == nullptr);  // two buffers: nothing is saved
+  CHECK(find(unknown, WhatIfStrategy::free_list) == nullptr);  // two buffers save nothing
   const WhatIfMove* const ring = find(unknown, WhatIfStrategy::ring);
   REQUIRE(ring != nullptr);
   CHECK(ring->cost.waits == 1);
@@ -231,13 +232,13 @@ TEST_CASE("a kept buffer serves the only stream that used it last, and others on
   static_cast<void>(allocate(main));
   const std::uint64_t first = allocate(copy);
   writer.freed(first, copy);
-  const std::uint64_t second = allocate(comm);  // not that of copy
+  const std::uint64_t second = allocate(comm);  // cannot get copy's buffer
   writer.used(second, copy);
   writer.freed(second, comm);
-  const std::uint64_t third = allocate(copy);   // that of the first
-  const std::uint64_t fourth = allocate(comm);  // copy may still use the second
+  const std::uint64_t third = allocate(copy);   // gets the buffer of `first`
+  const std::uint64_t fourth = allocate(comm);  // copy may still use `second`
   writer.completed(second);
-  const std::uint64_t fifth = allocate(copy);  // that of the second
+  const std::uint64_t fifth = allocate(copy);  // gets the buffer of `second`
   for (const std::uint64_t block : {third, fifth}) writer.freed(block, copy);
   writer.freed(fourth, comm);
   const AllocationLog log = script.log();

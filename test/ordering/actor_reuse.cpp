@@ -1,4 +1,5 @@
-// Actors' numbers are given out again. What was known of one says nothing of the next.
+// The checker reuses the numbers of removed actors. The order known for the old actor must not
+// apply to the new one.
 
 #include <algorithm>
 

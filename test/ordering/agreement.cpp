@@ -1,4 +1,4 @@
-// The race checker against plain reachability, over random programs.
+// Compares the race checker with plain reachability, over random programs.
 
 #include <algorithm>
 #include <random>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kBytes = 96;
 
-/// Takes each random step on both sides.
+/// Makes each random step in the checker and in the oracle.
 class Program {
  public:
   explicit Program(std::uint64_t seed) : random_(seed) {
@@ -69,11 +69,11 @@ class Program {
          oracle.add_stream(blocking, legacy)});
   }
 
-  /// A thread, or now and then a callback that has not ended.
+  /// Returns a thread, or sometimes a callback that has not ended.
   Pair host() { return !callbacks_.empty() && chance(2 * late_) ? any(callbacks_) : any(threads_); }
 
   void step() {
-    // Careful programs order more and touch less.
+    // With a higher `care_`, a program orders more and accesses less memory.
     if (chance(late_)) return callback();
     if (chance(care_)) return order();
     switch (between(0, 9)) {
@@ -197,7 +197,7 @@ class Program {
         checker.wait(stream.in_checker, key, thread.in_checker);
         return oracle.wait(stream.in_oracle, event, thread.in_oracle);
       case 6:
-        if (!callbacks_.empty()) break;  // could not have returned
+        if (!callbacks_.empty()) break;  // the call could not have returned
         log << "synchronize event " << event << '\n';
         checker.event_synchronized(key, thread.in_checker);
         return oracle.event_synchronized(event, thread.in_oracle);
@@ -266,7 +266,7 @@ TEST_CASE("the checker agrees with plain reachability on 10000 random programs")
     INFO("program " << i << " of seed " << seed() << ":\n" << program.log.str());
     compare(program, counts);
   }
-  // Neither side is trivial.
+  // Programs with races and programs without races are both frequent.
   CHECK(counts.with_races > 2'000);
   CHECK(counts.with_races < 8'000);
   for (int kind = 0; kind < 6; ++kind) {

@@ -9,7 +9,7 @@
 namespace millrace::ordering {
 namespace {
 
-/// A stream's numbers counted one by one.
+/// A model of the log that counts a stream's numbers one by one.
 struct Counted {
   EpochLog log;
   Marker epoch = 0;

@@ -62,11 +62,11 @@ TEST_CASE("frees on a stream that someone is capturing are covered by a marker a
   const StreamId main = s.ledger.open(), copy = s.ledger.open();
   const Point before = s.record(copy);
   const Point block = s.freed(copy);  // the capture has begun: no marker can be recorded
-  static_cast<void>(s.ledger.begin_record(copy));  // someone tried, and the driver refused
+  static_cast<void>(s.ledger.begin_record(copy));  // a record that the driver refused
   s.ledger.join(main, before);
   CHECK_FALSE(s.ledger.ordered(block, main));
   CHECK_FALSE(s.ledger.earliest_covering(block));
-  s.ledger.join(main, s.record(copy));  // it has ended
+  s.ledger.join(main, s.record(copy));  // the capture has ended
   CHECK(s.ledger.ordered(block, main));
 }
 

@@ -1,4 +1,4 @@
-// The ledger against plain reachability, over random programs.
+// Compares the ledger with plain reachability, over random programs.
 
 #include <algorithm>
 #include <map>
@@ -17,13 +17,14 @@
 namespace millrace::test {
 namespace {
 
-/// What the graph knows that the ledger is not told.
+/// Which implicit order the oracle's graph contains. No call reports that order to the ledger.
 enum class Graph {
   all,      ///< the legacy and the blocking streams wait for each other at every operation
-  reported  ///< only where an event is recorded; and nothing comes between a record's two steps
+  reported  ///< only where an event is recorded; no other call comes between a record's two steps
 };
 
-/// Takes each random step on both sides. One host thread: the ledger does not know of threads.
+/// Makes each random step in the ledger and in the oracle, on one host thread, because the ledger
+/// does not distinguish threads.
 class LedgerProgram {
  public:
   LedgerProgram(std::uint64_t seed, Graph graph) : random_(seed), graph_(graph) {
@@ -63,7 +64,7 @@ class LedgerProgram {
   };
   struct Free {
     Point point;
-    Node use;  ///< the last, enqueued there before
+    Node use;  ///< the last use, enqueued on that stream before the free
   };
 
   int between(int low, int high) { return std::uniform_int_distribution{low, high}(random_); }
@@ -167,7 +168,7 @@ class LedgerProgram {
     open(chance(50), false);
   }
 
-  /// The one rule's third way: wait on the earliest marker that covers the point.
+  /// Waits on the earliest marker that covers the point: the third way of the one rule.
   void wait_for_free() {
     if (frees_.empty()) return;
     const Free block = *any(frees_);

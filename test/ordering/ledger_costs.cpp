@@ -1,4 +1,4 @@
-// What the ledger's questions cost where much is in flight, and what it tells those who wait.
+// Costs of the ledger's queries with much work in flight, and its answers while threads wait.
 
 #include <atomic>
 #include <thread>
@@ -165,8 +165,8 @@ TEST_CASE("a frontier that is read while waits change it never says more than is
   for (int i = 0; i < 10; ++i) sides.push_back(s.ledger.open());
   std::atomic<bool> stop{false};
   std::atomic<int> wrong{0}, right{0};
-  std::vector<std::atomic<Marker>> joined(sides.size());    // at least so much is ordered
-  std::vector<std::atomic<Marker>> recorded(sides.size());  // at most
+  std::vector<std::atomic<Marker>> joined(sides.size());    // surely ordered
+  std::vector<std::atomic<Marker>> recorded(sides.size());  // newest that may be ordered
   std::thread reading{[&] {
     for (std::size_t i = 0; !stop; i = (i + 1) % sides.size()) {
       const Marker least = joined[i];

@@ -126,7 +126,7 @@ TEST_CASE("a withdrawn legacy marker cannot be waited for on any stream") {
 TEST_CASE("a per-thread default stream is a blocking stream like any other") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy);
-  const StreamId mine = s.ledger.open(), yours = s.ledger.open();  // of two threads
+  const StreamId mine = s.ledger.open(), yours = s.ledger.open();  // streams of two threads
   const Point block = s.freed(mine);
   CHECK(s.ledger.ordered(block, legacy));
   CHECK_FALSE(s.ledger.ordered(block, yours));

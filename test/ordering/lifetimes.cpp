@@ -16,7 +16,7 @@ TEST_CASE("a stream that takes a destroyed one's place is not taken for it") {
   const Point block = s.freed(dead);
   const Point last = s.record(dead);
   s.ledger.close(dead, last.marker);
-  const StreamId next = s.ledger.open();  // the driver may well reuse the handle
+  const StreamId next = s.ledger.open();  // the driver may reuse the handle
 
   CHECK(next != dead);
   CHECK_FALSE(s.ledger.is_open(dead));
@@ -146,7 +146,7 @@ TEST_CASE("a free by another thread is covered by the first record that begins a
     }
     stop = true;
   }};
-  std::vector<std::pair<Point, int>> markers;  // and what was in the queue when each was recorded
+  std::vector<std::pair<Point, int>> markers;  // with the queue's last entry at the record
   while (!stop) {
     PendingRecord record = s.ledger.begin_record(copy);
     const int seen = enqueued;

@@ -23,7 +23,7 @@ TEST_CASE("a block given on before its last use is complete or ordered is early 
 
 TEST_CASE("memory that has another address has its past there, and not that of the address") {
   Scene s;
-  s.write(s.dist, s.output, "before");  // other memory, by then gone
+  s.write(s.dist, s.output, "before");  // other memory, which no longer exists
   s.allocate(s.batch, s.main);
   const auto use = s.write(s.main, s.batch, "h2d");
   s.free(s.batch);
@@ -62,7 +62,7 @@ TEST_CASE("a block freed on another stream than its owner's needs the owner's wo
     s.write(s.main, s.batch);
     if (ordered) s.order(s.main, s.dist);
     s.read(s.dist, s.output);
-    s.free(s.batch);  // ordered on dist
+    s.free(s.batch);  // the free belongs to dist
     s.allocate(s.batch, s.dist);
     return s.races();
   };

@@ -1,5 +1,5 @@
-// A training loop with side streams. Each of its edges is left out in turn: the checker names it,
-// or the others imply it.
+// A training loop with side streams. The test leaves out each of its edges in turn. The checker
+// must name the missing edge, unless other edges imply it.
 
 #include <regex>
 #include <set>

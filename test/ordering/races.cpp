@@ -102,7 +102,7 @@ TEST_CASE(
   Scene s;
   s.write(s.copy, s.batch);
   s.record(1, s.copy);
-  s.write(s.copy, s.output);  // recording event 1 again fails: someone captures the stream
+  s.write(s.copy, s.output);  // then a record of event 1 fails, as copy is captured
   s.wait(s.main, 1);
   s.read(s.main, s.batch);
   CHECK(s.races() == 0);
@@ -120,8 +120,8 @@ TEST_CASE("checker: a third stream follows what the second had waited for") {
 }
 
 TEST_CASE("half of a split block given to a third stream races with the first, not the second") {
-  // The block of `copy` went to `dist`, which waited; its rest goes to `main`, which waited for
-  // what `dist` had done before.
+  // `dist` gets half of copy's block after it waited for `copy`. `main` gets the other half, but it
+  // has waited only for earlier work of `dist`.
   Scene s;
   s.allocate(s.batch, s.copy);
   const auto h2d = s.write(s.copy, s.batch, "h2d");

@@ -46,7 +46,7 @@ class Scene {
   void record(int event, RaceChecker::Actor stream) { checker.record(key(event), stream, trainer); }
   void wait(RaceChecker::Actor stream, int event) { checker.wait(stream, key(event), trainer); }
 
-  /** @brief An edge from all that `from` was given so far to all that `to` is given from now on. */
+  /** @brief Orders all later work of `to` after all work that `from` has so far. */
   void order(RaceChecker::Actor from, RaceChecker::Actor to) {
     record(99, from);
     wait(to, 99);

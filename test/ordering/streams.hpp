@@ -12,7 +12,7 @@ class Streams {
   Ledger ledger;
   MarkerToken last_token = 100;
 
-  /** @brief What a free on `stream` carries now. */
+  /** @brief Returns the point that a free on `stream` has now. */
   Point freed(StreamId stream) { return {stream, ledger.next(stream)}; }
 
   Point record(StreamId stream) {

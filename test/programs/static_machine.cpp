@@ -1,5 +1,5 @@
-// A virtual machine that lives until the program ends, with work that is still queued: the program
-// has to end by itself, with 0.  static_machine namespace|function|thread
+// A virtual machine with queued work lives until the program ends. The program must end by itself
+// with exit code 0.  static_machine namespace|function|thread
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace {
 
-/// Ends after the machine, and with another code than 0 unless that did what was queued.
+/// Is destroyed after the machine. Ends the program with an error unless the machine ran its work.
 struct Judge {
   ~Judge() {
     if (!*ran || !*called) std::_Exit(EXIT_FAILURE);
@@ -24,7 +24,7 @@ struct Judge {
 
 Judge judge;
 
-/// The work of a bare machine, that it ends itself.
+/// Enqueues work that a bare machine must finish by itself.
 void enqueue(millrace::VirtualMachine& machine) {
   millrace::VirtualDevice& device = machine.add_device();
   const millrace::StreamHandle stream = device.create_stream();
@@ -40,7 +40,7 @@ struct BareMachine {
   millrace::VirtualMachine machine;
 };
 
-/// A machine as a program has it whose whole state is static.
+/// A machine in a program whose whole state is static.
 struct World {
   World() { const millrace::Buffer buffer{allocator, 1 << 20, main}; }
 
@@ -64,7 +64,7 @@ int main(int, char** arguments) {
   } else if (where == "function") {
     in_function();
     static World world;
-  } else if (where == "thread") {  // which is gone when the machine ends
+  } else if (where == "thread") {  // has ended when the machine is destroyed
     std::thread{[] { in_function(); }}.join();
   } else {
     return EXIT_FAILURE;

@@ -13,12 +13,13 @@ namespace millrace::test {
 
 namespace {
 
-/// Not only by calls of the library.
+/// Returns whether a step changes streams. Such a step also makes calls outside of the library.
 bool changes_streams(const Step& step) {
   return step.kind == Step::renew_stream || step.kind == Step::attach;
 }
 
-/// The device is lost: calls may still be served without it, or fail with a sticky error.
+/// Continues after the device is lost. A call must work without the device or fail with a sticky
+/// error.
 void carry_on(World& world, Interpreter& interpreter, const Program& rest) {
   const auto fails_cleanly = [&](auto call) {
     try {
@@ -75,7 +76,7 @@ void run_with_fault(const Setup& setup, const Program& program, LibraryFault::Fa
       if (!world.faults.device_lost()) throw;
     }
     if (!world.faults.device_lost()) continue;
-    const bool has_streams = !changes_streams(*step);  // it may have been left half done
+    const bool has_streams = !changes_streams(*step);  // otherwise the step may be half done
     return carry_on(world, interpreter, {has_streams ? step + 1 : program.end(), program.end()});
   }
 }
@@ -111,7 +112,7 @@ TEST_CASE("law 4 holds for each call of a program in turn") {
   const auto preset = GENERATE(Preset::torch, Preset::millrace, Preset::waiting, Preset::ordered,
                                Preset::drop_in, Preset::pinned, Preset::driver);
   const auto setup = drawn(random_setup(preset), seed());
-  // A short program may be one that calls nothing.
+  // A short program may make no device call.
   constexpr std::uint64_t kTries = 64;
   Program program;
   std::map<Call, std::uint64_t> calls;

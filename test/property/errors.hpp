@@ -7,7 +7,7 @@
 
 namespace millrace::test {
 
-/** @brief How many calls of each kind the library makes in this program. */
+/** @brief Returns the number of calls of each kind that the library makes in this program. */
 std::map<Call, std::uint64_t> count_calls(const Setup& setup, const Program& program);
 
 /** @brief Runs the program with one call failing. @throws std::logic_error if law 4 is broken */

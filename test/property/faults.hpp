@@ -8,7 +8,7 @@
 
 namespace millrace::test {
 
-/** @brief While it lives, what the calling thread does is done by the library, not by the test. */
+/** @brief While it lives, calls of this thread count as calls of the library, not of the test. */
 class InLibrary {
  public:
   InLibrary() noexcept { ++depth_; }
@@ -21,7 +21,7 @@ class InLibrary {
   static inline thread_local int depth_ = 0;
 };
 
-/** @brief And of the library, by an allocator. */
+/** @brief While it lives, calls of this thread count as calls of an allocator. */
 class InAllocator {
  public:
   InAllocator() noexcept { ++depth_; }
@@ -40,19 +40,19 @@ class LibraryFault final : public DeviceObserver {
  public:
   struct Fault {
     Call call;
-    std::uint64_t nth;  ///< of its kind, from 1
+    std::uint64_t nth;  ///< number among the calls of its kind, from 1
     ErrorCode code;
   };
 
   void plan(Fault fault) { fault_ = fault; }
-  /** @brief While on, a lost device works, for what the test itself has to do. */
+  /** @brief While it is on, a lost device works, so that the test itself can use it. */
   void suspend(bool on) noexcept { suspended_ = on; }
   void before(Call call) override;
 
   [[nodiscard]] bool planned() const noexcept { return fault_.has_value(); }
   [[nodiscard]] bool struck() const noexcept { return struck_; }
   [[nodiscard]] bool device_lost() const noexcept { return lost_; }
-  /** @brief Calls that the library made. */
+  /** @brief Returns the number of calls of this kind that the library made. */
   [[nodiscard]] std::uint64_t seen(Call call) const noexcept {
     return seen_[static_cast<std::size_t>(call)];
   }

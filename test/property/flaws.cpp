@@ -133,7 +133,7 @@ void WatchedSource::map(void* address, std::size_t bytes) {
   if (std::ranges::none_of(wanted, kept)) {
     inner_.map(address, bytes);
   } else {
-    for (std::byte* page : wanted) {  // what was mapped when one fails is there as if it were kept
+    for (std::byte* page : wanted) {  // if a page fails, the ones before it count as kept
       if (!kept(page)) inner_.map(page, page_bytes());
       kept_pages_.insert(page);
     }

@@ -10,24 +10,24 @@
 
 namespace millrace::test {
 
-/** @brief What is wrong with an allocator, or with what it is told: each breaks a law. */
+/** @brief An error in an allocator or in its device. Each one breaks a law. */
 enum class Flaw : std::uint8_t {
   none,
-  gives_too_little,   ///< half of what was asked for
-  gives_twice,        ///< what is in use already
+  gives_too_little,   ///< allocates half of the requested bytes
+  gives_twice,        ///< may give out a block that is in use
   forgets_uses,       ///< record_use does nothing
-  forgets_streams,    ///< a free on another stream counts as one on the owner
-  forgets_markers,    ///< a free behind a marker counts as one behind a marker long past
-  drops_waits,        ///< waits that it inserts are not made
-  believes_in_speed,  ///< queries always say yes
-  loses_frees,        ///< one in eight
-  gives_up,           ///< after a call failed every call fails
-  is_moody,           ///< trims when it likes, which differs from run to run
+  forgets_streams,    ///< a free on another stream counts as a free on the owner
+  forgets_markers,    ///< a free after a marker counts as a free after a long past marker
+  drops_waits,        ///< inserted waits are not made
+  believes_in_speed,  ///< queries always return yes
+  loses_frees,        ///< ignores one free in eight
+  gives_up,           ///< after a failed allocation, every allocation fails
+  is_moody,           ///< trims at times that differ from run to run
 };
 
 std::ostream& operator<<(std::ostream& out, Flaw flaw);
 
-/** @brief An allocator with a flaw of its own; flaws of the device's are not seen to here. */
+/** @brief An allocator with a flaw. World applies the flaws of the device. */
 class FlawedAllocator final : public ForwardingAllocator {
  public:
   FlawedAllocator(Allocator& inner, Flaw flaw) : ForwardingAllocator(inner), flaw_(flaw) {}
@@ -46,30 +46,31 @@ class FlawedAllocator final : public ForwardingAllocator {
   std::size_t frees_ = 0;
 };
 
-/** @brief Segments, and which memory is in them. */
+/** @brief Passes calls on to a source and checks which memory is mapped. */
 class WatchedSource final : public SegmentSource {
  public:
-  /** @param keep  until the end: what uses memory too long then finds it changed, not gone */
+  /** @param keep  whether to keep released memory: a late use then finds changed data, no fault */
   WatchedSource(SegmentSource& inner, bool keep) : inner_(inner), keep_(keep) {}
   ~WatchedSource() override;
 
-  /** @throws std::logic_error if the new segment overlaps another, or the old one is none */
+  /** @throws std::logic_error if the new segment overlaps another one */
   void* acquire(std::size_t bytes) override;
+  /** @throws std::logic_error if this is no segment */
   void release(void* base, std::size_t bytes) override;
   std::size_t granularity() const override { return inner_.granularity(); }
   std::size_t page_bytes() const override { return inner_.page_bytes(); }
   AddressRange reserve() override;
-  /** @throws std::logic_error if something is mapped there */
+  /** @throws std::logic_error if memory is mapped there */
   void give_back(AddressRange range) override;
-  /** @throws std::logic_error if it overlaps what is mapped, or is of no range */
+  /** @throws std::logic_error if a page is mapped already, or is in no range */
   void map(void* address, std::size_t bytes) override;
-  /** @throws std::logic_error if some of it is not mapped */
+  /** @throws std::logic_error if a page is not mapped */
   void unmap(void* address, std::size_t bytes) override;
-  /** @brief What is kept is not moved: its pages must stay as they are. */
+  /** @brief Kept memory cannot be moved, because its pages must not change. */
   [[nodiscard]] bool can_move() const override { return !keep_ && inner_.can_move(); }
-  /** @throws std::logic_error if `from` is not mapped, or something is mapped at `to` */
+  /** @throws std::logic_error if `from` is not mapped, or memory is mapped at `to` */
   void begin_move(void* to, void* from, std::size_t bytes) override;
-  /** @throws std::logic_error if some of it was not moved away */
+  /** @throws std::logic_error if a page was not moved away */
   void end_move(void* from, std::size_t bytes) override;
 
   [[nodiscard]] bool contains(const void* address, std::size_t bytes) const;
@@ -78,14 +79,14 @@ class WatchedSource final : public SegmentSource {
  private:
   using Pages = std::set<std::byte*>;
 
-  /** Of a range that all of it is in. @throws std::logic_error if there is none */
+  /** Returns the pages of memory. @throws std::logic_error if no range contains all of them */
   [[nodiscard]] Pages pages_of(void* address, std::size_t bytes) const;
 
   SegmentSource& inner_;
   bool keep_;
   std::map<std::byte*, std::size_t> mapped_, kept_, ranges_;
   Pages pages_, kept_pages_;
-  Pages left_;  // whose memory has other addresses, but that are still mapped
+  Pages left_;  // moved away, and still mapped here
 };
 
 }  // namespace millrace::test

@@ -10,7 +10,7 @@ namespace {
 
 std::size_t stride_of(std::size_t words) { return std::max<std::size_t>(64, words / 24); }
 
-/** Calls `visit(word)` for some words all over the buffer, the first and the last among them. */
+/** Calls `visit(word)` for words all over the buffer, including the first and the last one. */
 template <typename Visit>
 void for_each_sample(std::byte* data, std::size_t bytes, Visit visit) {
   const std::size_t words = bytes / sizeof(std::uint64_t);
@@ -198,7 +198,7 @@ void Interpreter::launch(Buffer& buffer, Lane& lane, bool writes) {
   if (writes) buffer.writes = {moment};
 }
 
-/** What an operation's host kernel does, as a kernel of a GPU. */
+/** Returns the work of an operation's host kernel as a GPU kernel. */
 std::function<void(void*)> Interpreter::on_gpu(const Operation& operation, std::uint64_t value) {
   const View& view = operation.views[0];
   const std::size_t words = view.bytes / sizeof(std::uint64_t);
@@ -228,7 +228,7 @@ void Interpreter::order(Moment moment, Lane& lane, std::uint8_t choice) {
     world_.device.record(event, before.handle);
     world_.device.wait(lane.handle, event);
     world_.device.destroy_event(event);
-  } else if (choice % 4 == 1) {  // one that it is told of
+  } else if (choice % 4 == 1) {  // an edge that Millrace sees
     const EventHandle event = world_.device.create_event();
     attempt([&] { world_.ordered.record(event, before.ref); });
     attempt([&] { world_.ordered.wait(lane.ref, event); });
@@ -244,7 +244,7 @@ void Interpreter::order(Moment moment, Lane& lane, std::uint8_t choice) {
 
 void Interpreter::transfer(Buffer& buffer, Lane& lane) {
   const Lane& owner = *world_.lanes[buffer.owner];
-  if (!owner.alive && owner.kind == LaneKind::raw) return;  // its handle may be another's by now
+  if (!owner.alive && owner.kind == LaneKind::raw) return;  // another stream may have its handle
   ask([&] { world_.allocator->transfer(buffer.address, lane.ref); });
   if (lane.index == buffer.owner) return;
   buffer.recorded.insert(buffer.owner);
@@ -252,7 +252,7 @@ void Interpreter::transfer(Buffer& buffer, Lane& lane) {
   buffer.owner = lane.index;
 }
 
-/** Orders `lane` after the uses that the allocator was not told of. */
+/** Orders `lane` after the uses that are not recorded. */
 void Interpreter::cover_unrecorded(const Buffer& buffer, Lane& lane, std::uint8_t choice) {
   for (const Moment moment : buffer.uses) {
     if (!buffer.recorded.contains(moment.lane)) order(moment, lane, choice);
@@ -271,7 +271,7 @@ void Interpreter::free(Buffer buffer, Lane& lane, bool on_owner) {
     cover_unrecorded(buffer, target, static_cast<std::uint8_t>(buffer.serial));
   }
   StreamRef stream = target.ref;
-  if (!on_owner && world_.faults.planned()) {  // a raw handle has to be known before
+  if (!on_owner && world_.faults.planned()) {  // resolves a raw handle before the free
     attempt([&] { stream = world_.ordered.resolve(stream); });
   }
   world_.takes_back(buffer.address);
@@ -302,7 +302,7 @@ void Interpreter::free_in_callback(Buffer buffer, Lane& lane, Lane& callback) {
     world.takes_back(address);
     world.allocator->deallocate(address);
   });
-  if (world_.kernels != nullptr) world_.device.synchronize();  // or two threads are in the world
+  if (world_.kernels != nullptr) world_.device.synchronize();  // the callback must end first
 }
 
 void Interpreter::synchronize(Lane& lane) {
@@ -325,7 +325,7 @@ void Interpreter::attach(std::size_t place) {
   }
 }
 
-/** Whether the allocator was told that the stream lives until a buffer is freed. */
+/** Returns whether a recorded use promises that the stream lives until a buffer is freed. */
 bool Interpreter::promised(const Lane& lane) const {
   return std::ranges::any_of(
       buffers_, [&](const Buffer& buffer) { return buffer.recorded.contains(lane.index); });

@@ -11,27 +11,27 @@
 namespace millrace::test {
 
 /**
- * @brief Runs programs, and keeps them correct: before a stream uses a buffer it is ordered after
- *        the uses that it has to come after, and uses are recorded, or the free is ordered after
- *        them.
+ * @brief Runs programs and keeps them correct. Before a stream uses a buffer, it is ordered after
+ *        the earlier uses on which it depends. Each use is recorded, or the free is ordered after
+ *        the use.
  *
- * Which of these ways is taken is drawn with the step. What it knows of the order is counted in
- * operations, and less than what the device keeps to (of the legacy stream it knows nothing): so it
- * adds an edge too many now and then, and never lacks one. What each kernel writes depends on the
- * buffer and the version, and is checked by the kernels that read.
+ * The random step selects one of these ways. The interpreter counts the order in operations. It
+ * knows less than the device (nothing of the legacy stream's order). So it may add an edge that is
+ * not needed, and never leaves out a necessary one. Each kernel writes a value that depends on the
+ * buffer and its version. Kernels that read check that value.
  */
 class Interpreter {
  public:
   explicit Interpreter(World& world) : world_(world) {}
 
-  /** @brief One step, and law 1 after it. @throws std::logic_error if a law is broken */
+  /** @brief Runs one step, then checks law 1. @throws std::logic_error if a law is broken */
   void run(const Step& step);
-  /** @brief Frees what is left, the rest of the program's own way. */
+  /** @brief Frees the remaining buffers, on their owners where possible. */
   void free_all();
-  /** @brief Checks all contents once more. */
+  /** @brief Reads and checks the contents of all buffers. */
   void read_all();
 
-  /** @brief Other actors use the same world, so sums cannot be looked at. */
+  /** @brief Whether other actors use the same world. Sums cannot be checked then. */
   bool shares_world = false;
 
  private:
@@ -40,10 +40,10 @@ class Interpreter {
     std::size_t bytes;
     std::uint64_t serial, version = 0;
     std::size_t owner;
-    Moment given_out;  // on the lane that may use it first
+    Moment given_out;  // on the lane that uses it first
     std::vector<Moment> uses;
-    std::vector<Moment> writes;      // the last one
-    std::set<std::size_t> recorded;  // lanes that the allocator knows of, beside the owner
+    std::vector<Moment> writes;      // only the last one
+    std::set<std::size_t> recorded;  // lanes with a recorded use
   };
 
   void allocate(Lane& owner, Lane& user, const Step& step);
@@ -64,9 +64,9 @@ class Interpreter {
   [[nodiscard]] bool promised(const Lane& lane) const;
   Moment now(Lane& lane);
 
-  /** @brief Calls the library; once more if the device refused and goes on. */
+  /** @brief Calls the library. Repeats the call if it failed and the device is not lost. */
   void attempt(const std::function<void()>& call);
-  /** @brief The same for a call of the allocator. */
+  /** @brief Like `attempt`, for a call of the allocator. */
   void ask(const std::function<void()>& call);
 
   World& world_;

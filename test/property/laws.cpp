@@ -17,7 +17,7 @@ TEST_CASE("laws 1 and 2 hold for any program on any allocator under any schedule
 TEST_CASE("laws 1 and 2 hold for threads that share streams and an allocator") {
   REQUIRE(rc::check([] {
     auto setup = *rc::gen::suchThat(random_setup(), [](const Setup& drawn) {
-      return drawn.preset != Preset::pinned;  // who may write it first is between the threads
+      return drawn.preset != Preset::pinned;  // the threads do not order their host writes
     });
     const auto programs = *rc::gen::container<std::vector<Program>>(3, random_program(0.7));
     World world{setup};
@@ -73,7 +73,7 @@ TEST_CASE("law 3: nothing is reserved after everything is freed and trimmed") {
 TEST_CASE("what is cached anywhere serves a request that nothing else can") {
   REQUIRE(rc::check([] {
     const auto setup = *rc::gen::suchThat(random_setup(), [](const Setup& drawn) {
-      return drawn.preset != Preset::driver;  // what its pool can do is its own
+      return drawn.preset != Preset::driver;  // the pool makes its own decisions
     });
     const auto program = *random_program();
     World world{setup};

@@ -1,4 +1,4 @@
-// That each law can fail: with a flaw put in, it does within a few seeds.
+// Shows that each law can fail: an allocator with a flaw breaks its law within 64 seeds.
 
 #include <stdexcept>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kSeeds = 64;
 
-/// Of 64 seeds, on how many the check finds that a law is broken, for that law's reason.
+/// Returns the number of seeds (of 64) with which the check finds this law broken.
 template <typename Check>
 int found(Preset preset, const std::string& law, Check check) {
   int count = 0;
@@ -25,7 +25,7 @@ int found(Preset preset, const std::string& law, Check check) {
       check(setup, program);
     } catch (const std::logic_error& error) {
       count += std::string{error.what()}.find(law) != std::string::npos ? 1 : 0;
-    } catch (const DeviceError&) {  // memory that is gone was used: found, too
+    } catch (const DeviceError&) {  // a use of unmapped memory counts as found
       ++count;
     }
   }
@@ -73,7 +73,7 @@ TEST_CASE("law 2 fails for the driver's pool under one that forgets uses") {
   const auto check = [](Setup setup, Program program) {
     setup.schedule = VirtualMachine::Schedule::adversarial;
     setup.lanes.assign(3, LaneKind::plain);
-    for (Step& step : program) step.choice = step.choice / 3 * 3;  // it is told of every use
+    for (Step& step : program) step.choice = step.choice / 3 * 3;  // records every use
     World world{setup, Flaw::forgets_uses};
     run_to_nothing(world, program);
   };

@@ -11,7 +11,7 @@
 namespace millrace::test {
 namespace {
 
-// Only where it is asked for: the machine's GPUs may be somebody else's.
+// Runs only on request, because other programs may use the machine's GPUs.
 int require_chosen_gpu() {
   const char* const chosen = std::getenv("MILLRACE_GPU");
   if (chosen == nullptr) SKIP("needs the number of a GPU in MILLRACE_GPU");
@@ -26,7 +26,7 @@ TEST_CASE("laws 1 to 3 hold for any program on a GPU", "[gpu]") {
   std::uint64_t checked = 0;
   REQUIRE(rc::check([&] {
     const auto setup = *rc::gen::suchThat(random_setup(), [](const Setup& drawn) {
-      return drawn.preset != Preset::driver;  // its pool takes what it likes of the GPU
+      return drawn.preset != Preset::driver;  // the driver's pool may take the whole GPU
     });
     const auto program = *random_program();
     World world{setup, *gpu, *kernels};

@@ -17,7 +17,7 @@ constexpr std::array kPresets{"torch",   "millrace", "waiting", "ordered",
                               "drop-in", "pinned",   "driver"};
 constexpr std::array kLanes{"plain", "blocking", "raw", "independent", "legacy"};
 
-/** Sizes that share a bin often, of both pools, and now and then one that fills segments. */
+/** Sizes of both pools. Many share a bin, and some fill segments. */
 rc::Gen<std::uint32_t> request_bytes() {
   return rc::gen::weightedOneOf<std::uint32_t>(
       {{6, rc::gen::inRange<std::uint32_t>(1, 5000)},

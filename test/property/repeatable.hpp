@@ -8,7 +8,7 @@
 
 namespace millrace::test {
 
-/** @brief What has to be the same in every run of a program. */
+/** @brief The results that must be the same in every run of a program. */
 struct Recorded {
   std::vector<std::size_t> offsets;
   std::vector<std::pair<TracePosition, TracePosition>> lifetimes;

@@ -14,7 +14,7 @@ void run(World& world, const Program& program) {
 
 void run_to_nothing(World& world, const Program& program) {
   run(world, program);
-  world.device.synchronize();  // callbacks free, too
+  world.device.synchronize();  // runs callbacks, which free blocks
   world.ordered.synchronize();
   world.allocator->trim();
   world.check_sums();

@@ -4,11 +4,12 @@
 
 namespace millrace::test {
 
-/** @brief Runs the program, reads and frees what is left, and checks laws 1 and 2 on the way.
+/** @brief Runs the program, reads and frees the remaining buffers, and checks laws 1 and 2.
  * @throws std::logic_error if one is broken */
 void run(World& world, const Program& program);
 
-/** @brief Trims, and checks that nothing is left. @throws std::logic_error if law 3 is broken */
+/** @brief Like `run`. Then trims and checks that no memory is left.
+ * @throws std::logic_error if law 3 is broken */
 void run_to_nothing(World& world, const Program& program);
 
 }  // namespace millrace::test

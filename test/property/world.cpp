@@ -17,7 +17,7 @@ VirtualDevice::Options device_options(const Setup& setup) {
   return options;
 }
 
-/** It is detached even if that failed. */
+/** Ignores an error, because the stream is detached nevertheless. */
 void detach_quietly(OrderedDevice& ordered, StreamRef stream) {
   const InLibrary in_library;
   try {
@@ -28,7 +28,7 @@ void detach_quietly(OrderedDevice& ordered, StreamRef stream) {
 
 }  // namespace
 
-/** The presets with segments that a device of a few megabytes has room for. */
+/** The presets, with segments that fit a device of a few megabytes. */
 Policy small_policy(Preset preset) {
   if (preset == Preset::torch) return Policy::torch();
   if (preset == Preset::pinned) return Policy::pinned();
@@ -76,7 +76,7 @@ World::World(const Setup& given, Flaw flaw, Device* gpu, ContentKernels* of_gpu)
     checker.attach(machine.executor());
   } else {
     corrupted_before_ = kernels->findings().corrupted;
-    if (setup.limit_bytes == 0) setup.limit_bytes = setup.memory_bytes;  // a GPU has more
+    if (setup.limit_bytes == 0) setup.limit_bytes = setup.memory_bytes;  // a GPU has more memory
   }
   device.add_observer(faults);
   device.add_observer(independence);
@@ -118,7 +118,7 @@ void World::make_allocator(Flaw flaw) {
 World::~World() {
   try {
     drain();
-  } catch (const DeviceError&) {  // a kernel used memory that was gone, which the test has seen
+  } catch (const DeviceError&) {  // a kernel used unmapped memory; the test has seen it
   }
   tested.reset();
   if (kernels != nullptr) close_raw_streams();
@@ -126,7 +126,7 @@ World::~World() {
   device.remove_observer(independence);
 }
 
-// Those of a virtual device go with its machine.
+// Only for a GPU: a virtual device's streams are destroyed with its machine.
 void World::close_raw_streams() {
   for (const auto& lane : lanes) {
     if (lane->kind != LaneKind::raw || !lane->alive) continue;
@@ -232,7 +232,7 @@ void World::gave_out(void* address, std::size_t requested, const Lane& user) {
     if (static_cast<char*>(before) + block.bytes > address) fail("a block overlaps the one before");
   }
   live.emplace(address, LiveBlock{requested, bytes});
-  if (kernels != nullptr || caching == nullptr) return;  // a device tells of its own pool
+  if (kernels != nullptr || caching == nullptr) return;  // the device reports its pool itself
   if (host_memory()) {
     checker.allocated_for_host(address, bytes);
   } else {
@@ -281,7 +281,7 @@ void World::check_order() const {
   if (independence.violations > 0) throw std::logic_error{"a wait with an independent stream"};
   const std::vector<RaceChecker::Race> races = checker.races();
   if (!races.empty()) throw std::logic_error{"law 2: " + races.front().message};
-  if (caching == nullptr) return;  // nobody sees what orders the driver's pool keeps
+  if (caching == nullptr) return;  // the order in the driver's pool is not visible
   const auto rule = host_memory() ? ReuseRule::host_time : ReuseRule::enqueued_work;
   if (!find_illegal_reuse(trace, rule).empty()) {
     throw std::logic_error{"law 2: the trace shows memory given out too early"};

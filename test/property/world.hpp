@@ -21,8 +21,8 @@
 
 namespace millrace::test {
 
-/** @brief A position on a lane, counted in operations: not in markers, so that nothing is shared
- * with what is tested. */
+/** @brief A position on a lane, counted in operations. It does not use markers, because they are
+ * part of the tested code. */
 struct Moment {
   std::size_t lane = 0;
   std::uint64_t operation = 0;
@@ -50,10 +50,10 @@ struct Lane {
   Knowledge after{};
   bool alive = true;
   bool attached = true;
-  Event last{};  ///< of a dead one: recorded behind all its work
+  Event last{};  ///< for a dead lane: recorded after all its work
 };
 
-/** @brief Counts what the allocator does that it must not: waits with independent streams. */
+/** @brief Counts forbidden waits of the allocator: on independent streams, or for them. */
 class IndependenceWatch final : public DeviceObserver {
  public:
   void declare(StreamHandle stream) { independent_.push_back(stream); }
@@ -69,7 +69,7 @@ class IndependenceWatch final : public DeviceObserver {
   std::vector<EventHandle> recorded_there_;
 };
 
-/** @brief What an allocator gave out and has not got back. */
+/** @brief A block that an allocator gave out and that is not freed yet. */
 struct LiveBlock {
   std::size_t requested, bytes;
 };
@@ -79,24 +79,24 @@ class World {
  public:
   explicit World(const Setup& setup, Flaw flaw = Flaw::none);
   /**
-   * @brief The same on a GPU, which has schedules of its own: kernels check what they read there,
-   *        and the trace what was given out. Nothing watches the order of accesses.
+   * @brief A world on a GPU, whose schedule cannot be chosen. Kernels check the data that they
+   *        read, and the trace shows which memory was given out. The race checker does not run.
    */
   World(const Setup& setup, Device& gpu, ContentKernels& kernels);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /** @brief The living stream in this place (modulo). */
+  /** @brief Returns the living stream in this place (modulo). */
   [[nodiscard]] Lane& lane_at(std::size_t place);
   /** @brief Destroys the stream in this place and makes another of its kind. */
   void renew(std::size_t place);
   /** @brief Attaches the raw stream in this place. */
   void attach(std::size_t place);
-  /** @brief Detaches it: from here on it is another one to the library. */
+  /** @brief Detaches the stream. The library then sees its handle as another stream. */
   void detach(std::size_t place);
 
-  /** @brief Runs all that is enqueued, callbacks too, even on a device that the library lost. */
+  /** @brief Runs all enqueued work and callbacks, even if the device is lost for the library. */
   void drain();
 
   [[nodiscard]] bool host_memory() const { return setup.preset == Preset::pinned; }
@@ -105,32 +105,32 @@ class World {
   /** @throws std::logic_error if the block overlaps another */
   void gave_out(void* address, std::size_t requested, const Lane& user);
   void takes_back(void* address);
-  /** @brief Law 1, while no call is under way. @throws std::logic_error */
+  /** @brief Checks law 1. No call may be in progress. @throws std::logic_error */
   void check_sums();
-  /** @brief Law 2 as kernels, the race checker and the trace saw it. @throws std::logic_error */
+  /** @brief Checks law 2 by kernels, the race checker and the trace. @throws std::logic_error */
   void check_order() const;
 
   Setup setup;
   VirtualMachine machine;
   VirtualDevice& modelled;
-  Device& device;           ///< that one, or a GPU
-  ContentKernels* kernels;  ///< of a GPU; else nullptr
+  Device& device;           ///< `modelled`, or a GPU
+  ContentKernels* kernels;  ///< for a GPU; otherwise nullptr
   CheckingObserver checker;
-  TamperedDevice door;  ///< the library's way to a virtual device
-  Device& way;          ///< the library's way to the device
+  TamperedDevice door;  ///< the library calls a virtual device through it
+  Device& way;          ///< the device that the library calls: `door` or a GPU
   OrderedDevice ordered;
   LibraryFault faults;
   IndependenceWatch independence;
   std::unique_ptr<SegmentSource> driver_source;
   std::unique_ptr<WatchedSource> source;
   std::unique_ptr<Allocator> tested;
-  CachingAllocator* caching = nullptr;   ///< the same, unless it is the driver's
-  std::unique_ptr<PlainStreams> plain;   ///< in front of it, with Preset::drop_in
-  std::unique_ptr<Allocator> allocator;  ///< the same, with its flaw
+  CachingAllocator* caching = nullptr;   ///< `tested`, or nullptr for the driver's pool
+  std::unique_ptr<PlainStreams> plain;   ///< wraps `tested`, with Preset::drop_in
+  std::unique_ptr<Allocator> allocator;  ///< the allocator with its flaw
   AllocationTrace trace;
-  std::vector<std::unique_ptr<Lane>> lanes;  ///< dead ones too
+  std::vector<std::unique_ptr<Lane>> lanes;  ///< including dead ones
   std::map<void*, LiveBlock> live;
-  std::uint64_t serial = 0;         ///< of buffers
+  std::uint64_t serial = 0;         ///< number of buffers so far
   std::vector<std::string> errors;  ///< found by kernels, which cannot fail a test themselves
 
  private:
@@ -142,8 +142,8 @@ class World {
   void leave(Lane& lane);
   Lane& succeed(std::size_t place);
 
-  std::uint64_t corrupted_before_ = 0;  ///< what kernels of other worlds have found
-  std::vector<std::size_t> places_;     ///< index of the lane that is alive there
+  std::uint64_t corrupted_before_ = 0;  ///< count of earlier worlds
+  std::vector<std::size_t> places_;     ///< index of the living lane in each place
 };
 
 [[nodiscard]] Policy small_policy(Preset preset);

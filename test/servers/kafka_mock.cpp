@@ -1,16 +1,17 @@
-// A Kafka cluster in a process of its own: the mock one of librdkafka. Its first line says where it
-// is. It ends with its standard input, from which it takes orders, each answered by "ok" or "no":
+// A Kafka cluster in a separate process: librdkafka's mock cluster. Its first output line has the
+// addresses of the brokers. It reads orders from standard input and answers each one with "ok" or
+// "no". It ends when its input ends. The orders are:
 //
 //   topic NAME PARTITIONS          makes a topic
-//   errors API COUNT ERROR         the next COUNT requests of this kind fail so
-//   well API                       and those behind do not
-//   rtt MILLISECONDS               every answer takes that long
-//   down | up                      all brokers
+//   errors API COUNT ERROR         the next COUNT requests of this kind fail with ERROR
+//   well API                       later requests of this kind do not fail
+//   rtt MILLISECONDS               every answer takes this time
+//   down | up                      stops or starts all brokers
 //   leader TOPIC PARTITION BROKER  moves a partition
 
 #include <librdkafka/rdkafka.h>
 
-// Behind the one that it needs.
+// After the header that it needs.
 #include <librdkafka/rdkafka_mock.h>
 
 #include <cstdint>

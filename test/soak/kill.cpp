@@ -30,8 +30,8 @@ using Random = std::mt19937_64;
 using Words = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-constexpr int kIncomplete = 3;    ///< what ends with it says what is missing
-constexpr int kMostAttempts = 4;  ///< to end with 0 when nobody kills any more
+constexpr int kIncomplete = 3;    ///< exit code of a program that reports missing rows
+constexpr int kMostAttempts = 4;  ///< to end with 0 once the kills are over
 constexpr std::chrono::seconds kPatience{120};
 
 /// A process with a log, which can be killed and waited for.
@@ -63,13 +63,13 @@ class Process {
       wait_once(0);
     }
   }
-  /// The exit code once it has ended by itself; 128 + the signal that ended it; nothing: it runs.
+  /// Returns the exit code, or 128 + the signal that ended the process, or nothing while it runs.
   [[nodiscard]] std::optional<int> code() {
     if (!status_) wait_once(WNOHANG);
     if (!status_) return {};
     return WIFEXITED(*status_) ? WEXITSTATUS(*status_) : 128 + WTERMSIG(*status_);
   }
-  /// @throws std::runtime_error if it runs on and on
+  /// @throws std::runtime_error if it does not end within `kPatience`
   [[nodiscard]] int wait() {
     const auto deadline = Clock::now() + kPatience;
     while (!code()) {
@@ -88,7 +88,7 @@ class Process {
   std::optional<int> status_;
 };
 
-/// One sink that is written to, its server if it has one, and the reader of it.
+/// A sink, its server if it has one, and its reader.
 struct Target {
   std::string kind, spec;
   fs::path folder;
@@ -99,7 +99,7 @@ struct Target {
     folder = in / ("sink-" + kind);
     if (kind == "kafka") {
       cluster.emplace();
-      cluster->order("topic soak 48");  // of each it keeps 5 MB: together more than is ever written
+      cluster->order("topic soak 48");  // 48 partitions of 5 MB: more than is written
       spec = cluster->spec("soak");
       return;
     }
@@ -112,7 +112,7 @@ struct Target {
     spec = server->spec("soak");
   }
   [[nodiscard]] bool has_server() const { return server || cluster; }
-  /// A Redis server is killed; brokers, which keep all in memory, take no connections.
+  /// Kills a Redis server. Brokers keep all data in memory, so they only refuse connections.
   void take_down() {
     if (server) server->kill();
     if (cluster) cluster->order("down");
@@ -125,7 +125,7 @@ struct Target {
     if (kind == "file") return read_folder(folder);
     if (kind == "rocksdb") return read_rocksdb(folder);
     if (kind == "kafka") {
-      // Brokers still get what was under way to them from a writer that was killed.
+      // Brokers may still receive data that a killed writer has sent.
       std::this_thread::sleep_for(std::chrono::milliseconds{300});
       return read_kafka(cluster->brokers(), "soak");
     }
@@ -133,7 +133,7 @@ struct Target {
   }
 };
 
-/// Whether it can be followed by an applier.
+/// Returns whether an applier can follow this kind of sink.
 bool is_source(const std::string& kind) { return kind == "file" || kind == "kafka"; }
 
 class Round {
@@ -148,7 +148,7 @@ class Round {
         target_(kind, folder_, random_),
         copies_(is_source(kind) && random_() % 2 == 0) {}
 
-  /// @throws std::runtime_error with what is wrong
+  /// @throws std::runtime_error that describes the error
   std::string run() {
     const unsigned kills = 1 + static_cast<unsigned>(random_() % 4);
     for (unsigned i = 0; i < kills; ++i) kill_one();
@@ -199,14 +199,15 @@ class Round {
         1 + static_cast<int>(random_() % static_cast<unsigned>(most_ms))});
   }
 
-  /// A run that is killed at some instant, or whose sink or applier is.
+  /// Kills a run and its applier at a random instant, sometimes after an outage of the sink's
+  /// server. Then checks the remaining data.
   void kill_one() {
     Process trainer{options_.program, training(), log_};
     std::optional<Process> applier;
     pause(700);
     if (copies_) applier.emplace(options_.program, applying(5), log_);
     pause(700);
-    // What a server loses once the trainer has ended is nobody's to tell.
+    // After the trainer's end no process sends lost data again, so the server must stay up.
     if (target_.has_server() && random_() % 2 == 0 && !trainer.code()) {
       target_.take_down();
       pause(300);
@@ -239,7 +240,8 @@ class Round {
     check(copy_spec(), read_rocksdb(copy_folder()), true);
   }
 
-  /// What verify says is what the own reader sees; a copy that is `whole` equals the checkpoint.
+  /// Checks that verify reports what this program's reader finds. A copy that is `whole` must equal
+  /// the checkpoint.
   void check(const std::string& spec, const OwnCopy& copy, bool whole) {
     if (copy.empty() || !fs::exists(checkpoint_)) {
       if (whole) throw std::runtime_error{"a run ended with 0, and there is nothing"};

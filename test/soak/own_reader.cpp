@@ -51,7 +51,7 @@ std::vector<std::string> add_schema(OwnCopy& copy, const std::string& json) {
   return names;
 }
 
-/// The record that begins at `at` of `bytes`.
+/// Returns the record that begins at `at` in `bytes`.
 OwnRow row_at(const std::string& bytes, std::size_t at) {
   OwnRow row{.epoch = big(bytes, at), .step = big(bytes, at + 8), .numbers = {}};
   row.numbers.resize(little<std::uint32_t>(bytes, at + 28));
@@ -65,7 +65,7 @@ void keep_newest(OwnCopy& copy, const std::string& table, std::int64_t number, O
   if (newer) kept = std::move(row);
 }
 
-/// Rows count once the commit behind them is whole.
+/// Reads a segment. Rows count only if the commit after them is complete.
 void read_segment(OwnCopy& copy, const std::vector<std::string>& tables, const std::string& bytes) {
   struct Waiting {
     std::string table;
@@ -75,7 +75,7 @@ void read_segment(OwnCopy& copy, const std::vector<std::string>& tables, const s
   std::vector<Waiting> waiting;
   for (std::size_t at = 0; at + kHeader + kChecksum <= bytes.size();) {
     const std::size_t length = little<std::uint32_t>(bytes, at + 16);
-    if (length < kHeader + kChecksum || length > bytes.size() - at) return;  // a torn end
+    if (length < kHeader + kChecksum || length > bytes.size() - at) return;  // an incomplete record
     const auto kind = static_cast<unsigned char>(bytes[at + 20]);
     if (kind == 1) {
       waiting.push_back({tables.at(little<std::uint32_t>(bytes, at + 24)),
@@ -88,14 +88,14 @@ void read_segment(OwnCopy& copy, const std::vector<std::string>& tables, const s
   }
 }
 
-/// A row whose key is the table's name, a zero byte, and the row as eight bytes.
+/// Keeps a row whose key is the table's name, a zero byte, and the row number in eight bytes.
 void keep_keyed(OwnCopy& copy, const std::string& key, const std::string& record) {
   const std::size_t name = key.size() - 9;
   keep_newest(copy, key.substr(0, name), static_cast<std::int64_t>(big(key, name + 1)),
               row_at(record, 0));
 }
 
-/// The tables of a schema's record.
+/// Adds the tables of a schema record.
 void add_schema_record(OwnCopy& copy, const std::string& record) {
   static_cast<void>(
       add_schema(copy, record.substr(kHeader, record.find_last_of('}') + 1 - kHeader)));
@@ -127,7 +127,7 @@ Kafka open_kafka(const std::string& brokers) {
   return kafka;
 }
 
-/// All partitions of a topic, from their beginnings; none: there is no such topic.
+/// Returns all partitions of a topic from their beginnings, or none if the topic does not exist.
 Partitions partitions_of(rd_kafka_t* kafka, const std::string& topic) {
   constexpr int kPatience = 10'000;
   const rd_kafka_metadata_t* metadata = nullptr;
@@ -156,7 +156,7 @@ void add_message(OwnCopy& copy, const rd_kafka_message_t& message) {
 }
 #endif
 
-/// One bulk string or nil of a reply, from `at` on; `at` is moved behind it.
+/// Reads one bulk string or nil of a reply at `at`, and moves `at` past it.
 bool next_bulk(const std::string& reply, std::size_t& at, std::string& text) {
   const std::size_t end = reply.find("\r\n", at);
   if (end == std::string::npos || reply[at] != '$') throw std::runtime_error{"no bulk string"};
@@ -188,7 +188,8 @@ OwnCopy read_rocksdb([[maybe_unused]] const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / "CURRENT")) return copy;
   std::vector<std::string> families;
   const bool listed = rocksdb::DB::ListColumnFamilies({}, folder.string(), &families).ok();
-  // Killed between the making of the database and of its family: nothing is in it.
+  // The writer was killed after it created the database and before it created the family, so the
+  // database is empty.
   if (listed && std::ranges::find(families, "stream") == families.end()) return copy;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
@@ -288,7 +289,7 @@ OwnComparison compare(const OwnCopy& copy, const std::filesystem::path& checkpoi
         ++(same ? result.equal : result.unequal);
       }
     }
-    at += floats * sizeof(float) + 8;  // its hash
+    at += floats * sizeof(float) + 8;  // skips the hash
   }
   return result;
 }

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-/// Reads sinks and checkpoints by their documented layouts (docs/sinks.md, docs/train.md), with no
-/// code of the sinks or of the checkpoints: what `millrace stream verify` says is checked by it.
+/// Reads sinks and checkpoints by their documented layouts (docs/sinks.md, docs/train.md). Uses no
+/// code of the sinks or checkpoints, because it checks the reports of `millrace stream verify`.
 
 namespace millrace::soak {
 
@@ -19,29 +19,30 @@ struct OwnRow {
   std::vector<float> numbers;  ///< the weights
 };
 
-/// What a sink has: rows of each table by their number, and how many rows each table should have.
+/// The content of a sink: the rows of each table by number, and the expected number of rows.
 struct OwnCopy {
   std::map<std::string, std::map<std::int64_t, OwnRow>> rows;
   std::map<std::string, std::int64_t> expected;
   [[nodiscard]] bool empty() const { return expected.empty(); }
 };
 
-/// A folder that `file:DIR` wrote. Rows behind the last whole commit of a segment do not count.
+/// Reads a folder that `file:DIR` wrote. Rows after the last complete commit of a segment do not
+/// count.
 [[nodiscard]] OwnCopy read_folder(const std::filesystem::path& folder);
 
-/// A database that `rocksdb:DIR` wrote, and that nobody has open.
+/// Reads a database that `rocksdb:DIR` wrote and that no process has open.
 [[nodiscard]] OwnCopy read_rocksdb(const std::filesystem::path& folder);
 
-/// What `redis://.../PREFIX` wrote.
-/// @param ask  sends a command, and gives the whole reply as the protocol has it
+/// Reads the data that `redis://.../PREFIX` wrote.
+/// @param ask  sends a command and returns the whole reply in the form of the protocol
 [[nodiscard]] OwnCopy read_redis(
     const std::function<std::string(const std::vector<std::string>&)>& ask,
     const std::string& prefix);
 
-/// What `kafka://BROKERS/TOPIC` wrote: all that is there, up to the ends that the partitions have.
+/// Reads the data that `kafka://BROKERS/TOPIC` wrote, up to the current ends of the partitions.
 [[nodiscard]] OwnCopy read_kafka(const std::string& brokers, const std::string& topic);
 
-/// How the rows of a copy compare with a checkpoint, bit by bit.
+/// The result of comparing the rows of a copy with a checkpoint, bit by bit.
 struct OwnComparison {
   std::uint64_t rows = 0, equal = 0, unequal = 0, absent = 0;
 };

@@ -1,8 +1,8 @@
 /// @file
-/// soak_stream SECONDS [ROWS WIDTH]: trains tables on a virtual device, ROWS rows of WIDTH floats a
-/// step (100000 of 64), streamed by `ring` to a sink that is slower than the training. Ends with 1
-/// if resident memory grows by more than 5% after the first fifth of the time; within less than two
-/// minutes, by half.
+/// soak_stream SECONDS [ROWS WIDTH]: trains tables on a virtual device. Each step changes ROWS rows
+/// of WIDTH floats (default 100000 and 64). `ring` captures them for a sink that is slower than the
+/// training. Ends with 1 if resident memory grows by more than 5% (in a run of less than two
+/// minutes: 50%) after the first fifth of the time.
 ///
 /// soak_stream --kill SECONDS [SEED [SINK]]: see soak/kill.hpp.
 #include <fmt/format.h>
@@ -32,10 +32,10 @@ namespace {
 
 constexpr std::size_t kTables = 4;
 constexpr double kMostGrowth = 1.05;
-constexpr double kMostGrowthOfShort = 1.5;  ///< what a queue holds comes and goes with each batch
+constexpr double kMostGrowthOfShort = 1.5;  ///< the content of a queue varies with each batch
 constexpr std::size_t kShort = 120;         ///< seconds
 
-/// Takes batches at a tenth of the speed of a slow disk, and keeps their commits.
+/// Takes batches at the given speed and drops them.
 class SlowSink final : public Sink {
  public:
   explicit SlowSink(double bytes_per_second) : rate_(bytes_per_second) {}
@@ -75,7 +75,8 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-/// Each id about once, of all rows of a table that is four times as large.
+/// Returns a batch with random ids. A table has four times as many rows as the batch has ids of it,
+/// so few ids repeat.
 test::HostBags batch_of(std::mt19937_64& random, const Options& options, std::size_t table_rows) {
   test::HostBags bags{.batch = options.rows / kTables};
   for (std::size_t t = 0; t < kTables; ++t) {

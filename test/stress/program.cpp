@@ -1,5 +1,5 @@
-// stress [--device cuda:N] [THREADS [SECONDS [SEED]]]: see test/stress/soak.hpp. Ends with 4 where
-// there is no GPU to run on.
+// stress [--device cuda:N] [THREADS [SECONDS [SEED]]]: see test/stress/soak.hpp. Ends with 4 if it
+// finds no GPU to run on.
 
 #include <fmt/core.h>
 
@@ -34,7 +34,7 @@ unsigned long argument(const std::vector<std::string>& given, std::size_t place,
   return place < given.size() ? std::stoul(given[place]) : otherwise;
 }
 
-/// Takes the device out of what was given.
+/// Removes the option `--device` from the arguments and returns its GPU.
 std::optional<int> read_gpu(std::vector<std::string>& given) {
   if (given.size() < 2 || given[0] != "--device") return std::nullopt;
   const std::string name = given[1], number = name.substr(std::min<std::size_t>(5, name.size()));

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSharedStreams = 3;
 constexpr std::size_t kStride = 1024;  // bytes between the words that are written
-constexpr std::size_t kMostHeld = 24;  // blocks of one thread
+constexpr std::size_t kMostHeld = 24;  // maximum number of blocks of one thread
 
 std::unique_ptr<Device> make_device(const Soak& soak) {
   if (!soak.gpu) return std::make_unique<ThreadedDevice>(soak.memory_bytes);
@@ -50,7 +50,7 @@ struct Card {
     for (std::size_t i = 0; i < kSharedStreams; ++i) streams.emplace_back(ordered);
   }
 
-  /// What the device has given out and not got back, where it counts that.
+  /// Returns the bytes that the device has not got back, or 0 if it does not count them.
   [[nodiscard]] std::size_t left() const {
     const auto* const threaded = dynamic_cast<const ThreadedDevice*>(made.get());
     return threaded == nullptr ? 0 : threaded->allocated();
@@ -58,7 +58,7 @@ struct Card {
 
   const std::size_t index;
   const std::unique_ptr<Device> made;
-  const std::unique_ptr<ContentKernels> kernels;  ///< of a GPU
+  const std::unique_ptr<ContentKernels> kernels;  ///< only with a GPU
   Device& device{*made};
   OrderedDevice ordered{device};
   DeviceSource source;
@@ -73,13 +73,13 @@ struct Block {
   void* address;
   std::size_t bytes;
   std::uint64_t cookie;
-  std::vector<Event> uses;  // all since it was allocated
+  std::vector<Event> uses;  // all uses since the allocation
 };
 
 struct Shared {
   std::vector<std::unique_ptr<Card>> cards;
   Clock::time_point end;
-  std::mutex mutex;  // of everything below
+  std::mutex mutex;  // protects the members below
   std::array<std::optional<Block>, 32> passed_on;
   std::string failure;
   std::atomic<std::uint64_t> steps = 0, checked = 0, corrupted = 0, out_of_memory = 0,
@@ -98,7 +98,7 @@ void each_word(std::span<std::byte> data, Visit visit) {
   }
 }
 
-/// One thread, from its birth to its death, with a stream of its own on each card.
+/// The life of one thread, which has its own stream on each card.
 class Generation {
  public:
   Generation(Shared& shared, std::uint64_t seed) : shared_(shared), random_(seed) {
@@ -205,7 +205,7 @@ class Generation {
     block.card->ordered.record(block.uses.emplace_back(), stream);
   }
 
-  /// The same on a GPU.
+  /// Returns the same work as a GPU kernel.
   std::function<void(void*)> cuda_kernel(const Block& block, Access access) {
     const SampledWords words{static_cast<std::byte*>(block.address),
                              block.bytes / sizeof(std::uint64_t), kStride / sizeof(std::uint64_t)};
@@ -246,14 +246,15 @@ class Generation {
     }
   }
 
-  /// A stream that is ordered after every use of the block.
+  /// Orders a stream after every use of the block and returns it.
   const Stream& use_everything(const Block& block) {
     const Stream& stream = any_stream(*block.card);
     for (const Event& event : block.uses) block.card->ordered.wait(stream, event);
     return stream;
   }
 
-  /// Another thread may go on with a block of this one's, and this one with what was there.
+  /// Puts a block into a shared place and frees the block that was there. In this way threads free
+  /// each other's blocks.
   void pass_on() {
     std::optional<Block> block = std::move(held_.back());
     held_.pop_back();
@@ -318,7 +319,7 @@ void clear(Shared& shared, SoakResult& result) {
     if (place) place->card->allocator.deallocate(place->address);
   }
   for (const auto& card : shared.cards) {
-    card->ordered.synchronize();  // callbacks free
+    card->ordered.synchronize();  // callbacks free blocks
     card->ordered.synchronize();
     card->allocator.trim();
     card->tested.check_invariants();

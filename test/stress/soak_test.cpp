@@ -18,7 +18,7 @@ Policy small(Policy policy) {
   return policy;
 }
 
-/// Waits whenever it can.
+/// A policy that waits whenever it may.
 Policy waiting() {
   Policy policy = small(Policy::millrace());
   policy.name = "waiting";
@@ -26,7 +26,8 @@ Policy waiting() {
   return policy;
 }
 
-/// Gives nothing back, so that memory that is used too long is another's, but not gone.
+/// Ignores recorded uses. Gives nothing back, so memory that is used too long may belong to another
+/// block, but is still mapped.
 class Forgetful final : public ForwardingAllocator {
  public:
   using ForwardingAllocator::ForwardingAllocator;
@@ -49,7 +50,7 @@ TEST_CASE("threads that share streams, devices and blocks find in each block wha
   CHECK(result.checked > 0);
 }
 
-#ifndef __SANITIZE_THREAD__  // the race that is meant would be reported
+#ifndef __SANITIZE_THREAD__  // it would report the intended race
 TEST_CASE("an allocator that forgets uses is found out by what threads read") {
   Soak options;
   options.seed = seed();

@@ -13,9 +13,9 @@
 
 namespace millrace::test {
 
-/// Whether a device of a bench has memory for kernels. A test that only counts steps, times or
-/// addresses needs none: with AddressSanitizer each GiB that is allocated takes 128 MiB of shadow,
-/// which is written, and seconds.
+/// Whether the device of a bench has memory for kernels. A test that only counts steps, times or
+/// addresses needs none. With AddressSanitizer, each allocated GiB costs seconds: 128 MiB of shadow
+/// memory are written for it.
 enum class BenchData { real, none };
 
 /// A virtual machine with one small device, and two attached streams on it.
@@ -38,7 +38,7 @@ struct Bench {
   PinnedSource pinned{device};
 };
 
-/// With an allocator of the `millrace` preset.
+/// A bench with an allocator of the `millrace` preset.
 struct CachingBench : Bench {
   using Bench::Bench;
   CachingAllocator allocator{ordered, source, Policy::millrace()};
@@ -49,7 +49,7 @@ struct CachingBench : Bench {
   }
 };
 
-/// 5 ms of work on `stream`, on all of the memory.
+/// Launches 5 ms of work on `stream` that reads and writes all of the memory.
 inline void busy(Bench& bench, const Stream& stream, void* address, std::size_t bytes) {
   bench.device.launch({.name = "work",
                        .views = {{address, bytes, Access::read_write}},
@@ -59,7 +59,8 @@ inline void busy(Bench& bench, const Stream& stream, void* address, std::size_t 
                       stream.handle());
 }
 
-/// With segments as large as requests over 1 MiB, so that every miss shows as growth.
+/// Returns the policy with segments as large as requests over 1 MiB. Every miss then shows as
+/// growth.
 [[nodiscard]] inline Policy exact_segments(Policy policy) {
   policy.large_segment_least = policy.large_segment_most = 0;
   policy.growable_ranges = false;
@@ -67,7 +68,7 @@ inline void busy(Bench& bench, const Stream& stream, void* address, std::size_t 
   return policy;
 }
 
-/// One way to make an Allocator: the conformance suite runs over each.
+/// One way to make an Allocator. The conformance suite runs over each.
 struct AllocatorFactory {
   std::string name;
   std::function<std::unique_ptr<Allocator>(Bench&)> make;

@@ -8,7 +8,7 @@ namespace millrace::test {
 
 CapturedGraph::CapturedGraph(VirtualDevice& device, StreamHandle origin)
     : device_(device), captured_{origin} {
-  static_cast<void>(device_.stream_id(origin));  // there is one
+  static_cast<void>(device_.stream_id(origin));  // the stream must exist
   device_.set_capturing(origin, true);
 }
 
@@ -61,7 +61,7 @@ Operation CapturedGraph::kernel(const Step& step) const {
   kernel.views = {step.view};
   kernel.host = [value = step.value, wrong = wrong_,
                  writes = step.kind == Kind::write](const KernelContext& context) {
-    // The ends tell as much as all of it would: memory is given and taken in one piece.
+    // Three words suffice, because memory is allocated and freed in one piece.
     const auto words = context.as<std::uint64_t>(0);
     const auto at_ends = [&](const auto& visit) {
       visit(words.front());

@@ -10,11 +10,11 @@
 
 namespace millrace::test {
 
-/// What a program does on the streams of a capture, kept and run again as often as it is replayed:
-/// kernels, and the edges between streams. Until `end` the device refuses what a capture forbids.
+/// Records the kernels on the streams of a capture and the edges between the streams. A replay runs
+/// them again. Until `end`, the device refuses calls that a capture forbids.
 ///
-/// A replay is ordered as the graph is and no further: each captured stream is a stream of its own,
-/// after what was enqueued on the stream of the launch, which goes on after all of them.
+/// A replay has the order of the graph and no more: each captured stream becomes its own stream,
+/// after the earlier work on the stream of the launch. Later work there comes after all of them.
 class CapturedGraph {
  public:
   CapturedGraph(VirtualDevice& device, StreamHandle origin);
@@ -22,20 +22,20 @@ class CapturedGraph {
   CapturedGraph(const CapturedGraph&) = delete;
   CapturedGraph& operator=(const CapturedGraph&) = delete;
 
-  /// A write of all bytes, whose value no other one of this graph has.
+  /// Captures a write of all bytes, with a value that no other write of this graph has.
   void write(StreamHandle stream, void* address, std::size_t bytes);
-  /// A read that has to see the latest write of this address so far.
+  /// Captures a read that must see the latest captured write of this address.
   void read(StreamHandle stream, void* address, std::size_t bytes);
-  /// @return what `wait` takes
+  /// @return the event for `wait`
   [[nodiscard]] std::size_t record(StreamHandle stream);
-  /// A stream that took no part takes part from now on.
+  /// Captures a wait. A stream that was not captured joins the capture.
   void wait(StreamHandle stream, std::size_t event);
   void end();
 
   void replay(StreamHandle on);
-  /// A read after a replay, which has to see what the graph wrote there last.
+  /// Launches a read after a replay. It must see the graph's last write of this address.
   void read_after(StreamHandle on, void* address, std::size_t bytes);
-  /// Reads of replays that saw something else. Synchronize first.
+  /// Returns the number of reads that saw another value. Synchronize first.
   [[nodiscard]] std::size_t wrong_reads() const noexcept { return *wrong_; }
 
  private:
@@ -53,7 +53,7 @@ class CapturedGraph {
 
   VirtualDevice& device_;
   std::vector<StreamHandle> captured_;  // by branch
-  std::vector<StreamHandle> branches_;  // of replays; that of the origin is the launch's
+  std::vector<StreamHandle> branches_;  // streams of replays, without the origin's
   std::vector<Step> steps_;
   std::map<void*, std::uint64_t> latest_;
   std::uint64_t values_ = 0;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// @file
-/// Catch2, either version. Write for version 3; what version 2 lacks is added here.
+/// Catch2, version 2 or 3. Write tests for version 3. This file adds what version 2 lacks.
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
@@ -11,7 +11,7 @@ using Catch::Approx;
 #include <catch2/catch.hpp>
 
 namespace millrace::test {
-/// Says why the test case is skipped and ends it.
+/// Prints why the test case is skipped and ends it.
 [[noreturn]] void skip(const std::string& reason);
 }  // namespace millrace::test
 

@@ -39,7 +39,7 @@ int open_log(const std::string& log) {
   return file;
 }
 
-/// Only what may be called between fork and exec.
+/// Makes only calls that are allowed between fork and exec.
 [[noreturn]] void become(const char* path, char* const* argv, pid_t parent, int in, int out,
                          int error) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

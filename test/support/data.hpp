@@ -5,8 +5,8 @@
 
 namespace millrace::test {
 
-/// The folder of sample data that is not part of the repository: MILLRACE_DATA, else `shared/data`
-/// beside the project; nothing if that is not there. Tests that need it SKIP without it.
+/// Returns the folder of sample data, which is not part of the repository: MILLRACE_DATA, otherwise
+/// `shared/data` beside the project, or nothing. Tests that need it SKIP without it.
 [[nodiscard]] std::optional<std::filesystem::path> data_folder();
 
 /// The folder of the project's sources.

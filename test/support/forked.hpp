@@ -6,11 +6,11 @@
 #include <cstdlib>
 
 /// @file
-/// For the programs that tests run: processes that they fork. Includes nothing of Millrace.
+/// Forked processes, for the programs that tests run. Includes nothing of Millrace.
 
 namespace forked {
 
-/// What a child that does `body` ends with: its result, or `signaled` and a signal's number.
+/// Forks a child that runs `body`. Returns its exit code, or `signaled` plus the signal's number.
 inline int exit_code_of_child(int (*body)(), int signaled = 128) {
   const pid_t child = fork();
   if (child == 0) std::exit(body());  // with destructors and the handlers of exit

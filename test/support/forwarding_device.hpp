@@ -5,7 +5,7 @@
 
 namespace millrace::test {
 
-/// Hands everything on to a virtual device. For those that change a little.
+/// Passes all calls on to a virtual device. A derived class changes some of them.
 class ForwardingDevice : public millrace::ForwardingDevice {
  public:
   explicit ForwardingDevice(VirtualDevice& device)

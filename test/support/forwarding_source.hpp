@@ -4,7 +4,7 @@
 
 namespace millrace::test {
 
-/// Another source, of which a test overrides what it watches.
+/// Passes all calls on to another source. A test overrides those that it watches.
 class ForwardingSource : public SegmentSource {
  public:
   explicit ForwardingSource(SegmentSource& inner) : inner_(inner) {}

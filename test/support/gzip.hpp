@@ -4,7 +4,7 @@
 
 namespace millrace::test {
 
-/// `text` as one member of gzip.
+/// Returns `text` as one gzip member.
 [[nodiscard]] std::string gzipped(const std::string& text);
 
 }  // namespace millrace::test

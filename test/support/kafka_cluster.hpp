@@ -7,17 +7,17 @@
 
 namespace millrace::test {
 
-/// Brokers of this test's own: librdkafka's mock cluster, in a process that ends with the test. It
-/// keeps 5 MB of each partition, and makes topics of four partitions when somebody wants to write.
+/// The test's own brokers: librdkafka's mock cluster, in a process that ends with the test. It
+/// keeps 5 MB of each partition. A write to an unknown topic creates it with four partitions.
 class KafkaCluster {
  public:
   KafkaCluster();
 
-  /// As sinks are written, with what makes tests quick.
+  /// Returns an address for sinks, with settings that make tests quick.
   [[nodiscard]] std::string spec(const std::string& topic, const std::string& settings = "") const;
-  /// HOST:PORT, several with commas between.
+  /// Returns HOST:PORT of each broker, separated by commas.
   [[nodiscard]] const std::string& brokers() const noexcept { return brokers_; }
-  /// servers/kafka_mock.cpp has the orders. @throws std::runtime_error if it did not do it
+  /// Sends an order; servers/kafka_mock.cpp lists them. @throws std::runtime_error if it failed
   void order(const std::string& words);
   void signal(int number) const { process_.signal(number); }
 

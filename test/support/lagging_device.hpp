@@ -10,13 +10,13 @@
 
 namespace millrace::test {
 
-/// Streams and events that cost nothing: an event is complete when so many later ones were recorded
-/// as the device lags behind. Callbacks run at once, and nothing else does.
+/// Streams and events that cost nothing. An event is complete when `behind` later ones have been
+/// recorded. Callbacks run at once. Nothing else runs.
 class LaggingDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
 
-  /// Of all records, these last ones are not complete.
+  /// Number of latest records that are not complete.
   std::uint64_t behind = 0;
   static constexpr std::uint64_t kStuck = std::numeric_limits<std::uint64_t>::max() / 2;
 
@@ -52,7 +52,7 @@ class LaggingDevice final : public ForwardingDevice {
 
   std::uint64_t streams_ = 0;
   std::uint64_t recorded_ = 0;
-  std::vector<std::uint64_t> records_;  // of each event, the number of its record
+  std::vector<std::uint64_t> records_;  // record number of each event
   std::unordered_set<void*> blocking_;
 };
 

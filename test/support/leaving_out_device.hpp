@@ -9,27 +9,30 @@
 
 namespace millrace::test {
 
-/// A virtual device under a program that knows nothing of it: leaves out what orders its work.
-/// Streams without a name are left alone.
+/// A virtual device that leaves out edges that order the work of a program. The program does not
+/// know of it. Streams without a name are left alone.
 class LeavingOutDevice : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
 
-  /// As "main waits for copy", by the names of streams; "host waits for copy" is a synchronization.
+  /// Leaves out an edge such as "main waits for copy", by the names of streams. "host waits for
+  /// copy" is a synchronization.
   void leave_out(std::string edge) { left_out_ = std::move(edge); }
-  /// Waits are left out while this says so.
+  /// Leaves out waits while the condition returns true.
   void leave_out_waits_if(std::function<bool()> condition) { drops_wait_ = std::move(condition); }
-  /// Of each wait and synchronization, by its edge: left out if this says so. In place of others.
+  /// Leaves out each wait and synchronization whose edge meets the condition. Replaces an earlier
+  /// condition.
   void leave_out_if(std::function<bool(const std::string& edge)> condition) {
     drops_edge_ = std::move(condition);
   }
-  /// Kernels compute while this says so: of what is no number any more some would crash.
+  /// Kernels compute only while the condition returns true. Some would crash on values that are no
+  /// numbers.
   void compute_while(std::function<bool()> condition) { computes_ = std::move(condition); }
-  /// Only that wait of a stream, of all that are made; they count from 1.
+  /// Leaves out only the wait with this number, counted from 1 over all streams.
   void leave_out_wait(std::size_t number) { wait_left_out_ = number; }
-  /// Waits of streams so far, as edges, in order.
+  /// Returns the waits of streams so far, as edges, in order.
   [[nodiscard]] const std::vector<std::string>& waits() const noexcept { return waits_; }
-  /// Every edge that the program made or that was left out, and how often.
+  /// Returns how often each edge was made or left out.
   [[nodiscard]] const std::map<std::string, std::size_t>& edges() const noexcept { return edges_; }
 
  protected:

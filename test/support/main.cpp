@@ -55,7 +55,7 @@ void skip(const std::string& reason) {
   skipping = true;
   std::cout << "skipped: " << reason << std::endl;
   SUCCEED(reason);
-  throw Catch::TestFailureException{};  // unwinds; it takes a failed assertion to make a failure
+  throw Catch::TestFailureException{};  // only unwinds: no assertion has failed
 }
 
 }  // namespace millrace::test
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
 #endif
 
   const int code = session.run();
-  if (skipped_cases > 0) {  // version 2 has said that all passed
+  if (skipped_cases > 0) {  // version 2 has reported that all passed
     std::cout << skipped_cases << " of " << cases.total() << " test cases were SKIPPED, not run\n";
   }
   if (cases.failed > 0) {

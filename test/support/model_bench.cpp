@@ -103,6 +103,7 @@ std::vector<float> ModelMemory::download(const ModelState& state) {
   return all;
 }
 
+// Counts the pairs of a positive and a negative example that the scores put in the right order.
 double counted_area_under_curve(const std::vector<float>& scores,
                                 const std::vector<float>& labels) {
   std::vector<std::size_t> order(scores.size());

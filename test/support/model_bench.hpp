@@ -28,7 +28,7 @@ struct HostBags {
   [[nodiscard]] std::size_t value_count() const;
 };
 
-/// Bags of 0 to `longest` ids below `rows[f]`, some of them drawn again and again.
+/// Draws bags of 0 to `longest` ids below `rows[f]`. Some ids occur often.
 [[nodiscard]] HostBags draw_bags(std::mt19937_64& random, std::vector<std::string> features,
                                  const std::vector<std::size_t>& rows, std::size_t batch,
                                  std::size_t longest, bool weighted);
@@ -40,7 +40,7 @@ struct HostExamples {
   HostBags sparse, weighted;
 };
 
-/// Device memory, filled and read back through main of a bench.
+/// Device memory that is filled and read back through the main stream of a bench.
 class ModelMemory {
  public:
   ModelMemory(Allocator& allocator, Stream& main) : allocator_(allocator), main_(main) {}
@@ -67,7 +67,7 @@ class ModelMemory {
     main_.synchronize();
     return values;
   }
-  /// Every tensor of a model's state, one after the other.
+  /// Returns every tensor of a model's state, one after the other.
   [[nodiscard]] std::vector<float> download(const ModelState& state);
 
  private:
@@ -77,7 +77,7 @@ class ModelMemory {
   Stream& main_;
 };
 
-/// A virtual device with data, and what a model runs in.
+/// A virtual device with data, and the context in which a model runs.
 struct ModelBench : Bench {
   explicit ModelBench(VirtualMachine::Options options = VirtualMachine::Options{})
       : Bench(std::size_t{1} << 30, options) {}
@@ -91,11 +91,11 @@ struct ModelBench : Bench {
   return {input.sparse, input.weighted};
 }
 
-/// Three steps of a small model, with tables and dense layers, from drawn batches.
+/// Trains a small model with tables and dense layers for three steps, with random batches.
 void train_small_model(ModelContext& context, ModelMemory& memory, Stream& main,
                        OptimizerKind kind);
 
-/// Area under the curve of receiver operating characteristics; ties count half.
+/// Returns the area under the receiver operating characteristic curve. Ties count half.
 [[nodiscard]] double counted_area_under_curve(const std::vector<float>& scores,
                                               const std::vector<float>& labels);
 

@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// Who happens before whom, the plain way: a graph with a node for every call and every operation,
-/// and reachability by walking it. Knows nothing of clocks, markers or frontiers.
+/// The happens-before order in its simplest form: a graph with a node for every call and every
+/// operation, and reachability by a walk. It has no clocks, markers or frontiers.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ class OrderGraph {
 
   void order(Node before, Node after) { successors_[before].push_back(after); }
 
-  /// Every node reachable from `from`, itself included.
+  /// Returns every node that is reachable from `from`, including `from`.
   [[nodiscard]] std::vector<bool> reachable(Node from) const {
     std::vector<bool> seen(successors_.size());
     std::vector<Node> open{from};
@@ -52,7 +52,7 @@ class OrderGraph {
   std::vector<std::vector<Node>> successors_;
 };
 
-/// Streams, threads and callbacks as chains of such nodes.
+/// Streams, threads and callbacks as chains of nodes.
 class OrderOracle {
  public:
   using Node = OrderGraph::Node;
@@ -60,7 +60,7 @@ class OrderOracle {
 
   struct Call {
     Node host;    ///< the call
-    Node device;  ///< what it enqueued
+    Node device;  ///< the operation that it enqueued
   };
 
   Actor add_thread() { return add_actor({.tail = graph.add({})}); }
@@ -87,7 +87,7 @@ class OrderOracle {
     return {call, *actors_[stream].tail};
   }
 
-  /// What the next operation on `stream` follows, whoever enqueues it.
+  /// Returns the nodes that the next operation on `stream` follows, from any thread.
   [[nodiscard]] std::vector<Node> before_next(Actor stream, bool implicit = true) const {
     std::vector<Node> tails;
     const Chain& mine = actors_[stream];
@@ -153,7 +153,7 @@ class OrderOracle {
   std::map<int, std::vector<Node>> objects_;
 };
 
-/// All races of a program over a few bytes of memory, by comparing everything with everything.
+/// Finds all races of a program over a few bytes of memory. Compares each access with each other.
 class RaceOracle : public OrderOracle {
  public:
   using Index = RaceChecker::OpIndex;
@@ -227,7 +227,7 @@ class RaceOracle : public OrderOracle {
     Index op;
     bool write;
     std::size_t begin;
-    std::vector<Byte> bytes;  ///< as they were
+    std::vector<Byte> bytes;  ///< their state at the access
   };
   struct Allocation {
     Index op;

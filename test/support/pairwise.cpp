@@ -8,7 +8,7 @@
 namespace millrace::test {
 namespace {
 
-using Value = std::pair<std::size_t, std::size_t>;  ///< an option, and one of its values
+using Value = std::pair<std::size_t, std::size_t>;  ///< an option and one of its values
 using Pair = std::pair<Value, Value>;               ///< the lower option first
 
 std::set<Pair> all_pairs(const std::vector<std::size_t>& options) {
@@ -25,7 +25,7 @@ std::set<Pair> all_pairs(const std::vector<std::size_t>& options) {
 
 using Row = std::vector<std::optional<std::size_t>>;
 
-/// Pairs that are in no row yet, and would be in this one with that value.
+/// Returns the number of missing pairs that this value adds to the row.
 std::size_t gain(const std::set<Pair>& missing, const Row& row, Value value) {
   std::size_t pairs = 0;
   for (std::size_t option = 0; option < row.size(); ++option) {
@@ -38,7 +38,7 @@ std::size_t gain(const std::set<Pair>& missing, const Row& row, Value value) {
 
 }  // namespace
 
-// Greedily: a row begins with a pair that is missing, and takes what brings most, option by option.
+// Greedy: a row begins with a missing pair. Then each option gets the value that adds most pairs.
 std::vector<std::vector<std::size_t>> pairwise(const std::vector<std::size_t>& options) {
   std::vector<std::vector<std::size_t>> rows;
   std::set<Pair> missing = all_pairs(options);

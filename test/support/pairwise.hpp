@@ -5,9 +5,9 @@
 
 namespace millrace::test {
 
-/// Rows with one value of each option, so few that not every combination is among them, but each
-/// pair of values of any two options is in at least one row.
-/// @param options  how many values each has
+/// Returns rows with one value of each option. Not every combination has a row, but each pair of
+/// values of two options is in at least one row.
+/// @param options  number of values of each option
 [[nodiscard]] std::vector<std::vector<std::size_t>> pairwise(
     const std::vector<std::size_t>& options);
 

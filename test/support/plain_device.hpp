@@ -9,19 +9,19 @@
 
 namespace millrace::test {
 
-/// A profile to work out by hand: 1 byte/ns everywhere, 1 flop/ns, 2 MiB granularity, and no call,
-/// latency or minimum takes any time.
+/// A profile for calculations by hand: 1 byte/ns everywhere, 1 flop/ns, and 2 MiB granularity.
+/// Calls, latencies and minimums take no time.
 [[nodiscard]] DeviceProfile plain_profile();
 
-/// A device with the plain profile and this much memory.
+/// A device with the plain profile and `memory_bytes` bytes of memory.
 [[nodiscard]] VirtualDevice::Options plain_options(std::size_t memory_bytes = std::size_t{1} << 30);
 
-/// A kernel that takes `time` alone and asks for nothing that another could want.
+/// A kernel that takes `time` alone and uses no resource that another kernel could need.
 [[nodiscard]] Operation fixed_kernel(std::string name, Nanoseconds time);
 /// A kernel that takes `time` alone and then uses all of the machine's arithmetic.
 [[nodiscard]] Operation busy_kernel(std::string name, Nanoseconds time);
 
-/// Keeps what ran, by name. Attached for as long as it lives.
+/// Keeps the operations that ran, by name. It is attached while it lives.
 class Timeline final : public TimelineObserver {
  public:
   struct Entry {
@@ -40,9 +40,9 @@ class Timeline final : public TimelineObserver {
   void executed(const ExecutedOperation& operation) override;
 
   [[nodiscard]] const std::vector<Entry>& entries() const noexcept { return entries_; }
-  /// The first that ran under this name. @throws std::out_of_range if none did
+  /// Returns the first operation with this name. @throws std::out_of_range if none ran
   [[nodiscard]] const Entry& at(const std::string& name) const;
-  /// Names in the order in which they ended, less records and waits.
+  /// Returns the names in the order in which operations ended, without records and waits.
   [[nodiscard]] std::vector<std::string> order() const;
 
  private:

@@ -1,4 +1,4 @@
-// What most tests include, compiled once for each target where MILLRACE_PRECOMPILE is on.
+// Headers that most tests include, compiled once for each target if MILLRACE_PRECOMPILE is on.
 
 #include <random>
 #include <thread>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kStart = std::chrono::seconds{20};
 
-/// A connection of its own; -1: nobody listens.
+/// Opens a connection; -1 if no server listens.
 int connected(int port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -31,7 +31,7 @@ int connected(int port) {
   return -1;
 }
 
-/// What comes of one command up to the connection's end, which QUIT behind it brings.
+/// Sends one command and then QUIT. Returns the reply to the command.
 std::string ask(int port, const std::vector<std::string>& words) {
   const int socket = connected(port);
   if (socket < 0) return {};
@@ -52,8 +52,8 @@ std::string ask(int port, const std::vector<std::string>& words) {
   return reply.ends_with(kBye) ? reply.substr(0, reply.size() - kBye.size()) : reply;
 }
 
-/// redis-check-rdb is the same program, which goes by what it is called: where there are tools of
-/// Redis there is a server too, and none that runs by itself.
+/// redis-check-rdb is the same program as redis-server and acts by its name. So a machine that has
+/// only the tools of Redis has a server, too, and no server runs there by itself.
 std::string server_program() {
   const std::string server = find_program("redis-server");
   return server.empty() ? find_program("redis-check-rdb") : server;
@@ -67,7 +67,7 @@ std::string no_redis_server() {
 
 RedisServer::RedisServer(Keeps keeps, std::vector<std::string> options)
     : keeps_(keeps), options_(std::move(options)) {
-  for (int tries = 0; tries < 5; ++tries) {  // somebody else may take the port meanwhile
+  for (int tries = 0; tries < 5; ++tries) {  // another process may take the port
     port_ = free_port();
     if (try_start()) return;
   }

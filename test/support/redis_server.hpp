@@ -10,31 +10,31 @@
 
 namespace millrace::test {
 
-/// Why there can be no RedisServer here; empty: there can.
+/// Returns why no RedisServer can run here; empty if one can.
 [[nodiscard]] std::string no_redis_server();
 
-/// Skips the test case where there can be no RedisServer.
+/// Skips the test case if no RedisServer can run.
 inline void need_redis_server() {
   if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
 }
 
-/// A redis-server of this test's own, on a free port of the loopback, its data in a folder that
-/// goes with it.
+/// The test's own redis-server, on a free port of the loopback interface. Its data folder is
+/// removed with it.
 class RedisServer {
  public:
-  enum class Keeps { nothing, all };  ///< over a restart: no persistence; each write is in a file
+  enum class Keeps { nothing, all };  ///< after a restart: no data; all writes, from a file
 
   explicit RedisServer(Keeps keeps = Keeps::nothing, std::vector<std::string> options = {});
 
-  /// As sinks are written, with the prefix `prefix`.
+  /// Returns the address for sinks with this prefix.
   [[nodiscard]] std::string spec(const std::string& prefix = "test") const;
-  /// Kills it at once, as a machine that fails.
+  /// Kills it at once, like a machine that fails.
   void kill() { process_->kill(); }
-  /// Starts it on the same port with what it has kept.
+  /// Starts it on the same port with the data that it has kept.
   void start();
   void signal(int number) const { process_->signal(number); }
 
-  /// Sends a command, and gives the whole reply as the protocol has it: "+OK\r\n".
+  /// Sends a command and returns the whole reply in the form of the protocol: "+OK\r\n".
   std::string command(const std::vector<std::string>& words) const;
 
  private:

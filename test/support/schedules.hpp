@@ -7,18 +7,18 @@
 
 namespace millrace::test {
 
-/// A machine whose schedule is drawn from this seed: the worst that is legal.
+/// A machine with an adversarial schedule from this seed: the worst legal order.
 [[nodiscard]] inline VirtualMachine::Options adversarial(std::uint64_t seed) {
   return {.schedule = VirtualMachine::Schedule::adversarial, .seed = seed};
 }
 
-/// The same; 0 is the schedule of a real machine.
+/// Like `adversarial`; 0 is the schedule of a real machine.
 [[nodiscard]] inline VirtualMachine::Options schedule_of(std::uint64_t number) {
   if (number == 0) return {};
   return adversarial(number);
 }
 
-/// With so much pinned memory, which tests that fill it all need little of.
+/// The same with `host_memory` bytes of pinned memory. Tests that fill all of it need little.
 [[nodiscard]] inline VirtualMachine::Options schedule_of(std::uint64_t number,
                                                          std::size_t host_memory) {
   VirtualMachine::Options options = schedule_of(number);

@@ -6,7 +6,7 @@
 
 namespace millrace::test {
 
-/// A folder for the files of one test; gone with the object.
+/// A folder for the files of one test. It is removed with the object.
 class ScratchFolder {
  public:
   ScratchFolder();

@@ -4,9 +4,9 @@
 
 namespace millrace::test {
 
-/// The seed of this run: MILLRACE_SEED, or 1. RapidCheck draws from it too, and it is printed with
-/// every failure, so that MILLRACE_SEED=N repeats the run. MILLRACE_PROGRAMS sets on how many cases
-/// each property is tried, in place of 100.
+/// Returns the seed of this run: MILLRACE_SEED, or 1. RapidCheck draws from it too. Every failure
+/// prints it, so that MILLRACE_SEED=N repeats the run. MILLRACE_PROGRAMS sets the number of cases
+/// of each property (default 100).
 /// @throws std::invalid_argument if MILLRACE_SEED is not a number
 [[nodiscard]] std::uint64_t seed();
 

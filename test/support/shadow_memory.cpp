@@ -16,8 +16,8 @@ std::uint64_t word_of(std::uint64_t write, std::size_t index) {
 }
 
 /// Calls `take(at, data, count)` for the bytes of a write from `first` on, a word at a time, until
-/// it returns false. Tests fill and compare gigabytes: `count` is a constant for whole words, so
-/// that the compiler needs no loop for them.
+/// it returns false. Tests fill and compare gigabytes, so `count` is a constant for whole words and
+/// the compiler needs no loop for them.
 template <typename Take>
 bool each_word(std::uint64_t write, std::size_t first, std::size_t bytes, const Take& take) {
   for (std::size_t at = 0; at < bytes;) {

@@ -8,8 +8,8 @@
 
 namespace millrace::test {
 
-/// What memory would hold if every write happened when it was enqueued: each write has a number,
-/// and its bytes follow from that number and from where they lie in it.
+/// The content of memory if every write happened when it was enqueued. Each write has a number. A
+/// byte of a write follows from that number and from its offset in the write.
 class ShadowMemory {
  public:
   /// A part of a range, and the write that it is from.
@@ -22,9 +22,9 @@ class ShadowMemory {
 
   /// @return the number of the write
   std::uint64_t write(const void* address, std::size_t bytes);
-  /// What a read of the range must see. Bytes that nobody wrote are left out.
+  /// Returns what a read of the range must see, without the bytes that were never written.
   [[nodiscard]] std::vector<Part> read(const void* address, std::size_t bytes) const;
-  /// The range is no longer known.
+  /// Makes the content of the range unknown.
   void forget(const void* address, std::size_t bytes);
 
   static void fill(std::span<std::byte> range, std::uint64_t write);
@@ -34,7 +34,7 @@ class ShadowMemory {
   struct Interval {
     std::uintptr_t end;
     std::uint64_t write;
-    std::uintptr_t base;  ///< of the write
+    std::uintptr_t base;  ///< address of the write
   };
 
   std::map<std::uintptr_t, Interval> intervals_;

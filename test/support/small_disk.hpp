@@ -7,7 +7,7 @@
 
 namespace millrace::test {
 
-/// A file system of so many KiB in memory over a folder, until the object goes.
+/// A file system of `kilobytes` KiB in memory, mounted over a folder while the object lives.
 class SmallDisk {
  public:
   SmallDisk(std::filesystem::path folder, unsigned kilobytes) : folder_(std::move(folder)) {
@@ -21,7 +21,7 @@ class SmallDisk {
   SmallDisk(const SmallDisk&) = delete;
   SmallDisk& operator=(const SmallDisk&) = delete;
 
-  /// Not without the right to mount.
+  /// False without the right to mount.
   [[nodiscard]] bool is_there() const noexcept { return mounted_; }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-/// What the events of a snapshot's first device add up to.
+/// The sums of the events of a snapshot's first device.
 struct SnapshotFigures {
   explicit SnapshotFigures(const trace::TorchSnapshot& from) {
     for (const trace::TorchEvent& event : from.traces.at(0)) {
@@ -44,7 +44,7 @@ struct SnapshotFigures {
   std::uint64_t allocations = 0;
   std::uint64_t reserved = 0, peak = 0;  ///< bytes, at the end and at most
   std::uint64_t held = 0;                ///< bytes of the segments at the end
-  std::set<std::string> labels;          ///< of allocations
+  std::set<std::string> labels;          ///< labels of allocations
 };
 
 }  // namespace millrace::test

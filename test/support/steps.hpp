@@ -6,7 +6,7 @@
 
 namespace millrace::test {
 
-/// Entries that loops of the ledger and of the allocator look at while `body` runs.
+/// Returns the number of entries that loops of the ledger and the allocator visit in `body`.
 template <typename Body>
 std::uint64_t steps(Body body) {
   const std::uint64_t before = ordering::steps_of_this_thread;

@@ -10,17 +10,18 @@
 
 namespace millrace::test {
 
-/// An allocator under a program that knows nothing of it: forgets what it is told of uses, or frees
-/// too early. Several may stand over one allocator, each for a part of the program.
+/// An allocator that ignores reported uses or frees too early. The program does not know of it.
+/// Several may wrap one allocator, each for a part of the program.
 class TamperedAllocator final : public ForwardingAllocator {
  public:
-  /// @param what  what it is that this part allocates: "batch"
+  /// @param what  name of what this part allocates, for example "batch"
   TamperedAllocator(Allocator& inner, std::string what)
       : ForwardingAllocator(inner), what_(std::move(what)) {}
 
-  /// "batch used by main": record_use; "batch freed by main's marker": a marker long past instead.
+  /// "batch used by main" ignores record_use. "batch freed by main's marker" frees after a marker
+  /// long past instead.
   void leave_out(std::string telling) { left_out_ = std::move(telling); }
-  /// All that was told, or left out, and how often.
+  /// Returns how often each report was made or left out.
   [[nodiscard]] const std::map<std::string, std::size_t>& reports() const noexcept {
     return reports_;
   }

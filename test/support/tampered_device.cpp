@@ -25,14 +25,14 @@ void* TamperedDevice::do_allocate_async(std::size_t bytes, StreamHandle stream) 
 
 void TamperedDevice::do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
                              StreamHandle stream) {
-  // What the stream `offload` copies to the device it copied to the host before.
+  // The stream `offload` copies data to the device that it has copied to the host before.
   const std::string name = stream_name(stream);
   if (kind != CopyKind::host_to_device || name.empty() || name == "offload") {
     if (kind != CopyKind::device_to_host) shadow_.forget(to, bytes);
     return device_.copy(to, from, bytes, kind, stream);
   }
   const std::uint64_t write = shadow_.write(to, bytes);
-  void* const source = const_cast<void*>(from);  // the host's own memory, which it fills here
+  void* const source = const_cast<void*>(from);  // host memory, which is filled here
   if (host_write_) host_write_(source, bytes);
   ShadowMemory::fill({static_cast<std::byte*>(source), bytes}, write);
   device_.copy(to, from, bytes, kind, stream);

@@ -10,27 +10,27 @@
 
 namespace millrace::test {
 
-/// Leaves edges out, and gives every kernel data. Kernels fill what they write and check that what
-/// they read is what the program meant: the newest write that was enqueued before. Copies to the
-/// device bring data that the host has written just before; whoever watches the host's writes is
-/// told. Streams without a name are left alone.
+/// Leaves edges out, and gives every kernel data. A kernel fills the memory that it writes. It
+/// checks that memory that it reads has the newest write that was enqueued earlier. Before a copy
+/// to the device, the host writes new data; `on_host_write` reports that. Streams without a name
+/// are left alone.
 class TamperedDevice final : public LeavingOutDevice {
  public:
   using HostWrite = std::function<void(void* address, std::size_t bytes)>;
 
   using LeavingOutDevice::LeavingOutDevice;
 
-  /// Every event is said to be complete.
+  /// Makes every query return that the event is complete.
   void say_yes_to_queries() { says_yes_ = true; }
   void on_host_write(HostWrite watch) { host_write_ = std::move(watch); }
 
-  /// Kernels that read something else than was meant, and the first of them.
+  /// Number of kernels that read wrong data, and the first of them.
   [[nodiscard]] std::size_t corrupted() const noexcept { return state_->corrupted; }
   [[nodiscard]] const std::string& first_corrupted() const noexcept { return state_->first; }
   [[nodiscard]] std::size_t checked() const noexcept { return state_->checked; }
 
  private:
-  /// What kernels find; they may outlive this object in the device's queue.
+  /// Findings of kernels, which may outlive this object in the device's queue.
   struct Findings {
     std::size_t checked = 0, corrupted = 0;
     std::string first;

@@ -8,7 +8,7 @@
 
 namespace millrace::test {
 
-/// An empty folder, gone with the object.
+/// An empty folder. It is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

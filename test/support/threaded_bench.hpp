@@ -19,7 +19,7 @@ inline void raise_to(std::atomic<std::size_t>& most, std::size_t value) {
   }
 }
 
-/// Device memory; notes how much was ever taken, and lets other threads in around each call.
+/// Device memory that keeps the maximum of its use and lets other threads run around each call.
 class WatchedSource final : public ForwardingSource {
  public:
   WatchedSource(ThreadedDevice& device, SegmentSource& source)
@@ -76,7 +76,7 @@ class WatchedSource final : public ForwardingSource {
   std::atomic<std::uint64_t> calls_{0};
 };
 
-/// Threads of the process, each with a stream of its own on one device.
+/// One device with a stream for each thread of a test.
 struct ThreadedBench {
   static constexpr std::size_t kMemory = 256 * MiB;
   static constexpr std::size_t kThreads = 4;
@@ -92,7 +92,7 @@ struct ThreadedBench {
   std::vector<Stream> streams;
 };
 
-/// Runs `body` on each thread with its number and a generator of its own, and joins them.
+/// Runs `body` on each thread with the thread's number and its own generator. Joins the threads.
 template <typename Body>
 void on_threads(Body body) {
   std::vector<std::thread> threads;

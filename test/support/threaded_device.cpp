@@ -20,7 +20,7 @@ constexpr std::size_t kGranularity = std::size_t{2} << 20;
   throw DeviceError{ErrorCode::invalid_argument, call, why};
 }
 
-// The host refuses where no addresses are reserved.
+// mprotect fails for addresses that are not reserved.
 void require_range(const char* call, void* address, std::size_t bytes) {
   if (mprotect(address, bytes, PROT_NONE) != 0) refuse(call, "no range is there");
 }
@@ -43,7 +43,7 @@ bool ThreadedDevice::Milestone::reached() {
   return reached_;
 }
 
-/// Runs what is enqueued, in order. Ends when it has run it all and nothing more will come.
+/// Runs enqueued work in order. Ends when all work has run and no more will come.
 class ThreadedDevice::Worker {
  public:
   explicit Worker(std::uint64_t id) : id_(id), thread_([this] { run(); }) {}
@@ -88,10 +88,10 @@ class ThreadedDevice::Worker {
   std::deque<Work> queue_;
   bool leaving_ = false;
   std::atomic<bool> ended_ = false;
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // last member, because it uses the others
 };
 
-/// Which page is mapped at which address of the ranges.
+/// The page that is mapped at each address of the ranges.
 class ThreadedDevice::MappedPages {
  public:
   explicit MappedPages(std::size_t most_bytes) : pages_(kGranularity, most_bytes, true) {}
@@ -112,7 +112,7 @@ class ThreadedDevice::MappedPages {
     }
   }
 
-  /// The bytes that are mapped nowhere else. What uses these addresses from now on faults.
+  /// Returns the bytes that are mapped nowhere else. Later accesses to these addresses fault.
   std::size_t unmap(void* address, std::size_t bytes) {
     require(address, bytes, true);
     const std::size_t before = pages_.used_bytes();
@@ -134,7 +134,7 @@ class ThreadedDevice::MappedPages {
     return pages;
   }
 
-  // No DeviceError: an allocator goes on after that, and the test has to fail.
+  // Throws no DeviceError, because an allocator continues after that, and the test must fail.
   void require(void* address, std::size_t bytes, bool is_mapped) const {
     for (void* const at : pages_of(address, bytes)) {
       if (mapped_.contains(at) != is_mapped) throw std::logic_error{"mapped twice, or not at all"};
@@ -315,7 +315,7 @@ Nanoseconds ThreadedDevice::do_event_time(EventHandle) {
 void ThreadedDevice::do_copy(void* to, const void* from, std::size_t bytes, CopyKind,
                              StreamHandle stream) {
   enqueue(stream, [=] {
-    if (bytes > 0) std::memcpy(to, from, bytes);  // nothing may be at a null pointer
+    if (bytes > 0) std::memcpy(to, from, bytes);  // pointers may be null
   });
 }
 

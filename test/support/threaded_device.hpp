@@ -15,9 +15,9 @@
 
 namespace millrace::test {
 
-/// A device for tests with real threads: each stream is a thread that runs host kernels on memory
-/// of the process, so that a sanitizer sees what is not ordered. Streams do not block with the
-/// legacy stream, which does nothing; there is no driver's pool, no timing and no capture.
+/// A device for tests with real threads. Each stream is a thread that runs host kernels on memory
+/// of the process, so that a sanitizer sees missing order. Streams do not block with the legacy
+/// stream, which does nothing. The device has no driver pool, no timing and no capture.
 class ThreadedDevice final : public Device {
  public:
   explicit ThreadedDevice(std::size_t memory_bytes);
@@ -86,9 +86,9 @@ class ThreadedDevice final : public Device {
 
   std::size_t capacity_;
   std::atomic<std::size_t> allocated_ = 0;
-  std::mutex mutex_;  // of everything below
+  std::mutex mutex_;  // protects the members below
   std::map<void*, std::size_t> memory_;
-  const std::unique_ptr<MappedPages> pages_;  // of growable ranges
+  const std::unique_ptr<MappedPages> pages_;  // pages of growable ranges
   std::map<void*, std::shared_ptr<Worker>> streams_;
   std::vector<std::shared_ptr<Worker>> leaving_;  // destroyed, with work left
   std::map<void*, std::shared_ptr<Milestone>> events_;

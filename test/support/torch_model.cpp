@@ -58,6 +58,7 @@ TorchModel::Pieces::iterator TorchModel::best_fit(std::uint64_t bytes, std::int6
     return pieces_.end();
   }
   const std::uint64_t size = std::get<2>(*found);
+  // A block of `max_split_size` or more serves only requests of that size, with a limited rest.
   const bool oversize = bytes >= settings_.max_split_size;
   if (!oversize && size >= settings_.max_split_size) return pieces_.end();
   if (oversize && size >= bytes + settings_.max_non_split_rounding) return pieces_.end();

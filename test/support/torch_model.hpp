@@ -11,13 +11,13 @@
 
 namespace millrace::test {
 
-/// What PyTorch's caching allocator decides on one device without expandable segments: an oracle,
-/// written from its rules and sharing no code with the library. It also records what PyTorch would.
+/// The decisions of PyTorch's caching allocator on one device without expandable segments. This
+/// oracle follows PyTorch's rules and shares no code with the library. It records PyTorch's events.
 class TorchModel {
  public:
   using Segment = trace::TorchSegment;
   using Block = trace::TorchBlock;
-  /// Gives the address for a segment of so many bytes.
+  /// Returns the address for a segment of `bytes` bytes.
   using Driver = std::function<std::uint64_t(std::uint64_t bytes)>;
 
   TorchModel(trace::TorchSettings settings, Driver driver, const std::vector<Segment>& start = {});
@@ -27,7 +27,7 @@ class TorchModel {
   void complete_free(std::uint64_t address);
   /// Gives whole free segments back to the driver.
   void release_cached();
-  /// Gives one of them back.
+  /// Gives one free segment back.
   void release(std::uint64_t segment);
 
   [[nodiscard]] std::vector<Segment> segments() const;

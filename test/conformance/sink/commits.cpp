@@ -1,4 +1,4 @@
-// What a sink says of itself: its schema, its commits, the position of who applies.
+// The state that a sink reports: its schema, its commits, and the applier's position.
 #include "test/conformance/sink/sink_conformance.hpp"
 
 namespace millrace::test {

@@ -1,4 +1,5 @@
-// Calls end when they are told to, though the peer of a sink takes everything and answers nothing.
+// Calls end at the time that `finish_by` sets, although the sink's peer accepts all data and
+// answers nothing.
 #include <chrono>
 #include <thread>
 
@@ -10,7 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// What a sink waits for by itself is 5 s at least.
+/// The time limits of a sink itself are 5 s or more.
 constexpr auto kSoon = 4s;
 
 StepBatch twenty_rows(Version version, Version after) {
@@ -40,7 +41,7 @@ std::vector<Call> all_calls() {
           {"read", [](Sink& sink) { sink.read([](const RowRecord&) {}); }}};
 }
 
-/// Of a sink whose peer is silent, and answers again at the end.
+/// Keeps the peer of a sink silent while it lives.
 class Silence {
  public:
   explicit Silence(SinkPlace& place) : place_(place) { place_.fall_silent(); }
@@ -52,7 +53,7 @@ class Silence {
   SinkPlace& place_;
 };
 
-/// @param ahead  the end is set so long before the call begins; negative: when it is under way
+/// @param ahead  negative: sets the end during the call; otherwise before the call
 void check_ends(Sink& sink, const Call& call, std::chrono::milliseconds ahead) {
   CAPTURE(call.name, ahead);
   const auto end = [&] { sink.finish_by(Clock::now() + 20ms); };

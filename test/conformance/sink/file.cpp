@@ -6,7 +6,7 @@
 namespace millrace::test {
 namespace {
 
-/// Segments of a few batches, so that there are many.
+/// Segments have only a few batches, so that a place has many segments.
 class FilePlace final : public SinkPlace {
  public:
   explicit FilePlace(sink::Keep keep) : keep_(keep) {}
@@ -34,7 +34,7 @@ const bool added_files =
                       .is_source = true,
                       .whole_steps = true,
                       .programs = 8});
-/// No source in the sense of these laws: it does not tell all that was written.
+/// Not a source for these laws, because it does not return all batches that were written.
 const bool added_compacted =
     add_sink_fixture({.name = "file-compacted",
                       .make_place = [] { return std::make_unique<FilePlace>(sink::Keep::newest); },

@@ -1,5 +1,4 @@
-// Writers that are killed at any instant. The writer is this program again, in a process of its
-// own.
+// Writers that are killed at any instant. A writer is this program in another process.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,10 +16,10 @@ namespace {
 
 constexpr const char* kSink = "MILLRACE_TEST_SINK";
 constexpr const char* kProgram = "MILLRACE_TEST_PROGRAM";
-constexpr std::size_t kBatches = 20'000;  ///< more than are ever written before it is killed
+constexpr std::size_t kBatches = 20'000;  ///< more than a writer writes before it is killed
 constexpr unsigned kRanks = 2;
 
-/// The same batches in each process.
+/// Generates the same batches in each process.
 class Batches {
  public:
   explicit Batches(std::uint64_t drawn_from) : program_(drawn_from, kRanks) {}
@@ -34,8 +33,8 @@ class Batches {
   StreamProgram program_;
 };
 
-/// Lets a writer go on from the first batch, those that are there being repeats, and kills it.
-/// @returns how many were written for certain
+/// Starts a writer from the first batch, so that batches that the sink has are repeats. Kills it.
+/// @returns number of batches that were surely written
 std::size_t write_and_kill(const std::string& log, std::mt19937_64& random, std::size_t least) {
   ChildProcess writer{"/proc/self/exe", {"writer", "[writer]"}, log, true};
   std::size_t written = 0;
@@ -51,8 +50,8 @@ std::size_t write_and_kill(const std::string& log, std::mt19937_64& random, std:
   return written;
 }
 
-/// That a sink has so many batches, or some more; of those it may have parts, if it has no whole
-/// steps.
+/// Checks that a sink has `written` batches or more. Without whole steps, it may have parts of the
+/// later ones.
 void check_written(Sink& sink, std::uint64_t drawn_from, std::size_t written, bool whole_steps) {
   const auto commits = sink.state().commits;
   Batches batches{drawn_from};

@@ -1,4 +1,4 @@
-// What is there when a sink is opened again, and what a source reads of it.
+// The content of a sink that is opened again, and the batches that a source reads from it.
 #include <chrono>
 #include <optional>
 
@@ -12,7 +12,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-/// Writes `batches` of a program to a place and says what they come to.
+/// Writes `count` batches of a program to a place and keeps the rows that the sink must have.
 struct Written {
   Written(SinkPlace& place, std::uint64_t drawn_from, unsigned count)
       : program(drawn_from, static_cast<unsigned>(1 + drawn_from % 3)), sink(place.open()) {
@@ -42,7 +42,7 @@ bool same_batch(const StepBatch& a, const StepBatch& b) {
   return a.commit == b.commit && a.size() == b.size() && of_a == of_b;
 }
 
-/// What comes of one rank; a batch is there within a minute, or never.
+/// Returns the batches of one rank.
 std::vector<StepBatch> of_rank(const std::vector<StepBatch>& batches, std::uint32_t rank) {
   std::vector<StepBatch> some;
   for (const StepBatch& batch : batches) {
@@ -51,6 +51,7 @@ std::vector<StepBatch> of_rank(const std::vector<StepBatch>& batches, std::uint3
   return some;
 }
 
+/// Takes `count` batches. Each one must arrive within a minute.
 std::vector<RecordSource::Next> take(RecordSource& source, std::size_t count) {
   std::vector<RecordSource::Next> taken;
   while (taken.size() < count) {
@@ -230,10 +231,10 @@ TEST_CASE("who asks a source for a snapshot is heard by every rank that writes",
     source->ask_for_snapshot();
     const std::uint64_t first = written.sink->snapshot_request();
     CHECK(first > 0);
-    CHECK(written.sink->snapshot_request() == first);  // by another rank
+    CHECK(written.sink->snapshot_request() == first);  // another rank's call
     written.sink.reset();
     written.sink = place->open();
-    CHECK(written.sink->snapshot_request() == first);  // by who writes next
+    CHECK(written.sink->snapshot_request() == first);  // the next writer's call
     source->ask_for_snapshot();
     CHECK(written.sink->snapshot_request() != first);
   });

@@ -1,4 +1,4 @@
-// A trainer that goes on writing when a later one has begun to.
+// A trainer that still writes after a later one has begun to write.
 #include <atomic>
 #include <thread>
 
@@ -9,7 +9,7 @@ namespace {
 
 using Kind = SinkError::Kind;
 
-/// Rows [0, 20) of a rank.
+/// Returns a batch with rows [0, 20) of a rank.
 StepBatch ranked_batch(Version version, Version after, std::uint32_t rank = 0) {
   StepBatch batch;
   batch.commit.version = version;

@@ -1,4 +1,4 @@
-// Which rows a sink has.
+// The rows that a sink has after writes.
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
@@ -17,7 +17,7 @@ StepBatch batch_of(Version version, Version after = {}) {
   return batch;
 }
 
-/// Writes the batch to an empty sink, and says how what is read differs from it.
+/// Writes the batch to an empty sink. Describes how the rows that it reads differ from the batch.
 std::string after_one_batch(SinkPlace& place, const StreamSchema& schema, const StepBatch& batch) {
   const auto sink = place.open();
   sink->begin(schema);
@@ -27,7 +27,7 @@ std::string after_one_batch(SinkPlace& place, const StreamSchema& schema, const 
   return difference(rows_of(*sink), expected);
 }
 
-/// Runs the body on a thread for each rank; what one of them throws is thrown.
+/// Runs the body on a thread for each rank. Rethrows an exception of a thread.
 void on_threads(unsigned ranks, const std::function<void(unsigned)>& body) {
   std::vector<std::exception_ptr> failures(ranks);
   std::vector<std::thread> threads;
@@ -46,7 +46,7 @@ void on_threads(unsigned ranks, const std::function<void(unsigned)>& body) {
   }
 }
 
-/// Batches of four ranks, by rank, and what they come to.
+/// Batches of four ranks, by rank, and the rows that a sink must then have.
 struct FourRanks {
   static constexpr unsigned kRanks = 4;
 

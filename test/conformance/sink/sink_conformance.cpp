@@ -13,6 +13,7 @@ std::vector<SinkFixture>& fixtures() {
   return all;
 }
 
+// A number that follows from the key, the version and the position, so that a mixed-up row shows.
 float number_of(RowKey key, Version version, std::uint32_t i) {
   const std::uint64_t mixed = (static_cast<std::uint64_t>(key.second) * 31 + key.first) * 1009 +
                               version.epoch * 101 + version.step * 7 + i;
@@ -137,6 +138,7 @@ RowKey StreamProgram::some_key() {
 }
 
 StepBatch StreamProgram::next(std::uint32_t rank) {
+  // A restart begins a new epoch and a new chain of commits.
   Version& newest = newest_[rank];
   const bool restarted = newest.epoch == 0 || below(8) == 0;
   const Version version = restarted ? Version{newest.epoch + 1, below(5)}

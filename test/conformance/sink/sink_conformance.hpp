@@ -15,7 +15,8 @@
 
 namespace millrace::test {
 
-/// Where sinks of one kind put what they are given: empty at first, and gone with this object.
+/// The place to which sinks of one kind write. It is empty at first and is removed with this
+/// object.
 class SinkPlace {
  public:
   SinkPlace() = default;
@@ -23,31 +24,31 @@ class SinkPlace {
   SinkPlace(const SinkPlace&) = delete;
   SinkPlace& operator=(const SinkPlace&) = delete;
 
-  /// A sink to it, opened as a process that starts opens one.
+  /// Opens a sink for this place, as a process that starts does.
   [[nodiscard]] virtual std::unique_ptr<Sink> open() = 0;
-  /// What reads it in order; null where the kind keeps none.
+  /// Returns a source that reads the batches in order, or null if the kind has none.
   [[nodiscard]] virtual std::unique_ptr<RecordSource> source() { return nullptr; }
-  /// As open_sink takes it, for another process; empty: none could write to it.
+  /// Returns the address for open_sink in another process; empty if no other process can write.
   [[nodiscard]] virtual std::string spec() const { return {}; }
-  /// Of a kind that has a peer, which takes connections and bytes, and answers nothing until
-  /// `speak`.
+  /// Only for kinds with a peer: the peer then accepts connections and bytes, and answers nothing
+  /// until `speak`.
   virtual void fall_silent() {}
   virtual void speak() {}
 };
 
-/// A kind of sink. What not every kind can is a property here, and laws that need it pass it by.
+/// A kind of sink. An optional ability is a property here. Laws that need it skip kinds without it.
 struct SinkFixture {
   std::string name;
   std::function<std::unique_ptr<SinkPlace>()> make_place;
-  bool lasts = true;           ///< what was flushed outlives the sink, and others opened see it
-  bool many_at_once = true;    ///< several sinks write to a place at a time, each its own ranks
-  bool keeps_position = true;  ///< of whoever applies
-  bool is_source = false;      ///< its places have one
-  bool whole_steps = false;    ///< of a batch it has all or nothing, also if its writer is killed
+  bool lasts = true;           ///< flushed data outlives the sink, and other sinks see it
+  bool many_at_once = true;    ///< several sinks may write to a place at once, each its own ranks
+  bool keeps_position = true;  ///< the applier's position
+  bool is_source = false;      ///< its places have a source
+  bool whole_steps = false;    ///< has all of a batch or nothing, even if its writer is killed
   bool rivals = false;         ///< two trainers may write the rows of one rank at once
-  bool has_peer = false;       ///< on a network, by which calls can be held up
-  unsigned programs = 20;      ///< random ones that are tried: fewer where each takes long
-  std::string absent{};        ///< why it cannot be tested on this machine; empty: it can
+  bool has_peer = false;       ///< a peer on a network, which can delay calls
+  unsigned programs = 20;      ///< number of random programs; fewer where each takes long
+  std::string absent{};        ///< why it cannot be tested on this machine; empty if it can
 };
 
 /// Each kind adds itself: `const bool added = add_sink_fixture({...});`
@@ -55,7 +56,7 @@ bool add_sink_fixture(SinkFixture fixture);
 [[nodiscard]] const std::vector<SinkFixture>& sink_fixtures();
 
 using FixtureBody = std::function<void(const SinkFixture&)>;
-/// Runs the body on every kind for which `needed` holds, in a section of its own.
+/// Runs the body on every kind (for which `needed` holds), each in its own section.
 void over_every_sink(const FixtureBody& body);
 void over_sinks(bool SinkFixture::*needed, const FixtureBody& body);
 
@@ -67,18 +68,18 @@ struct RowValue {
 };
 using Rows = std::map<RowKey, RowValue>;
 
-/// All rows of a sink; each is there once.
+/// Returns all rows of a sink. Throws if a row occurs twice.
 [[nodiscard]] Rows rows_of(Sink& sink);
-/// The first difference in words; empty: there is none.
+/// Describes the first difference; empty if there is none.
 [[nodiscard]] std::string difference(const Rows& found, const Rows& expected);
-/// What a sink that was given these batches is to have: the newest of each row.
+/// Adds a batch to the rows that a sink must have: the newest version of each row.
 void fold(Rows& rows, const StepBatch& batch);
 
-/// Writes a batch that may be there already. A sink may refuse one of an epoch that a later one has
-/// overtaken, and keeps what it has then.
+/// Writes a batch that the sink may have already. A sink may refuse a batch of an epoch that a
+/// later epoch has overtaken. It then keeps its content.
 void write_again(Sink& sink, const StepBatch& batch);
 
-/// What a call threw; nothing: it did what it does.
+/// Returns the kind of the SinkError that a call throws, or nothing if it succeeds.
 template <typename Call>
 [[nodiscard]] std::optional<SinkError::Kind> refusal_of(Call&& call) {
   try {
@@ -89,20 +90,20 @@ template <typename Call>
   return std::nullopt;
 }
 
-/// A schema with tables of different widths, and rows beyond 2^31.
+/// Returns a schema with tables of different widths and rows beyond 2^31.
 [[nodiscard]] StreamSchema some_schema(RowContent content = RowContent::weights,
                                        unsigned tables = 3);
 /// Adds a row whose numbers follow from its key and version.
 void add_row(StepBatch& batch, const StreamSchema& schema, RowKey key, Version version);
 
-/// Random batches of several ranks, each rank's in a chain.
+/// Random batches of several ranks. The batches of a rank form a chain.
 class StreamProgram {
  public:
   StreamProgram(std::uint64_t seed, unsigned ranks);
 
   [[nodiscard]] const StreamSchema& schema() const noexcept { return schema_; }
   [[nodiscard]] unsigned ranks() const noexcept { return static_cast<unsigned>(newest_.size()); }
-  /// The rank's next step. Rows have versions up to the commit's: old ones are told late as well.
+  /// Returns the rank's next step. Rows have versions up to the commit's: old ones may come late.
   [[nodiscard]] StepBatch next(std::uint32_t rank);
   [[nodiscard]] std::size_t below(std::size_t bound);
 
@@ -111,8 +112,8 @@ class StreamProgram {
 
   std::mt19937_64 random_;
   StreamSchema schema_;
-  std::vector<Version> newest_;  ///< of each rank
-  std::vector<RowKey> seen_;     ///< so that rows come again
+  std::vector<Version> newest_;  ///< newest version of each rank
+  std::vector<RowKey> seen_;     ///< keys so far, so that rows occur again
 };
 
 }  // namespace millrace::test

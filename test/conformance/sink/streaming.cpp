@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kExamples = 5;
 
-/// Forwards to a sink that somebody else keeps.
+/// Keeps a sink, and makes sinks that forward to it and sometimes fail.
 class SharedSink {
  public:
   explicit SharedSink(SinkPlace& place) : sink_(place.open()) {}
@@ -41,7 +41,7 @@ class SharedSink {
   std::shared_ptr<Sink> sink_;
 };
 
-/// Two sides of tables that train, and are streamed to a sink.
+/// Trains two sides of tables and streams them to a sink.
 class Training {
  public:
   Training(std::uint64_t seed, CaptureMode mode)
@@ -84,7 +84,7 @@ class Training {
     }
   }
 
-  /// What is not complete, in words.
+  /// Stops the streamer. Describes what is not complete; empty if all is.
   [[nodiscard]] std::string stop() {
     streamer_->stop(1h);
     const StreamingReport report = streamer_->report();
@@ -101,7 +101,7 @@ class Training {
     return stream_schema(config_, RowContent::weights_and_state);
   }
 
-  /// What a checkpoint keeps.
+  /// The data that a checkpoint keeps.
   struct Contents {
     std::vector<float> numbers;
     std::vector<std::uint64_t> counters;
@@ -126,7 +126,7 @@ class Training {
     bench_.main.synchronize();
   }
 
-  /// The first row of the sink that is not the table's, in words.
+  /// Describes the first row of the sink that differs from the table's; empty if none does.
   [[nodiscard]] std::string difference_to(Sink& sink) {
     const Rows there = rows_of(sink);
     std::size_t rows = 0;
@@ -171,7 +171,7 @@ class Training {
 
   void step(EmbeddingBags& bags) {
     std::vector<std::size_t> rows;
-    for (const TableView& table : bags.tables()) rows.push_back(table.rows + 1);  // and ids of none
+    for (const TableView& table : bags.tables()) rows.push_back(table.rows + 1);  // also wrong ids
     const std::size_t examples = random_() % 6 == 0 ? 0 : kExamples;
     const KeyedJaggedTensor batch =
         bench_.memory.upload(draw_bags(random_, bags.features(), rows, examples, 3, false));
@@ -209,7 +209,7 @@ TEST_CASE("what a trainer streams is its tables, whatever the sink does, and tho
         Training training{i, mode};
         training.stream(shared.faulty(random, faults), {});
         training.train(random() % 8);
-        if (random() % 3 == 0) {  // it ends well, and another start goes on
+        if (random() % 3 == 0) {  // the run ends well, and the next one continues
           faults = false;
           const Lineage so_far = training.lineage();
           REQUIRE(training.stop() == "");

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 using namespace std::string_literals;
 
-/// Written into a document in place of a value, and then replaced by something that is not JSON's.
+/// A placeholder for a value in a document. Text that a JSON writer cannot write replaces it later.
 constexpr const char* kMark = "@odd@";
 
 const std::vector<std::string>& odd_texts() {
@@ -89,7 +89,7 @@ Json odd_value(Draws& draws) {
   return draws.one_in(2) ? Json(kMark) : draws.of(all);
 }
 
-/// All values of a document.
+/// Collects all values of a document.
 void collect(Json& value, std::vector<Json*>& all) {
   all.push_back(&value);
   if (!value.is_structured()) return;
@@ -106,7 +106,7 @@ void change_object(Json& object, Draws& draws) {
   const std::string key = draws.of(keys);
   const Json value = object[key];
   if (draws.one_in(2)) object.erase(key);
-  if (draws.one_in(2)) object[key.substr(0, key.size() - 1)] = value;  // as one mistypes
+  if (draws.one_in(2)) object[key.substr(0, key.size() - 1)] = value;  // like a typing error
 }
 
 void change(Json& document, Draws& draws) {
@@ -209,7 +209,7 @@ std::string hostile_json(Json document, Draws& draws) {
 }
 
 std::string hostile_pickle(Json document, Draws& draws) {
-  // Integers beyond 63 bits have no opcode of the plain writer.
+  // The plain writer has no opcode for integers beyond 63 bits.
   Json all = changed(std::move(document), draws);
   std::vector<Json*> values;
   collect(all, values);
@@ -242,7 +242,7 @@ std::string hostile_lines(const std::string& valid, char separator, Draws& draws
                                                "a",
                                                "00:00:00",
                                                "=1+1"};
-  std::vector<std::size_t> ends;  // of fields
+  std::vector<std::size_t> ends;  // ends of fields
   for (std::size_t i = 0; i < valid.size(); ++i) {
     if (valid[i] == separator || valid[i] == '\n') ends.push_back(i);
   }
@@ -269,7 +269,7 @@ std::string hostile_gzip(const std::string& bytes, Draws& draws) {
       for (int i = 0; i < 2'000; ++i) many += test::gzipped("");
       return many + test::gzipped(bytes);
     }
-    case 3:  // much more than itself
+    case 3:  // expands to much more than its size
       return test::gzipped(bytes +
                            std::string(std::size_t{80} << 20, bytes.empty() ? 'N' : bytes.back()));
     default:

@@ -6,19 +6,19 @@
 #include "test/fuzz/commands/draws.hpp"
 
 /// @file
-/// Hostile files: valid ones with a few mistakes of the kinds that readers get wrong.
+/// Hostile files: valid files with a few errors that readers often handle wrongly.
 
 namespace millrace::fuzz {
 
-/// A document with values, keys and depths that it should not have, as text.
+/// Returns a document as text, with values, keys and depths that it should not have.
 [[nodiscard]] std::string hostile_json(nlohmann::json document, Draws& draws);
 /// The same as a pickle, with opcodes that its writer would not choose.
 [[nodiscard]] std::string hostile_pickle(nlohmann::json document, Draws& draws);
-/// Lines with fields that are too large, too many, missing or of another kind.
+/// Returns lines with fields that are too large, too many, missing or of another kind.
 [[nodiscard]] std::string hostile_lines(const std::string& valid, char separator, Draws& draws);
-/// Cut short, with bytes that changed, or with a piece twice. Often as it was.
+/// Cuts the bytes short, changes some, or repeats a piece. Often returns them unchanged.
 [[nodiscard]] std::string damaged(std::string bytes, Draws& draws);
-/// As gzip: of one or more members, damaged, or of very much more than itself.
+/// Returns gzip data with one or more members. It may be damaged or expand to much more.
 [[nodiscard]] std::string hostile_gzip(const std::string& bytes, Draws& draws);
 
 }  // namespace millrace::fuzz

@@ -9,7 +9,7 @@
 
 namespace millrace::fuzz {
 
-/// Choices that follow from an input's bytes alone.
+/// Random choices that follow from an input's bytes alone.
 class Draws {
  public:
   explicit Draws(std::string_view bytes) {

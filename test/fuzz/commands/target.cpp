@@ -1,8 +1,8 @@
-// Hostile files, through the program's own commands. What a file is (a workload, a trace, a
-// checkpoint, ...) and what is wrong with it follow from the input's bytes, unless these name it: a
-// first line "workload", and the file is what follows. Each run is a process with limits on memory
-// and time, in an empty folder. Whatever the file is, the program reads it or refuses it with its
-// exit code and at most three lines; it leaves no other file behind, and no limit is passed.
+// Passes hostile files to the program's own commands. The kind of a file (a workload, a trace, a
+// checkpoint, ...) and its errors follow from the input's bytes. If the first line names a kind,
+// for example "workload", the other lines are the file. Each run is a process with limits on
+// memory and time, in an empty folder. The program must read each file, or refuse it with its exit
+// code and at most three lines. It must leave no other file behind and stay within the limits.
 //
 // The program is the one that was built, or MILLRACE_PROGRAM. MILLRACE_FUZZ_SHOW=1 prints every
 // run.
@@ -51,7 +51,7 @@ void write(const fs::path& file, const std::string& content) {
   require(stream.flush().good(), "there is room for the files of this test");
 }
 
-/// Gone at the end, and emptied between runs.
+/// A folder that is emptied between runs and removed at the end.
 class Folder {
  public:
   Folder()
@@ -68,7 +68,7 @@ class Folder {
     fs::create_directories(path_);
   }
   [[nodiscard]] const fs::path& path() const { return path_; }
-  /// Relative names of everything in it.
+  /// Returns the relative names of everything in it.
   [[nodiscard]] std::set<std::string> names() const {
     std::set<std::string> names;
     for (const auto& entry : fs::recursive_directory_iterator{path_}) {
@@ -170,7 +170,7 @@ std::string criteo_lines() {
   return text;
 }
 
-/// A run that ended well: its checkpoint, and what it told to a file sink.
+/// A training run that ended well: its checkpoint, and the files of its file sink.
 class Trained {
  public:
   Trained() {
@@ -218,7 +218,7 @@ class Trained {
   std::vector<std::pair<fs::path, std::string>> log_;
 };
 
-/// The hash of the preamble and the header, so that what is in the header is read.
+/// Sets the hash of the preamble and the header, so that a reader goes on to read the header.
 std::string with_checksum(std::string checkpoint) {
   constexpr std::size_t preamble = 40, at_hash = 32, at_header_bytes = 16;
   if (checkpoint.size() < preamble) return checkpoint;
@@ -231,7 +231,7 @@ std::string with_checksum(std::string checkpoint) {
   return checkpoint;
 }
 
-/// With a header that says something else, of the right length and checksum.
+/// Returns a damaged checkpoint, or one with another header of the right length and checksum.
 std::string hostile_checkpoint(const std::string& valid, Draws& draws) {
   constexpr std::size_t preamble = 40, at_header_bytes = 16;
   if (draws.one_in(3)) return damaged(valid, draws);
@@ -258,14 +258,14 @@ std::string hostile_segment(const std::string& valid, Draws& draws) {
   return {reinterpret_cast<const char*>(mended.data()), mended.size()};
 }
 
-/// One kind of file: how a hostile one is made, and the commands that read it.
+/// One kind of file: how to make a hostile one, and the commands that read it.
 struct Kind {
   std::string name;
   std::function<std::string(Draws&)> make;
-  std::vector<std::vector<std::string>> commands;  ///< of which one is run; FILE is the file
+  std::vector<std::vector<std::string>> commands;  ///< runs one of these; FILE is the file
   std::function<void(const fs::path& folder)> prepare = nullptr;
-  std::string file = "file";        ///< where it goes
-  std::set<std::string> made = {};  ///< beginnings of names that a run may leave
+  std::string file = "file";        ///< name of the file
+  std::set<std::string> made = {};  ///< prefixes of names that a run may leave
 };
 
 const std::vector<std::string> kTrain = {"train", "--batch-size", "8", "--steps", "1"};
@@ -428,7 +428,7 @@ class Check {
   void judge(const ChildRun& run) const {
     promise(run.signal == 0, run, "no signal ends the program, and no limit is passed");
     const bool is_stream = command_[0] == "stream";
-    // 1: a copy differs from a checkpoint. 3: a copy is not whole.
+    // Code 1: a copy differs from a checkpoint. Code 3: a copy is incomplete.
     const bool of_copy = is_stream && run.exit_code == (command_[1] == "verify" ? 1 : 3);
     promise(run.exit_code == 0 || run.exit_code == 2 || of_copy, run,
             "the exit code is one that the program has");

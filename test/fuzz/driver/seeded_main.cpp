@@ -1,11 +1,11 @@
-// Drives LLVMFuzzerTestOneInput without libFuzzer: samples and what a seeded generator makes of
-// them.
+// Drives LLVMFuzzerTestOneInput without libFuzzer, with samples and with inputs that a seeded
+// generator makes from them.
 //
 //   fuzz_NAME [--runs N | --seconds N] [--seed S] [--only I] [FILE|FOLDER...]
 //
-// First every sample as it is, then N inputs, or as many as N seconds allow. Input I depends on the
-// seed, I and the samples alone, so that a run which dies can be repeated: it names the seed and I.
-// The seed is MILLRACE_SEED, or 1.
+// Runs every sample unchanged, then N inputs, or as many as N seconds allow. Input I depends only
+// on the seed, I and the samples. A run that dies prints the seed and I, so that it can be
+// repeated. The seed is MILLRACE_SEED, or 1.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kLongestInput = 64 * 1024;
 
-std::string current_input;  // what to say if the target dies now
+std::string current_input;  // the message if the target dies now
 
 void report_death(int signal) {
   const std::string_view text = current_input;
@@ -73,7 +73,7 @@ class Generator {
     return bytes;
   }
 
-  /// A range of at most `longest` bytes, as (offset, size).
+  /// Draws a range of at most `longest` bytes, as (offset, size).
   std::pair<std::size_t, std::size_t> range_in(const Bytes& bytes, std::size_t longest) {
     const std::size_t offset = below(bytes.size());
     return {offset, 1 + below(std::min(longest, bytes.size() - offset))};
@@ -91,7 +91,7 @@ class Generator {
             bytes.begin() + static_cast<std::ptrdiff_t>(offset + size)};
   }
 
-  /// Little-endian, 1 to 8 bytes wide, near a limit.
+  /// Returns a little-endian number of 1 to 8 bytes, near a limit.
   Bytes edge_number() {
     constexpr std::uint64_t kEdges[] = {0,      1,          0x7f,       0xff,        0x7fff,
                                         0xffff, 0x7fffffff, 0xffffffff, ~0ULL >> 1U, ~0ULL};
@@ -151,7 +151,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::uint64_t first = 0;
   std::uint64_t runs = 3000;
-  std::uint64_t seconds = 0;  ///< 0: as many as `runs` says
+  std::uint64_t seconds = 0;  ///< 0: makes `runs` inputs
   std::vector<std::filesystem::path> samples;
 };
 

@@ -21,7 +21,7 @@ inline void require(bool holds, const char* what) {
   std::abort();
 }
 
-/// Gives every record the checksum of its bytes, as far as lengths can be followed.
+/// Gives every record the checksum of its bytes, as far as the lengths are valid.
 inline void mend(std::vector<std::byte>& bytes) {
   std::size_t at = 0;
   try {

@@ -5,7 +5,7 @@
 
 namespace millrace::fuzz {
 
-/// Ends the program, which a fuzzer counts as a crash, unless it holds.
+/// Aborts the program unless `holds` is true. A fuzzer counts that as a crash.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::cerr << "broken promise: " << what << '\n';

@@ -51,8 +51,8 @@ inline void check_layout(const TorchLayout& layout) {
   }
 }
 
-/// Reads what must be read or refused with ParseError, and checks what every AllocationLog
-/// promises. Anything else brings the process down.
+/// Reads bytes, which must succeed or throw ParseError, and checks the guarantees of every
+/// AllocationLog. Ends the process otherwise.
 inline void read_and_check(const std::string& bytes) {
   TraceLimits limits;
   limits.max_inflated_bytes = 1 << 20;

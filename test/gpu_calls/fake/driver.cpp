@@ -5,7 +5,7 @@
 
 #include "test/gpu_calls/fake/state.hpp"
 
-// CUDA's driver, as the runtime gives out its entry points.
+// CUDA's driver. The runtime returns its entry points.
 
 using namespace millrace::test::fake;
 
@@ -84,7 +84,8 @@ CUresult unmap(CUdeviceptr address, std::size_t bytes) {
   mprotect(pointer(address), bytes, PROT_NONE);
   return driver("cuMemUnmap", pointer(address), static_cast<long long>(bytes));
 }
-// One call for each page and device of `access`: what a test asks is who may use which page.
+// Records a call for each page and device of `access`, because tests ask which device may use a
+// page.
 CUresult set_access(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
                     std::size_t count) {
   mprotect(pointer(address), bytes, PROT_READ | PROT_WRITE);

@@ -6,14 +6,14 @@
 
 using namespace millrace::test::fake;
 
-// cuBLAS and NCCL, found in this program by their loaders (MILLRACE_CUBLAS and MILLRACE_NCCL are
-// "").
+// cuBLAS and NCCL. Their loaders find them in this program, because MILLRACE_CUBLAS and
+// MILLRACE_NCCL are "".
 
 namespace {
 
-int handles;  // its address is every handle of cuBLAS
+int handles;  // its address is every cuBLAS handle
 
-/// A call of NCCL with a communicator: on its device, and back, as NCCL does.
+/// Makes an NCCL call on the communicator's device, then restores the device, as NCCL does.
 int on_communicator(const char* name, void* comm) {
   auto* const communicator = static_cast<Communicator*>(comm);
   if (communicator->gone) called("use of a communicator that is gone", comm);
@@ -56,7 +56,7 @@ int ncclCommInitRank(void** comm, int, millrace::collective::NcclApi::UniqueId, 
 }
 int ncclCommDestroy(void* comm) {
   const int result = on_communicator("ncclCommDestroy", comm);
-  static_cast<Communicator*>(comm)->gone = true;  // left, so that its use can be told
+  static_cast<Communicator*>(comm)->gone = true;  // not freed, so that a later use is detected
   return result;
 }
 int ncclCommAbort(void* comm) {

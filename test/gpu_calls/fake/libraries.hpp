@@ -4,7 +4,7 @@
 
 namespace millrace::test::fake {
 
-/// What the handle of a communicator points to. Never freed.
+/// The object of a communicator's handle. It is never freed.
 struct Communicator {
   int number;  ///< counted from 1
   int device;

@@ -4,7 +4,7 @@
 
 #include "test/gpu_calls/fake/state.hpp"
 
-// CUDA's runtime. What is not here is the library's own, which fails where there is no driver.
+// CUDA's runtime. A function that is not here is that of the library, which fails without a driver.
 
 using namespace millrace::test::fake;
 
@@ -211,7 +211,7 @@ cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
   return runtime("cudaStreamGetId", stream);
 }
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
-  *flags = is_default(stream) ? cudaStreamNonBlocking  // nothing says that it is otherwise
+  *flags = is_default(stream) ? cudaStreamNonBlocking  // the flags hide that it blocks
                               : reinterpret_cast<Stream*>(stream)->flags;
   return runtime("cudaStreamGetFlags", stream);
 }

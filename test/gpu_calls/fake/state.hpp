@@ -29,7 +29,7 @@ struct State {
   std::set<int> contexts;
   std::map<std::string, int> failures;
   std::map<std::string, std::function<void()>> hooks;
-  std::vector<Stream*> dead_streams;  ///< whose handles come back, the last one first
+  std::vector<Stream*> dead_streams;  ///< their handles are reused, the last one first
   bool busy = false;
   std::int64_t time = 0;
   std::size_t events = 0;
@@ -37,13 +37,13 @@ struct State {
 };
 [[nodiscard]] State& state();
 
-/// Takes a call down. @return the error that it is to give
+/// Records a call. @return the error that the call must return
 int called(const std::string& name, const void* object = nullptr, long long value = 0);
-/// The same for a function of the runtime, whose last error it sets.
+/// The same for a function of the runtime. Sets the runtime's last error.
 cudaError_t runtime(const std::string& name, const void* object = nullptr, long long value = 0);
-/// The current device of the thread, which gets a context if it has none: as the runtime does.
+/// Returns the current device of the thread. Makes a context if there is none, as the runtime does.
 int current_device();
-/// -1: none.
+/// Returns the device of the thread's context, or -1.
 [[nodiscard]] int device_of_context();
 void set_context(int device);
 

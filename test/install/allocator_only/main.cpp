@@ -1,5 +1,5 @@
-// The allocator without the rest of Millrace, on a stream that it did not create: what a program
-// has that calls cudaStreamCreate itself.
+// The allocator without the rest of Millrace, on a stream that it did not create, as in a program
+// that calls cudaStreamCreate itself.
 #include <cstdlib>
 
 #include "millrace/device/ordered_device.hpp"

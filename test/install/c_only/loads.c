@@ -1,4 +1,4 @@
-/* A program that loads libmillrace.so when it runs, as a framework loads a pluggable allocator. */
+/* A program that loads libmillrace.so at run time, as a framework loads a pluggable allocator. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <sys/types.h>

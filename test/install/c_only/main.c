@@ -1,4 +1,4 @@
-/* A program of C that knows no CUDA: it gets memory, or is told why not. */
+/* A C program without CUDA: it gets memory, or the reason why not. */
 #include <millrace.h>
 #include <stdio.h>
 #include <string.h>

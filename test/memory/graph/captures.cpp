@@ -1,4 +1,4 @@
-// Memory that is given out while a stream is captured.
+// Memory that is allocated while a stream is captured.
 
 #include <algorithm>
 #include <optional>
@@ -20,7 +20,7 @@ struct Rig : Bench {
   CachingAllocator allocator;
 };
 
-/// Calls that a capture forbids, or that ask or order anything.
+/// Counts the device calls that query or order work. A capture forbids some of them.
 [[nodiscard]] std::uint64_t ordering_calls(const Device& device) {
   std::uint64_t calls = 0;
   for (const Call call :
@@ -31,7 +31,7 @@ struct Rig : Bench {
   return calls;
 }
 
-/// A capture as a program makes it: announced before the driver begins, ended after the driver has.
+/// A capture as a program makes it: announced before the driver's begins, ended after the driver's.
 struct Captured {
   Captured(Rig& rig, const GraphPool& pool, StreamRef origin)
       : announced(std::in_place, pool, origin), graph(rig.device, origin.handle()) {}
@@ -144,7 +144,7 @@ TEST_CASE("memory for a graph is complete on the device, wherever it will be lau
     gate.open();
     bench.ordered.synchronize();
     GraphCapture second{GraphPool{allocator}, bench.copy};
-    CHECK(allocator.allocate(32 * MiB, bench.copy) == used);  // and what is complete is not wasted
+    CHECK(allocator.allocate(32 * MiB, bench.copy) == used);  // complete memory is reused
     second.end();
   }
 }
@@ -155,12 +155,12 @@ TEST_CASE("other streams go on while one is captured, and never wait on it", "[g
   busy(rig, rig.main, shared, MiB);
   const GraphPool pool{rig.allocator};
   Captured captured{rig, pool, rig.main};
-  rig.allocator.deallocate(shared);  // no marker of main can come before the capture's end
+  rig.allocator.deallocate(shared);  // main cannot be marked during the capture
   rig.allocator.set_limit(400 * MiB);
   CHECK_THROWS_AS(rig.allocator.allocate(300 * MiB, rig.copy), out_of_memory);
   void* const small = rig.allocator.allocate(20 * MiB, rig.copy);
   rig.allocator.deallocate(small);
-  CHECK(rig.ordered.mark(rig.main).stream == rig.main.id());  // owed
+  CHECK(rig.ordered.mark(rig.main).stream == rig.main.id());  // made after the capture
   CHECK_THROWS_AS(rig.ordered.synchronize(), DeviceError);
   captured.end();
   CHECK(rig.allocator.allocate(300 * MiB, rig.copy) == shared);
@@ -201,7 +201,7 @@ TEST_CASE("a request that a capture cannot be served says what pools hold", "[gr
       CHECK(seen.graph_pools_free == seen.graph_pools - 50 * MiB);
       CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("held by graph pools"));
     }
-    CHECK(rig.allocator.allocate(20 * MiB, rig.main) == second);  // the capture goes on
+    CHECK(rig.allocator.allocate(20 * MiB, rig.main) == second);  // the capture continues
     rig.allocator.deallocate(first);
     captured.end();
     rig.allocator.check_invariants();
@@ -268,13 +268,13 @@ TEST_CASE("what does not belong to a capture is refused", "[graph]") {
   CHECK_THROWS_AS(GraphCapture(pool, rig.device.legacy_stream()), std::invalid_argument);
   CHECK_THROWS_AS(GraphCapture(pool, rig.device.per_thread_stream()), std::invalid_argument);
   GraphCapture capture{pool, rig.main};
-  CHECK_THROWS_AS(GraphCapture(pool, rig.copy), std::logic_error);        // one at a time
-  CHECK_THROWS_AS(GraphCapture(other, rig.main), std::invalid_argument);  // one pool a stream
+  CHECK_THROWS_AS(GraphCapture(pool, rig.copy), std::logic_error);        // one capture per pool
+  CHECK_THROWS_AS(GraphCapture(other, rig.main), std::invalid_argument);  // one pool per stream
   CHECK_THROWS_AS(rig.allocator.allocate(1, rig.main, rig.copy), std::invalid_argument);
   CHECK_THROWS_AS(rig.allocator.allocate(1, rig.copy, rig.main), std::invalid_argument);
   CHECK_THROWS_AS(capture.mark(rig.copy), std::invalid_argument);
   capture.end();
-  GraphCapture again{other, rig.main};  // what was refused left nothing behind
+  GraphCapture again{other, rig.main};  // the refused calls changed nothing
   GraphCapture beside{pool, rig.copy};
 }
 
@@ -288,7 +288,7 @@ TEST_CASE("a stream that another allocator of the device captures is refused or 
   GraphCapture both{pinned_pool, rig.main};
   void* const host = pinned.allocate(MiB, rig.main);
   pinned.deallocate(host);
-  CHECK(pinned.allocate(MiB, rig.main) != host);  // the host writes it when it likes
+  CHECK(pinned.allocate(MiB, rig.main) != host);  // the host may write it at any time
   both.end();
   CHECK(rig.ordered.captured(rig.main.id()));
   capture.end();

@@ -1,4 +1,4 @@
-// An allocator, or its device, that goes before pools and captures.
+// An allocator, or its device, that is destroyed before its pools and captures.
 
 #include <memory>
 #include <optional>

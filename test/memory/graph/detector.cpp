@@ -1,4 +1,4 @@
-// Captures that nobody announced.
+// Captures that the program did not announce, and that the detector finds.
 
 #include <atomic>
 #include <chrono>
@@ -36,7 +36,7 @@ TEST_CASE("a captured stream that is given to a call is given memory of the pool
   CHECK(rig.pool.statistics().allocated == 10 * MiB);
   CHECK(rig.detector.allocate(MiB, rig.copy) != nullptr);
   CHECK(rig.pool.statistics().allocated == 10 * MiB);
-  rig.set_capturing(rig.copy, true);  // it joined
+  rig.set_capturing(rig.copy, true);  // copy joined the capture
   void* const joined = rig.detector.allocate(MiB, rig.copy);
   CHECK(rig.pool.statistics().allocated == 11 * MiB);
   rig.detector.deallocate(joined, rig.copy);
@@ -57,7 +57,7 @@ TEST_CASE("a capture that ended is noticed when asked", "[graph]") {
   CHECK_FALSE(rig.detector.poll());
   CHECK_FALSE(rig.ordered.capturing());
   rig.ordered.synchronize();
-  rig.set_capturing(rig.copy, true);  // the next one, of another stream
+  rig.set_capturing(rig.copy, true);  // the next capture, of another stream
   CHECK(rig.detector.allocate(MiB, rig.copy) != output);
   CHECK(rig.pool.statistics().capturing == 1);
   rig.set_capturing(rig.copy, false);
@@ -76,8 +76,8 @@ TEST_CASE("a raw handle may be captured before it is known", "[graph]") {
   rig.set_capturing(known, false);
   rig.set_capturing(unknown, false);
   CHECK_FALSE(rig.detector.poll());
-  // Its id is asked for now. What it owned during the capture is still in use until the device has
-  // been synchronized: the stream may have used it since.
+  // `unknown` gets its stream id here. Its block from the capture counts as in use until the device
+  // is synchronized, because the stream may have used the block since the capture.
   rig.detector.deallocate(rig.detector.allocate(MiB, unknown));
   rig.detector.deallocate(output);
   rig.set_capturing(known, true);

@@ -1,4 +1,4 @@
-// What fails half-way leaves nothing half done.
+// A capture, a launch or a pool that fails halfway leaves no partial state.
 
 #include <exception>
 #include <optional>
@@ -17,7 +17,7 @@ namespace {
 struct FailureRig : Bench {
   FailureRig() { weights = allocator.allocate(3 * MiB, main); }
 
-  /// A block that is freed whatever happens.
+  /// A block that its destructor frees, also after an exception.
   struct Block {
     Block(FailureRig& of, std::size_t bytes, StreamRef stream) : rig(of) {
       const FailingHostMemory::Paused paused;
@@ -31,7 +31,8 @@ struct FailureRig : Bench {
     void* address = nullptr;
   };
 
-  /// Two streams, one of them raw; general memory; an output that is used and freed outside.
+  /// Captures two streams, one of them raw. The graph uses general memory. Its output is used and
+  /// freed after the capture.
   void capture() {
     GraphCapture capture{*pool, raw};
     capture.wait(copy, mark(capture));
@@ -39,8 +40,8 @@ struct FailureRig : Bench {
     std::optional<Block> temporary{std::in_place, *this, 30 * MiB, raw};
     const Block output{*this, 5 * MiB, copy};
     temporary.reset();
-    static_cast<void>(ordered.mark(copy));  // is owed
-    // The ledger of a device may lose an event where host memory runs out.
+    static_cast<void>(ordered.mark(copy));  // made after the capture
+    // If host memory runs out here, the ledger may lose an event.
     const FailingHostMemory::Paused paused;
     capture.end();
     allocator.record_use(output.address, main);
@@ -49,14 +50,14 @@ struct FailureRig : Bench {
     const FailingHostMemory::Paused paused;
     return capture.mark(raw);
   }
-  /// Its latest holder goes.
+  /// Destroys the last holder of the pool.
   void drop_pool() {
     pool.reset();
     static_cast<void>(allocator.statistics());
   }
   void launch() { pool->launched(main); }
 
-  /// Nothing is captured, all can be done again, and no byte is lost.
+  /// Checks that nothing is captured, that all of it can be done again, and that no byte is lost.
   void check_whole() {
     CHECK_FALSE(ordered.capturing());
     if (!pool) pool.emplace(allocator);
@@ -81,8 +82,8 @@ struct FailureRig : Bench {
   void* weights = nullptr;
 };
 
-/// What a program does, each time with a later failure, until there are none left. What `fail`
-/// returns lives meanwhile.
+/// Runs a program once for each possible failure, until no call is left that could fail. The
+/// object that `fail` returns injects the failure while it lives.
 template <typename Fail, typename Failed>
 void fail_each(const Fail& fail, const Failed& failed) {
   for (std::uint64_t number = 1;; ++number) {
@@ -93,7 +94,7 @@ void fail_each(const Fail& fail, const Failed& failed) {
       const auto failing = fail(rig, number);
       rig.capture();
       rig.launch();
-      const FailingHostMemory::Paused paused;  // giving back is the general allocator's business
+      const FailingHostMemory::Paused paused;  // giving back is not part of this test
       rig.drop_pool();
     } catch (const std::exception&) {
     }

@@ -1,4 +1,4 @@
-// How long a pool's memory is kept, and what becomes of it.
+// How long a pool keeps its memory, and where the memory goes afterwards.
 
 #include <memory>
 #include <optional>
@@ -16,13 +16,13 @@ struct HolderRig : Bench {
   explicit HolderRig(Policy policy = Policy::millrace())
       : allocator(ordered, source, std::move(policy)) {}
 
-  /// A graph that used this much at once, all of it freed.
+  /// Captures a graph with one temporary block of `bytes` bytes.
   void capture(const GraphPool& pool, StreamRef stream, std::size_t bytes) {
     GraphCapture capture{pool, stream};
     allocator.deallocate(allocator.allocate(bytes, stream));
     capture.end();
   }
-  /// A graph that leaves a live block of `main`.
+  /// Captures a graph whose output is a live block of `main`.
   [[nodiscard]] void* capture_output(const GraphPool& pool, std::size_t bytes) {
     GraphCapture capture{pool, main};
     void* const output = allocator.allocate(bytes, main);
@@ -75,7 +75,7 @@ TEST_CASE("a graph's memory is free after the launches that were told of", "[gra
     pool.launched(rig.copy);
   }
   const std::size_t reserved = rig.bytes().reserved.current;
-  void* const same = rig.allocator.allocate(24 * MiB, rig.copy);  // behind the launch: for nothing
+  void* const same = rig.allocator.allocate(24 * MiB, rig.copy);  // after the launch: no wait
   CHECK(rig.bytes().reserved.current == reserved);
   rig.allocator.deallocate(same);
   CHECK(rig.allocator.usable(rig.main).stranded >= 24 * MiB);
@@ -172,7 +172,7 @@ TEST_CASE("an earlier capture's output freed in a later one does not serve that 
   HolderRig rig;
   const GraphPool pool{rig.allocator};
   void* const output = rig.capture_output(pool, 10 * MiB);
-  busy(rig, rig.main, output, 10 * MiB);  // a replay elsewhere would not be ordered after it
+  busy(rig, rig.main, output, 10 * MiB);  // a replay on another stream is not ordered after it
   GraphCapture capture{pool, rig.main};
   rig.allocator.deallocate(output);
   CHECK(rig.allocator.allocate(10 * MiB, rig.main) != output);
@@ -199,7 +199,7 @@ TEST_CASE("an abandoned capture leaves nothing behind", "[graph]") {
     rig.allocator.deallocate(left);
     CHECK_FALSE(rig.ordered.capturing());
     {
-      const GraphCapture capture{pool, rig.main};  // and another one, of nothing
+      const GraphCapture capture{pool, rig.main};  // an empty capture, also abandoned
     }
     CHECK(pool.statistics().capturing == 0);
     rig.allocator.check_invariants();
@@ -220,7 +220,7 @@ TEST_CASE("what only an abandoned capture acquired goes back at once", "[graph]"
     rig.allocator.deallocate(again);
   }
   CHECK(pool.statistics().reserved == held);
-  CHECK(rig.allocator.usable(rig.copy).largest >= 64 * MiB);  // nothing of it ever ran
+  CHECK(rig.allocator.usable(rig.copy).largest >= 64 * MiB);  // none of the capture's work ran
   GraphCapture capture{pool, rig.main};
   CHECK(rig.allocator.allocate(10 * MiB, rig.main) == again);
   capture.end();

@@ -1,4 +1,4 @@
-// Graphs that are replayed while programs go on: nobody's memory is touched by anybody else.
+// Graphs are replayed while a program runs. Neither may access memory that the other one uses.
 
 #include <algorithm>
 #include <memory>
@@ -17,11 +17,11 @@
 namespace millrace::test {
 namespace {
 
-/// What to do wrong, to see that it is found.
+/// An error that the program makes on purpose. The test must detect it.
 enum class Flaw { none, edge_left_out };
 
-/// A random program on four streams: memory that is written, read and freed, captures in between,
-/// graphs of three pools that are launched and dropped. All of it is ordered as it has to be.
+/// A random program on four streams. It writes, reads and frees memory, captures graphs in three
+/// pools, and launches and drops the graphs. Its work is ordered correctly, except for the flaw.
 class Program {
  public:
   Program(std::uint64_t number, Policy policy, Flaw flaw)
@@ -33,7 +33,7 @@ class Program {
     for (int i = 0; i < 3; ++i) pools_.push_back(std::make_unique<Pool>(allocator_));
   }
 
-  /// @return reads that saw what they must not
+  /// @return number of reads that saw a wrong value
   std::size_t run(int steps) {
     for (int step = 0; step < steps; ++step) {
       const auto what = draw(40);
@@ -71,7 +71,7 @@ class Program {
   struct Pool {
     explicit Pool(CachingAllocator& allocator) : handle(allocator) {}
     GraphPool handle;
-    std::size_t stream = 0;  // of the latest launch
+    std::size_t stream = 0;  // index of the stream of the latest launch
     bool launched = false;
   };
   struct Graph {
@@ -176,7 +176,7 @@ class Program {
         recorded.push_back(record(stream));
       } else if (what < 16 && !recorded.empty()) {
         wait(draw(4), recorded[draw(recorded.size())]);
-      } else if (what < 18 && !live.empty()) {  // read by another stream as well
+      } else if (what < 18 && !live.empty()) {  // a read by another stream
         const Buffer& buffer = live[draw(live.size())];
         const std::size_t other = draw(4);
         if (flaw_ == Flaw::none && other != buffer.stream && wait(other, record(buffer.stream))) {
@@ -206,7 +206,7 @@ class Program {
     announced.end();
     for (const Buffer& buffer : graph->used) {
       if (draw(2) == 0)
-        allocator_.deallocate(buffer.address);  // the graph goes on using it
+        allocator_.deallocate(buffer.address);  // the graph still uses it
       else
         buffers_kept_.push_back(buffer);
     }
@@ -220,7 +220,7 @@ class Program {
     const std::size_t on = draw(4);
     if (captured(on)) return;
     Pool& pool = *graph.of;
-    // Graphs of a pool do not run at once.
+    // Graphs of one pool must not run at the same time.
     if (pool.launched && pool.stream != on) streams_[on].wait_stream(streams_[pool.stream]);
     for (const Buffer& buffer : graph.used) {
       if (buffer.stream != on) streams_[on].wait_stream(streams_[buffer.stream]);
@@ -244,12 +244,12 @@ class Program {
     }
     const bool alone = std::ranges::none_of(
         graphs_, [&](const auto& other) { return other.get() != &graph && other->of == graph.of; });
-    if (alone) {  // another pool for those to come
+    if (alone) {  // later graphs get a new pool
       *std::ranges::find(pools_, graph.of, &std::unique_ptr<Pool>::get) =
           std::make_unique<Pool>(allocator_);
     }
     graph.pool.reset();
-    dropped_.push_back(std::move(graphs_.back()));  // to be asked what it read
+    dropped_.push_back(std::move(graphs_.back()));  // its reads are checked at the end
     graphs_.pop_back();
   }
 

@@ -1,4 +1,4 @@
-// Which stream of a capture reuses what another one freed.
+// Which stream of a capture reuses a block that another stream freed.
 
 #include "millrace/memory/graph_pool.hpp"
 #include "test/support/allocators.hpp"
@@ -9,7 +9,7 @@
 namespace millrace::test {
 namespace {
 
-/// A capture of `main` that goes on.
+/// A capture of `main` that the destructor ends.
 struct StreamRig : Bench {
   ~StreamRig() {
     graph.end();
@@ -65,7 +65,7 @@ TEST_CASE("memory with a use by another stream of the capture waits for both", "
 TEST_CASE("memory that was another stream's outside does not serve its capture", "[graph]") {
   StreamRig rig;
   void* const shared = rig.allocate(5 * MiB, rig.main);
-  rig.allocator.transfer(shared, rig.copy);  // which is not captured
+  rig.allocator.transfer(shared, rig.copy);  // copy is not captured
   rig.allocator.transfer(shared, rig.main);
   rig.allocator.deallocate(shared);
   CHECK(rig.allocate(5 * MiB, rig.main) != shared);

@@ -1,4 +1,4 @@
-// General memory that graphs use.
+// General memory that graphs use: how long the allocator keeps it.
 
 #include <optional>
 #include <vector>
@@ -12,7 +12,7 @@ namespace millrace::test {
 namespace {
 
 struct UsedMemoryRig : Bench {
-  /// A graph that uses the block.
+  /// Captures a graph that uses the block.
   void capture(const GraphPool& pool, void* used) {
     GraphCapture capture{pool, main};
     allocator.record_use(used, main);
@@ -95,7 +95,7 @@ TEST_CASE("a use is marked at the free, while its stream is there", "[graph]") {
   rig.allocator.deallocate(weights);
   rig.device.destroy_stream(raw);
   const StreamHandle next = rig.device.create_stream();
-  REQUIRE(next == raw);  // another stream, with nothing to do
+  REQUIRE(next == raw);  // the same handle, a new stream without work
   pool->launched(rig.main);
   pool.reset();
   CHECK(rig.allocator.statistics().graph_pools.pools == 0);

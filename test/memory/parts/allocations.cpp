@@ -39,7 +39,7 @@ TEST_CASE("a block that is transferred was used by its former owner", "[parts]")
   CHECK(block->live.owner.id() == rig.copy.id());
   REQUIRE(block->live.company->uses.size() == 1);
   CHECK(block->live.company->uses.begin()->id() == rig.main.id());
-  rig.allocations.transfer(*block, rig.copy);  // it owns it
+  rig.allocations.transfer(*block, rig.copy);  // copy owns it already
   CHECK(block->live.company->uses.size() == 1);
 }
 

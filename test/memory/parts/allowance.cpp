@@ -15,12 +15,12 @@ TEST_CASE("memory that another thread is getting counts against the limit", "[pa
   bool other = true;
   CHECK(allowance.obtain(60 * MiB, rig.lock, [&] {
     CHECK_FALSE(rig.lock.owns_lock());
-    Lock lock{rig.stock.mutex};  // another thread's
+    Lock lock{rig.stock.mutex};  // stands for another thread
     other = allowance.obtain(60 * MiB, lock, [] { FAIL("it is beyond the limit"); });
   }));
   CHECK_FALSE(other);
   CHECK(rig.lock.owns_lock());
-  CHECK(allowance.obtain(60 * MiB, rig.lock, [] {}));  // nothing is under way, or reserved
+  CHECK(allowance.obtain(60 * MiB, rig.lock, [] {}));  // nothing is requested or reserved
   rig.segment(60 * MiB, rig.main);
   CHECK_FALSE(allowance.obtain(60 * MiB, rig.lock, [] {}));
   allowance.set_limit(120 * MiB);

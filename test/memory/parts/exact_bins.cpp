@@ -27,7 +27,7 @@ TEST_CASE("a size that shares a bin with another gets it when no block is there"
   ExactBins bins;
   Block block;
   std::size_t other = 512;
-  do {  // until one shares the bin of 512
+  do {  // until a size shares the bin of 512
     other += 512;
     bins = {};
     bins.expect(ExactBins::size_of(512));

@@ -9,7 +9,7 @@
 namespace millrace::test {
 namespace {
 
-/// What holds after each step, whatever was put, claimed and split before.
+/// Checks what must hold after any sequence of puts, claims and splits.
 void check_free(PartsRig& rig) {
   rig.stock.heap.check();
   std::size_t free_blocks = 0, draining = 0;
@@ -20,7 +20,7 @@ void check_free(PartsRig& rig) {
       REQUIRE(rig.stock.shelves.holds(block));
       const bool drains = rig.stock.lanes_mix && block->waits == BlockWaits::for_all;
       if (drains) draining += block->bytes;
-      // Neighbors that one lane may both have are one block.
+      // Free neighbors that one lane may use have been merged.
       if (!drains) REQUIRE_FALSE(FreeBlocks::mergeable(block->next, block->lane));
     }
   }
@@ -102,7 +102,7 @@ TEST_CASE("what was kept for a destroyed stream is nobody's once its work is com
     rig.put(block, stream);
   }
   rig.ordered.synchronize();
-  const Stream next{rig.ordered};  // takes the slot of the one before
+  const Stream next{rig.ordered};  // takes the slot of the previous stream
   rig.put(rig.segment(2 * MiB, next), next);
   rig.free_blocks.merge_former_lanes();
   const StreamId lane = block->lane;

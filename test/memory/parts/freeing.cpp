@@ -30,7 +30,7 @@ TEST_CASE("a freed block waits for the stream of its free and for each recorded 
   CHECK(has_point(points, rig.freed(rig.main)));
   CHECK(has_point(points, rig.freed(rig.copy)));
   CHECK(has_point(points, rig.freed(third)));
-  CHECK(to_mark.size() == 2);  // the stream of the free is the program's to mark
+  CHECK(to_mark.size() == 2);  // the program marks the stream of the free
 }
 
 TEST_CASE("earlier tenants count where the user's work does not come after them", "[parts]") {

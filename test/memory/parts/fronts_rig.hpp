@@ -10,7 +10,7 @@
 
 namespace millrace::test {
 
-/// With the parts that serve the usual request.
+/// A PartsRig with the parts that serve the usual request.
 struct FrontsRig : PartsRig {
   using PartsRig::PartsRig;
 
@@ -26,7 +26,8 @@ struct FrontsRig : PartsRig {
     const Marker next = ordered.ledger().next(stream.id());
     return {{bytes, bytes, stream, {}, next}, false, stream, stream.id(), next};
   }
-  /// A live block that `stream` owns: the first `bytes` of a segment, or of what follows it.
+  /// Returns a live block of `bytes` bytes that `stream` owns, from the rest of a segment or from a
+  /// new segment.
   Block* live(std::size_t bytes, const Stream& stream) {
     const bool small = bytes <= stock.policy.small_limit;
     Block*& rest = small ? rest_of_small : rest_of_large;
@@ -36,7 +37,7 @@ struct FrontsRig : PartsRig {
     rest->lane = block->lane = stream.id();
     return give(block, stream);
   }
-  /// The claimed block is live.
+  /// Makes a claimed block live.
   Block* give(Block* block, const Stream& stream) {
     const Request asked = request(block->bytes, stream);
     stock.heap.live().insert(block);
@@ -47,7 +48,7 @@ struct FrontsRig : PartsRig {
     upkeep.count_out(*block, asked);
     return block;
   }
-  Block *rest_of_small = nullptr, *rest_of_large = nullptr;  // claimed: of the newest segments
+  Block *rest_of_small = nullptr, *rest_of_large = nullptr;  // claimed; in the newest segments
 };
 
 }  // namespace millrace::test

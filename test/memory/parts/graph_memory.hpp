@@ -11,7 +11,7 @@
 
 namespace millrace::test {
 
-/// A general allocator with so much memory, which is only addresses.
+/// A general allocator with `free` bytes. Its memory is only addresses.
 struct CountedMemory final : GraphMemory {
   explicit CountedMemory(std::size_t free) : left(free) {}
 

@@ -1,4 +1,4 @@
-// The pools of graphs, above memory that tells when it is asked.
+// Graph pools over a fake general allocator that reports each request.
 #include "memory/graph/graph_pools.hpp"
 
 #include <memory>

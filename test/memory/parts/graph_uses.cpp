@@ -1,4 +1,4 @@
-// Which general memory graphs use.
+// Records of which general memory the graphs use.
 #include "memory/graph/graph_uses.hpp"
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-// Pools are told apart, and nothing else is asked of them.
+// The test needs only the addresses of pools.
 struct Place {
   alignas(PrivatePool) std::byte bytes[sizeof(PrivatePool)];
 };

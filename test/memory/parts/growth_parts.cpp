@@ -1,4 +1,4 @@
-// Where new memory comes from, part by part, and what goes back.
+// The parts that get new memory and the parts that give memory back, one by one.
 
 #include "memory/caching/giving_back.hpp"
 #include "memory/caching/growth.hpp"
@@ -26,7 +26,7 @@ struct GrowthRig : FrontsRig {
   Expandable expandable{stock, reports, free_blocks, allowance};
   Growth growth{stock, reports, allowance, ranges, expandable, giving_back};
 
-  /// A claimed block of a range, in the lane of `stream`.
+  /// Returns a claimed block of a range, in the lane of `stream`, or nullptr.
   Block* grow(std::size_t bytes, const Stream& stream) {
     Block* const block = ranges.grow(request(bytes, stream), lock);
     if (block != nullptr) block->lane = stream.id();
@@ -64,7 +64,7 @@ TEST_CASE("a hole is filled where that maps less than growing at the end", "[par
 TEST_CASE("complete pages of another stream's range are mapped in place of new memory", "[parts]") {
   GrowthRig rig;
   Block* const pages = rig.grow(8 * MiB, rig.copy);
-  rig.grow(2 * MiB, rig.copy);  // so that they are not the end
+  rig.grow(2 * MiB, rig.copy);  // so that the range does not end with them
   pages->points = PointSet{};
   rig.free_blocks.put(pages);
   Block* const grown = rig.grow(12 * MiB, rig.main);

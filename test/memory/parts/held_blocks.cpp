@@ -1,4 +1,4 @@
-// The blocks that are held for lanes beside a map.
+// Compares the table of held blocks with a map.
 #include "memory/held_blocks.hpp"
 
 #include <deque>

@@ -54,8 +54,8 @@ TEST_CASE("a block that a poll has found complete is held as it is", "[parts]") 
   rig.stock.heap.live().erase(rig.second);
   const Point own = rig.freed(rig.main);
   rig.second->points.set(own);
-  rig.second->points.join(rig.freed(rig.copy));                // complete, as the poll found
-  CHECK_FALSE(rig.held.take(rig.request(4 * MiB, rig.main)));  // makes room for the lane
+  rig.second->points.join(rig.freed(rig.copy));                // complete, as a poll found
+  CHECK_FALSE(rig.held.take(rig.request(4 * MiB, rig.main)));  // makes the lane's entry
 
   rig.held.put_completed(rig.second);
   CHECK(rig.second->state == BlockState::quick);

@@ -1,4 +1,4 @@
-// Peaks of scopes that overlap in any way beside one list of all values.
+// Compares the peaks of overlapping scopes with a list of all values.
 #include "memory/meter.hpp"
 
 #include <random>

@@ -1,4 +1,4 @@
-// The map from addresses to blocks beside a hash, with blocks that lie dense, sparse and alone.
+// Compares the map from addresses to blocks with a hash map, for dense, sparse and single blocks.
 #include "memory/page_map.hpp"
 
 #include <deque>

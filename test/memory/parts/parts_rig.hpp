@@ -57,14 +57,14 @@ struct PartsRig : Bench {
   Completions completions{stock, free_blocks};
   Lock lock{stock.mutex};
 
-  /// A claimed block that is a whole segment, in the lane of `stream`.
+  /// Returns a claimed block that is a whole segment, in the lane of `stream`.
   Block* segment(std::size_t bytes, const Stream& stream, bool small = false) {
     Block* const block = stock.heap.add_segment(counted.acquire(bytes), bytes, small);
     stock.turns.current().reserved(bytes);
     block->lane = stream.id();
     return block;
   }
-  /// The same, the next `bytes` of a range.
+  /// Like `segment`, with the next `bytes` bytes of a range.
   Block* in_range(std::size_t bytes, const Stream& stream) {
     if (stock.heap.ranges().empty()) {
       const AddressRange range = counted.reserve();
@@ -76,16 +76,16 @@ struct PartsRig : Bench {
     block->lane = stream.id();
     return block;
   }
-  /// What a free on `stream` carries now.
+  /// Returns the point that a free on `stream` has now.
   [[nodiscard]] Point freed(const Stream& stream) const {
     return {stream.id(), ordered.ledger().next(stream.id())};
   }
-  /// The claimed block was used on `stream` last.
+  /// Frees a claimed block whose last use was on `stream`.
   void put(Block* block, const Stream& stream) {
     block->points = PointSet{freed(stream)};
     free_blocks.put(block);
   }
-  /// 5 ms of work on the stream, which is marked after it.
+  /// Launches 5 ms of work on the stream, then marks the stream.
   Point work(const Stream& stream) {
     device.launch(fixed_kernel("work", std::chrono::milliseconds{5}), stream.handle());
     return ordered.mark(stream);

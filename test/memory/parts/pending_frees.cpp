@@ -1,4 +1,4 @@
-// What is kept back until a poll, beside a list that is searched.
+// Compares the frees that wait for a poll with a list that is searched.
 #include "memory/pending_frees.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace millrace::test {
 namespace {
 
-/// Frees are kept in their order, and each is asked about each time.
+/// Keeps the frees in their order and checks each of them at every poll.
 struct FreesModel {
   const Ledger& ledger;
   std::vector<Block*> frees;
@@ -34,7 +34,8 @@ struct FreesModel {
   }
 };
 
-/// What a wait for `pending.points()` has to wait for, and may wait for at most.
+/// Checks that a wait for `pending.points()` covers all points of the frees. It may extend to newer
+/// markers of the same streams, and includes no other stream.
 void check_points(const PendingFrees& pending, const FreesModel& model,
                   const std::map<StreamId, Marker>& newest) {
   const PointSet points = pending.points();
@@ -78,7 +79,7 @@ TEST_CASE("frees come back once all their markers are complete, in the order of 
     Streams s;
     std::vector<StreamId> streams;
     std::map<StreamId, Marker> newest;
-    std::vector<Point> recorded;  // and not known to be complete
+    std::vector<Point> recorded;  // not known to be complete
     for (std::uint64_t i = 0; i < 1 + round % 6; ++i) streams.push_back(s.ledger.open());
     PendingFrees pending{s.ledger};
     FreesModel model{s.ledger, {}};
@@ -90,7 +91,7 @@ TEST_CASE("frees come back once all their markers are complete, in the order of 
           recorded.push_back(s.record(any()));
           break;
         case 1:
-          if (!recorded.empty()) {  // late or early, and some never
+          if (!recorded.empty()) {  // in any order, and some never
             const std::size_t which = random() % recorded.size();
             s.ledger.complete(recorded[which]);
             recorded.erase(recorded.begin() + static_cast<std::ptrdiff_t>(which));

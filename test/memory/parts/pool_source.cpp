@@ -31,7 +31,7 @@ TEST_CASE("a pool's segments are parked until they are to be given back", "[part
     CHECK(memory.given.size() == 1);
     CHECK(memory.points_of_last == PointSet{last});
     giving_back.let_go(small);
-    giving_back.let_go(small);  // is gone
+    giving_back.let_go(small);  // no longer in the source
   }
   CHECK(memory.left == 100 * MiB);
   CHECK(source.bytes() == 0);

@@ -1,4 +1,4 @@
-// One pool of graphs, above memory that tells when it is asked.
+// One graph pool over a fake general allocator that reports each request.
 #include "memory/graph/private_pool.hpp"
 
 #include "test/memory/parts/graph_memory.hpp"

@@ -8,7 +8,7 @@ TEST_CASE("what a stream's front keeps serves that stream, and no other", "[part
   Block* const block = rig.live(64 * KiB, rig.main);
   Block* const other = rig.live(64 * KiB, rig.copy);
   static_cast<void>(other);
-  rig.live(1 * MiB, rig.main);  // bins keep a part of what was live
+  rig.live(1 * MiB, rig.main);  // bins keep a part of the highest live bytes
   for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);
   rig.lock.unlock();
   REQUIRE(rig.quick.keep(block->address, nullptr) == Kept::yes);
@@ -68,7 +68,7 @@ TEST_CASE("a block that another stream used waits in the front until that is ord
   const Point used = rig.freed(rig.copy);
   rig.lock.unlock();
   REQUIRE(rig.quick.keep(block->address, nullptr) == Kept::yes);
-  CHECK(rig.ordered.ledger().next(rig.copy.id()) > used.marker);  // it was marked
+  CHECK(rig.ordered.ledger().next(rig.copy.id()) > used.marker);  // `keep` has marked copy
   CHECK(rig.quick.take(rig.request(64 * KiB, rig.main), 64 * KiB).block == nullptr);
   REQUIRE(rig.ordered.wait_for(rig.main, used));
   CHECK(rig.quick.take(rig.request(64 * KiB, rig.main), 64 * KiB).block == block);

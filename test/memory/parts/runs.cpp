@@ -1,4 +1,4 @@
-// Runs of free neighbors beside a walk over all blocks.
+// Compares runs of free neighbors with a walk over all blocks.
 #include "memory/runs.hpp"
 
 #include <algorithm>
@@ -41,7 +41,8 @@ class Row {
 
   [[nodiscard]] bool free(std::size_t i) const { return blocks_[i].state == BlockState::free; }
 
-  /// Each run is of neighbors that are free, and as large as it says; none overlaps another.
+  /// Checks that each run consists of free neighbors and has the size that it states. Runs must not
+  /// overlap.
   void check() const {
     std::set<const Block*> seen;
     runs.visit(false, 1, [&](const Run& run) {
@@ -58,7 +59,7 @@ class Row {
       REQUIRE(run.bytes == bytes);
       return true;
     });
-    // Two free neighbors outside of runs could have been one.
+    // Two free neighbors outside of all runs would be a missing run.
     for (std::size_t i = 1; i < blocks_.size(); ++i) {
       const bool both = free(i - 1) && free(i);
       REQUIRE((!both || seen.contains(&blocks_[i - 1]) || seen.contains(&blocks_[i])));
@@ -130,13 +131,14 @@ TEST_CASE("few of many runs that are a little too small are looked at", "[parts]
     blocks[i].state = BlockState::free;
     runs.freed(&blocks[i]);
   }
-  std::size_t most = 0;  // of what the smallest block of a run is known to have
+  std::size_t most = 0;  // the largest `at_least` of a run
   runs.visit(false, 1, [&](const Run& run) {
     most = std::max(most, run.at_least);
     return run.at_least == run.bytes / 2;
   });
   CHECK(most == kRun);
-  // In one bin: 2^20 and 2^20 + 2^14. In another, that is as large as the last two.
+  // The first two sizes are in the bin of the many runs, which are too small for them. The last two
+  // are in larger bins.
   for (const std::size_t bytes : {kRun + 1, kRun + (kRun >> 6), kRun + (kRun >> 5), 2 * kRun}) {
     std::vector<std::size_t> seen;
     const std::uint64_t taken = steps([&] {

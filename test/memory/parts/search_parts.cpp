@@ -1,4 +1,4 @@
-// Where a request finds a free block, part by part.
+// The parts that find a free block for a request, one by one.
 
 #include <algorithm>
 #include <random>
@@ -21,7 +21,7 @@ struct SearchRig : FrontsRig {
   Waiting waiting{stock, free_blocks, upkeep, reuse};
   Merging merging{stock, free_blocks, reuse, waiting};
 
-  /// A free segment that `stream` used last.
+  /// Returns a free segment that `stream` used last.
   Block* free_segment(std::size_t bytes, const Stream& stream) {
     Block* const block = segment(bytes, stream);
     put(block, stream);
@@ -94,7 +94,7 @@ TEST_CASE("the smallest run of free neighbors that is large enough is merged", "
       last = rig.stock.heap.split(last, bytes);
       last->lane = rig.main.id();
     }
-    // Each waits for more than the one before it, so that they do not merge by themselves.
+    // Neighbors are in different lanes, so that they do not merge by themselves.
     for (Block* block = first; block != nullptr; block = block->next) {
       block->lane =
           block == first || block->previous->lane == rig.copy.id() ? rig.main.id() : rig.copy.id();
@@ -118,11 +118,11 @@ TEST_CASE("before memory grows, streams without a marker are marked and asked", 
   Block* const block = rig.free_segment(8 * MiB, rig.copy);
   const Marker next = rig.ordered.ledger().next(rig.copy.id());
   CHECK(rig.reuse.take_ready(rig.request(8 * MiB, rig.main)) == nullptr);
-  CHECK(before.take(rig.request(8 * MiB, rig.main), rig.lock, false) == nullptr);  // it goes on
+  CHECK(before.take(rig.request(8 * MiB, rig.main), rig.lock, false) == nullptr);  // copy is busy
   CHECK(rig.ordered.ledger().next(rig.copy.id()) == next + 1);
   rig.ordered.device().synchronize();
   CHECK(before.take(rig.request(8 * MiB, rig.main), rig.lock, true) == block);
-  CHECK(rig.ordered.ledger().next(rig.copy.id()) == next + 1);  // a marker covers it
+  CHECK(rig.ordered.ledger().next(rig.copy.id()) == next + 1);  // a marker covers the use already
   CHECK(rig.lock.owns_lock());
 }
 

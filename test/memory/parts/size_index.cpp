@@ -1,4 +1,4 @@
-// The index of free blocks by size beside a sorted set, and how far it has to look.
+// Compares the index of free blocks by size with a sorted set, and bounds the steps of a search.
 #include "memory/size_index.hpp"
 
 #include <deque>
@@ -18,7 +18,7 @@ struct FitsBefore {
 };
 using IndexModel = std::set<Block*, FitsBefore>;
 
-/// Blocks of one segment, of sizes that meet often.
+/// Blocks of one segment. Many of them have equal sizes.
 class Blocks {
  public:
   explicit Blocks(std::uint64_t seed) : random_(seed) {}

@@ -8,12 +8,12 @@ namespace {
 struct StaleRig : PartsRig {
   StalePages stale{stock, completions};
 
-  /// Pages that were moved, which `stream` used last.
+  /// Adds moved pages that `stream` used last.
   Block* add(std::size_t bytes, const Stream& stream) {
     Block* const block = in_range(bytes, stream);
     block->points = PointSet{freed(stream)};
     stale.add(block);
-    in_range(2 * MiB, stream);  // so that what is unmapped is a hole, and not the end
+    in_range(2 * MiB, stream);  // so that the unmapped pages are not at the end
     return block;
   }
 };
@@ -34,7 +34,7 @@ TEST_CASE("stale pages are unmapped in the order in which they came, once their 
   CHECK(rig.counted.ended == std::map<void*, std::size_t>{{addresses[0], 4 * MiB}});
   CHECK(rig.stale.unmap_until(0, rig.lock));
   CHECK(rig.counted.ended.size() == 2);
-  CHECK(rig.stale.blocks().size() == 1);  // the copy goes on
+  CHECK(rig.stale.blocks().size() == 1);  // copy's work still runs
   CHECK(rig.stale.unmap_all(rig.lock));
   CHECK(rig.counted.ended.contains(addresses[2]));
   CHECK(rig.stale.blocks().empty());

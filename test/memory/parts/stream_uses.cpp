@@ -18,7 +18,7 @@ std::vector<StreamId> ids_of_uses(const StreamUses& uses) {
   return result;
 }
 
-/// A reference as that of an attached stream: attaching 100,000 would take longer than the test.
+/// A reference like that of an attached stream. Attaching 100,000 streams would take too long.
 StreamRef nth_stream(std::uint32_t slot) {
   struct Parts {
     StreamHandle handle;
@@ -27,7 +27,7 @@ StreamRef nth_stream(std::uint32_t slot) {
   return std::bit_cast<StreamRef>(Parts{StreamHandle{}, StreamId{slot, 1}});
 }
 
-/// The most that one stream costs while n are added in an order that is not theirs.
+/// Largest number of steps of one call while n streams are added in falling order of their ids.
 std::uint64_t most_steps_of_a_use(std::uint32_t n) {
   StreamUses uses;
   std::uint64_t most = 0;

@@ -1,4 +1,4 @@
-// The meter with tallies that are added now and then beside one that is told everything.
+// Compares a meter that gets tallies now and then with a meter that gets every change.
 #include "memory/tally.hpp"
 
 #include <array>
@@ -85,7 +85,7 @@ TEST_CASE("a tally counts no more bytes than the peaks may miss, and no tag that
   Meter meter;
   Tally tally;
   const Tag tag;
-  CHECK_FALSE(tally.has_room(512, tag));  // it has not met the meter
+  CHECK_FALSE(tally.has_room(512, tag));  // not yet added to the meter
   meter.add(tally);
   CHECK(tally.has_room(std::size_t{Tally::kMost}, tag));
   CHECK_FALSE(tally.has_room(std::size_t{Tally::kMost} + 1, tag));

@@ -1,4 +1,4 @@
-// A queue of blocks by marker, and what is kept back until a poll, beside lists that are searched.
+// Compares a queue of blocks by marker with a list that is searched.
 #include "memory/wait_queue.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-/// Markers in an order that is drawn with the seed: mostly rising, all alike, falling, or any.
+/// Markers in one of four orders, which the seed selects: mostly rising, equal, falling or random.
 class Markers {
  public:
   explicit Markers(std::uint64_t seed) : random_(seed), way_(random_() % 4) {}
@@ -81,12 +81,12 @@ TEST_CASE("a queue gives the block of the earliest marker, whatever came and wen
     std::vector<Block*> out, in;
     for (Block& block : blocks) out.push_back(&block);
     for (int step = 0; step < 600; ++step) {
-      const std::uint64_t filling = step / 100 % 2 == 0 ? 4 : 1;  // of 5 steps
+      const std::uint64_t filling = step / 100 % 2 == 0 ? 4 : 1;  // insertions in 5 steps
       const bool inserts = in.empty() || (!out.empty() && random() % 5 < filling);
       auto& from = inserts ? out : in;
       auto& to = inserts ? in : out;
       auto chosen = from.begin() + static_cast<std::ptrdiff_t>(random() % from.size());
-      // As often as not the front is taken, as those do that empty a queue.
+      // Half of the erasures take the front, as code that empties a queue does.
       if (!inserts && random() % 2 == 0) chosen = std::ranges::find(from, queue.front());
       Block* const block = *chosen;
       from.erase(chosen);

@@ -7,8 +7,8 @@
 namespace millrace::test {
 namespace {
 
-thread_local std::uint64_t left = 0;  // until one fails; 0: none fails
-thread_local std::uint64_t more = 0;  // that fail then
+thread_local std::uint64_t left = 0;  // allocations up to the next failure; 0: none fails
+thread_local std::uint64_t more = 0;  // consecutive failures from then on
 thread_local bool struck = false;
 
 }  // namespace
@@ -39,8 +39,8 @@ void* allocate(std::size_t bytes) {
 }  // namespace
 }  // namespace millrace::test
 
-// For the whole program, and all forms of it: a sanitizer has its own for each that is missing.
-// Aligned memory never fails.
+// Replaces all forms in the whole program, because a sanitizer adds its own version of a missing
+// one. Aligned memory never fails.
 void* operator new(std::size_t bytes) { return millrace::test::allocate(bytes); }
 void* operator new[](std::size_t bytes) { return millrace::test::allocate(bytes); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }

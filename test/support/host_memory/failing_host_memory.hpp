@@ -4,8 +4,8 @@
 
 namespace millrace::test {
 
-/// While it lives, some `operator new` of this thread fail: the `number`-th, from 1, and so many in
-/// all, one after the other.
+/// While it lives, `failures` consecutive calls of `operator new` of this thread fail. The first
+/// one is the `number`-th call, counted from 1.
 class FailingHostMemory {
  public:
   explicit FailingHostMemory(std::uint64_t number, std::uint64_t failures = 1) noexcept;
@@ -13,9 +13,9 @@ class FailingHostMemory {
   FailingHostMemory(const FailingHostMemory&) = delete;
   FailingHostMemory& operator=(const FailingHostMemory&) = delete;
 
-  [[nodiscard]] static bool failed() noexcept;  ///< since the latest one began
+  [[nodiscard]] static bool failed() noexcept;  ///< since the latest object began
 
-  /// While it lives, none fails, and none is counted.
+  /// While it lives, no call fails and no call is counted.
   class Paused {
    public:
     Paused() noexcept;

@@ -8,13 +8,13 @@
 namespace millrace::test {
 namespace {
 
-/// One cluster serves all tests of this process, each place with a topic of its own.
+/// One cluster serves all tests of this process. Each place has its own topic.
 class KafkaPlace final : public SinkPlace {
  public:
   KafkaPlace() {
     static unsigned places = 0;
     topic_ = "place-" + std::to_string(places++);
-    static_cast<void>(cluster());  // it goes with the thread that starts it
+    static_cast<void>(cluster());  // it ends with the thread that starts it
   }
 
   std::unique_ptr<Sink> open() override {
@@ -27,7 +27,7 @@ class KafkaPlace final : public SinkPlace {
   void speak() override { cluster().signal(SIGCONT); }
 
  private:
-  /// Requests are seen at once.
+  /// Makes the sink see requests for snapshots at once.
   static sink::KafkaLimits always() { return {.requests_every = std::chrono::milliseconds{0}}; }
   static KafkaCluster& cluster() {
     static KafkaCluster one;

@@ -7,13 +7,13 @@
 namespace millrace::test {
 namespace {
 
-/// One server serves all tests of this process, each place with keys of its own.
+/// One server serves all tests of this process. Each place has its own keys.
 class RedisPlace final : public SinkPlace {
  public:
   RedisPlace() {
     static unsigned places = 0;
     prefix_ = "place-" + std::to_string(places++);
-    static_cast<void>(server());  // it goes with the thread that starts it
+    static_cast<void>(server());  // it ends with the thread that starts it
   }
 
   std::unique_ptr<Sink> open() override { return open_sink(server().spec(prefix_)); }
