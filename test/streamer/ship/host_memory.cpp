@@ -1,4 +1,4 @@
-// Host memory that runs out while a step is shipped.
+// Host memory runs out while a step is shipped.
 #include <map>
 #include <new>
 #include <set>
@@ -20,8 +20,8 @@ std::set<std::int64_t> rows_from(std::int64_t first, std::int64_t count) {
   return rows;
 }
 
-/// Offers a step as RowStreamer does, while so many allocations fail from the one with this number.
-/// @return false if there are fewer allocations
+/// Offers a step as RowStreamer does, while `failures` allocations fail, from allocation `number`
+/// on. @return false if there are fewer allocations
 bool offer_without_memory(ShipRig& rig, const std::set<std::int64_t>& changed, std::uint64_t number,
                           std::uint64_t failures) {
   Shipment shipment = rig.trainer.step(changed, rig.machine.now());
