@@ -7,8 +7,8 @@ bench/make_snapshot.py makes the snapshot; --file takes any other file instead. 
 test checks counts that do not depend on time: memory per event, columns that are read once, blocks
 that are visited for a picture, and the parts that are left out. With --limits it also checks the
 project's limits for 1,000,000 events on two cores: `explain` takes less than 20 s and 4 GB, the
-page is shown within 5 s, and it answers zoom and pan within 50 ms (the median). Ends with 4 if there is
-no browser, or if the program was built without the viewer.
+page is shown within 5 s, and it answers zoom and pan within 50 ms (the median). Ends with 4 if
+there is no browser, or if the program was built without the viewer.
 """
 
 import argparse
