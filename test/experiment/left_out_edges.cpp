@@ -157,8 +157,8 @@ bool corrupts(LoopCase loop) {
   return false;
 }
 
-/// Edges that other edges imply for the batches. But the host relies on them: it assumes that the
-/// work of data-dist is complete when the copies are, so it reuses pinned memory too early.
+/// Edges that other edges imply for the batches. However, the host relies on them: it assumes that
+/// the work of data-dist is complete when the copies are, so it reuses pinned memory too early.
 bool believed_in(const LoopCase& loop, const std::string& edge) {
   return edge == "copy waits for data-dist" && loop.ranks == 1 && loop.method == CopyMethod::ring &&
          loop.shape != PipelineKind::sparse_dist;

@@ -106,7 +106,7 @@ TEST_CASE("sizes and numbers that cannot be are refused with their range") {
     CHECK_THAT(said, ContainsSubstring("'" + arguments[1] + "'") ||
                          ContainsSubstring("a size of " + arguments[1]));
     CHECK_THAT(said, ContainsSubstring("where: " + arguments[0]));
-    // The message says what would be right only once.
+    // The message names the right value only once.
     const bool number = said.find("number from ") != std::string::npos;
     CHECK((said.find("right: ") == std::string::npos) == number);
   }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every trace of bench/traces is the one of the manifest, and that its replays reserve
+"""Checks that every trace of bench/traces agrees with the manifest, and that its replays reserve
 what the manifest says:
 
     test/trace_set/test_set.py PROGRAM

@@ -1,6 +1,6 @@
-// CUB's kernels are internal to CUB. Here is what each kernel does as a whole, for the toolkits
-// whose kernels have these parameters. The patterns contain the parameters, so that other kernels
-// have no row.
+// CUB's kernels are internal to CUB. This file implements the whole effect of each kernel, for the
+// toolkits whose kernels have these parameters. The patterns contain the parameters, so that other
+// kernels have no row.
 
 #include "model/cuda/sort.cu"
 

@@ -45,7 +45,7 @@ struct Trained {
   [[nodiscard]] const std::vector<float>& at(const std::string& name) const;
 };
 
-/// What a rank runs on, as far as tests vary it.
+/// The parts of a rank's environment that tests vary.
 struct RankSetup {
   CheckingObserver* checking = nullptr;
   Device* seen = nullptr;  ///< the device that the checker observes, if the rank's wraps it
@@ -82,7 +82,7 @@ class ShardedRank {
   /// Trains with the stale loop that semi_sync must equal, written by hand.
   void run_stale(const StaleOptions& options, std::size_t steps, std::size_t examples,
                  std::size_t first, std::size_t count);
-  /// Uses and frees that allocators were told, including the one that was left out.
+  /// All uses and frees that allocators were told about, including the left-out one.
   [[nodiscard]] std::set<std::string> tellings() const;
   [[nodiscard]] SparseExchange& exchange() { return *exchange_; }
   [[nodiscard]] SparseNN& model() { return *model_; }

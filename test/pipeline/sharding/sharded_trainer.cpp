@@ -247,7 +247,7 @@ TEST_CASE("ranks that go on with stale steps end with the bits of those that wer
   const ScratchFolder scratch;
   const std::filesystem::path file = scratch / "saved";
   const std::string whole = trained_stale(file, {});
-  for (const std::uint64_t steps : {2U, 3U, 4U, 6U}) {  // before the stale ones, and among them
+  for (const std::uint64_t steps : {2U, 3U, 4U, 6U}) {  // before the stale steps, and among them
     INFO("saved after " << steps);
     static_cast<void>(trained_stale(file, {.stop_at = steps}));
     CHECK(trained_stale(file, {.loads = true}) == whole);

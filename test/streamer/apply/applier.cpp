@@ -165,8 +165,8 @@ TEST_CASE("a snapshot that the copy had before a gap does not fill it") {
   static_cast<void>(writer.made(0, {2}));
   writer.write(0, {3});
   CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
-  // The batch that the copy had read is gone, and older batches are there again. The applier reads
-  // the log from its beginning.
+  // The batch that the copy had read no longer exists, and older batches exist again. The applier
+  // reads the log from its beginning.
   writer.log.batches.insert(writer.log.batches.begin(), 5, writer.log.batches.front());
   writer.log.removed = 5;
   writer.write(0, {4});

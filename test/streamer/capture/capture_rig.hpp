@@ -58,7 +58,7 @@ class CaptureRig : public TrainingRig {
   explicit CaptureRig(const CaptureCase& what);
   ~CaptureRig();
 
-  /// Delivers the remaining rows. Returns whether these were all.
+  /// Delivers the remaining rows. Returns false if rows are still dirty.
   [[nodiscard]] bool flush(Nanoseconds patience = Nanoseconds::max());
   /// Applies the delivered rows to the first contents of the tables. Returns how the result differs
   /// from the tables, "" if it does not. Ends the capture.

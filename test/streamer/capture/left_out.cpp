@@ -16,7 +16,7 @@ namespace {
 CaptureCase left_out_case(CaptureMode mode, GatherOn gather_on, bool cached) {
   return {.options = {.mode = mode,
                       .content = RowContent::weights_and_state,
-                      .slots = mode == CaptureMode::ring_kernel ? 4U : 2U,  // more than its buffers
+                      .slots = mode == CaptureMode::ring_kernel ? 4U : 2U,  // more than 2 buffers
                       .slot_bytes = 4000,
                       .gather_on = gather_on},
           .optimizer = OptimizerKind::adagrad,
@@ -119,7 +119,7 @@ TEST_CASE("every wait of a capture that is left out is named, or seen in what wa
   const std::string update = on_main ? "main" : "update";
   const bool itself = mode == CaptureMode::sync || mode == CaptureMode::sync_pageable;
   const auto redundant = [&](const std::string& edge) {
-    // If the training thread waits for the copy, all that it enqueues comes after the gather.
+    // If the training thread waits for the copy, its later work comes after the gather anyway.
     if (itself && edge.ends_with("waits for gather") && !edge.starts_with("host")) return true;
     // A stream that waits for the update waits for all work that made the tables.
     if (!on_main && edge == "gather waits for main") return true;

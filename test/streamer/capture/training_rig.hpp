@@ -21,8 +21,8 @@ namespace millrace::test {
 enum class TrainsOn {
   main,      ///< everything runs on main
   update,    ///< updates run on their own stream
-  off_main,  ///< all of it is on that stream, which has not waited for main since the tables were
-             ///< made; main does other work, and frees that work's memory
+  off_main,  ///< everything runs on the update stream, which has not waited for main since the
+             ///< tables were made; main does other work and frees its memory
 };
 inline constexpr std::array kTrainsOn{TrainsOn::main, TrainsOn::update, TrainsOn::off_main};
 [[nodiscard]] const char* to_string(TrainsOn where) noexcept;

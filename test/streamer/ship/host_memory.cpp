@@ -49,7 +49,7 @@ TEST_CASE("a step that is offered without host memory is delivered later, and mi
                 {.queue_bytes = 200, .when_full = policy, .longest_retry = 1s}};
     rig.step(rows_from(0, 3));
     rig.machine.executor().spend(1ms);
-    rig.step(rows_from(2, 3));  // the first one waits in a call of the sink
+    rig.step(rows_from(2, 3));  // the first step waits in a call of the sink
     const bool failed = offer_without_memory(rig, rows_from(4, 20), number, failures);
     const std::map<std::int64_t, float> wanted = rig.trainer.table();
     up = true;

@@ -32,7 +32,7 @@ class TrackerRig : public TrainingRig {
   struct Visits {
     std::size_t refused = ~std::size_t{0};   ///< does not take this chunk
     std::size_t put_back = ~std::size_t{0};  ///< takes this chunk and puts it back
-    bool ordered = true;  ///< orders the stream after all use of the tables
+    bool ordered = true;                     ///< orders the stream after all use of the tables
   };
   /// The rows that a consumer reads.
   Rows read(std::string_view consumer, RowContent content, Stream& stream, const Visits& visits);

@@ -1,4 +1,4 @@
-// The callers of both calls: a report has the functions of both.
+// A report shows the functions that made each of the two calls.
 
 #include "test/virtual_cuda/checker/scene.hpp"
 

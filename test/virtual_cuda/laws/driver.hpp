@@ -9,8 +9,8 @@
 
 namespace millrace::test {
 
-/// The driver's function of this name, with the parameters of a version of CUDA. Null if there is
-/// none.
+/// The driver's function of this name, with the parameters of a version of CUDA. Null if that
+/// version has no such function.
 inline void* driver_function(const char* name, unsigned version = 13000,
                              unsigned long long flags = 0, int* status = nullptr) {
   void* function = nullptr;

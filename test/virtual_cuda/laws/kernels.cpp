@@ -24,9 +24,9 @@ using namespace millrace::test;
 namespace {
 
 void add_stub() {}       // the host function that nvcc would generate for a kernel
-void silent_stub() {}    // of a kernel without a host implementation
-void fill_stub() {}      // of a kernel with a readable pattern and a cost
-char counter_shadow[8];  // of a device variable
+void silent_stub() {}    // kernel without a host implementation
+void fill_stub() {}      // kernel that is known by its readable name, with a cost
+char counter_shadow[8];  // the host's shadow of a device variable
 
 // add(int* to, int value, std::size_t count): adds to each element
 void add_on_host(const MillraceLaunch* launch) {
