@@ -44,7 +44,7 @@ struct CopyBench : Bench {
   std::unique_ptr<CopyStrategy> strategy;
 };
 
-/// A bench that observes `last`, the points of the last free of batch memory.
+/// A bench that keeps in `last` the points of the last free of batch memory.
 struct WatchedBench : CopyBench {
   explicit WatchedBench(CopyMethod method) : CopyBench(method) { memory.observe(&last); }
   ~WatchedBench() { memory.observe(nullptr); }

@@ -19,8 +19,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Epochs of `batches` batches. Batch i has i + 1 examples and the ids 100 * epoch + i. `before` and
-/// `written` run before and after a batch is filled.
+/// Epochs of `batches` batches. Batch i has i + 1 examples and the ids 100 * epoch + i. `before`
+/// runs before each batch, and `written` after it is filled.
 class ScriptedSource final : public EpochSource {
  public:
   ScriptedSource(std::uint64_t batches, const PinnedStaging& staging)

@@ -13,8 +13,8 @@ using namespace millrace::test;
 namespace {
 
 constexpr std::size_t kLeftOutBatches = 10;
-constexpr std::uint64_t kSeeds = 60;          // must name a left-out edge within these
-constexpr std::uint64_t kRedundantSeeds = 4;  // must not name a redundant edge
+constexpr std::uint64_t kSeeds = 60;          // the checker must name a left-out edge within these
+constexpr std::uint64_t kRedundantSeeds = 4;  // the checker must not name a redundant edge
 
 struct Outcome {
   std::set<std::string> edges;

@@ -15,7 +15,7 @@ enum class Part { start, receive, arrange };
 struct FailureOutcome {
   std::vector<std::vector<float>> trained[2];
   std::string errors[2];  ///< the text of each rank's CollectiveError
-  bool failed = false;    ///< a call was made to fail
+  bool failed = false;    ///< the call that has to fail was reached
   std::vector<std::string> races;
   std::int64_t pinned = 0;  ///< pieces of pinned memory that are live at the end
 };

@@ -96,7 +96,7 @@ TEST_CASE("ranks that there are no more make nobody send all rows again") {
     std::uint32_t ranks;
     std::size_t snapshots;
   };
-  // Rank 1 was there in an earlier epoch; in the epoch of rank 0; in the ranks that rank 0 counts.
+  // Rank 1 wrote only in an earlier epoch, or in the epoch of rank 0, or rank 0 counts two ranks.
   for (const There& what : {There{4, 1, 0}, There{5, 1, 1}, There{4, 2, 1}}) {
     auto memory = std::make_shared<MemorySink>();
     memory->begin(beginning().schema);
