@@ -45,13 +45,13 @@ std::string run_table(const std::string& arguments) {
   return "'" + find_program("python3") + "' '" MILLRACE_BENCH_TABLE "' " + arguments;
 }
 
-/// A case on a subject: "random/1k-live/cub".
+/// A case with its subject, such as "random/1k-live/cub".
 std::string name_of(const Json& row) {
   return row["suite"].get<std::string>() + "/" + row["case"].get<std::string>() + "/" +
          row["subject"].get<std::string>();
 }
 
-/// The smallest run there is, once for all tests.
+/// The smallest run, made once for all tests.
 const Json& smoke() {
   static const Json document = [] {
     const TemporaryFolder folder;
@@ -136,17 +136,17 @@ void each_row_has_every_field() {
 }
 
 void calls_and_bytes_are_those_by_hand() {
-  // What was freed on the stream is given out again, and nobody is asked.
+  // Memory that was freed on the stream is given out again without a driver call.
   for (const char* const subject : {"millrace", "millrace-no-ranges", "torch", "mutex-floor"}) {
     INFO(subject);
     CHECK(row(std::string{"one-size/4KiB/"} + subject)["device_calls_per_pair"] == 0);
     CHECK(row(std::string{"streams/4-in-turn/"} + subject)["device_calls_per_pair"] == 0);
   }
-  // A stack for each power of two: 4 MiB are 4 MiB.
+  // It has a stack of blocks per power of two, so 4 MiB take 4 MiB.
   CHECK(row("one-size/4MiB/mutex-floor")["reserved_over_live"] == 1);
-  // A mapped page or a segment holds 4 KiB.
+  // A mapped page or a segment of 2 MiB holds one block of 4 KiB.
   CHECK(row("one-size/4KiB/torch")["reserved_over_live"] == 512);
-  // Millrace records once for each block that another stream used.
+  // Millrace records an event once for each block that another stream used.
   CHECK(row("uses/none/millrace")["device_calls_per_pair"] == 0);
   CHECK(row("uses/a-quarter/millrace")["device_calls_per_pair"].get<double>() >= 0.2);
 }
@@ -154,21 +154,21 @@ void calls_and_bytes_are_those_by_hand() {
 void cub_and_thrust_call_the_runtime_of_the_benchmark() {
   CHECK(is_left_out("", "", "cub") != MILLRACE_BENCH_CCCL);
   if (!MILLRACE_BENCH_CCCL) return;
-  // CUB records an event at each free; the program records and waits for a quarter of them.
+  // CUB records an event at each free. For a quarter of the pairs, the program records and waits.
   CHECK(row("one-size/4KiB/cub")["device_calls_per_pair"] == 1);
   CHECK(row("uses/none/cub")["device_calls_per_pair"] == 1);
   CHECK(row("uses/a-quarter/cub")["device_calls_per_pair"].get<double>() ==
         Approx(1.5).epsilon(0.05));
-  // Powers of two from 512 bytes.
+  // CUB's sizes are powers of two from 512 bytes.
   CHECK(row("one-size/4KiB/cub")["reserved_over_live"] == 1);
   CHECK(row("one-size/4MiB/thrust-pool")["device_calls_per_pair"] == 0);
-  // It knows no streams: the program waits for the stream before each free.
+  // Thrust's pool knows no streams, so the program waits for the stream before each free.
   CHECK(row("streams/4-in-turn/thrust-pool")["device_calls_per_pair"] == 1);
 }
 
 }  // namespace
 
-// One run for all that is asked of it.
+// One run serves all sections.
 TEST_CASE("bench_allocator: a run has a row or a reason for everything, and figures that hold") {
   SECTION("every case has a row for every subject, or the reason why not") {
     every_case_has_a_row_or_a_reason();

@@ -18,7 +18,7 @@ namespace {
 constexpr std::array kWorkingEngines{Engine::compute, Engine::host_to_device,
                                      Engine::device_to_host, Engine::link, Engine::host};
 
-/// An operation on memory that is named by small numbers.
+/// An operation on memory pages that are named by small numbers.
 LoggedOperation operation(Engine engine, Nanoseconds begin, Nanoseconds alone,
                           std::vector<std::pair<std::uintptr_t, Access>> pages,
                           unsigned device = 0) {
@@ -43,7 +43,7 @@ Nanoseconds chain(const std::vector<LoggedOperation>& operations) {
   return bound_of(operations, DeviceProfile::named("h100")).data_flow;
 }
 
-/// 1 flop, and 2 bytes of memory, in a nanosecond.
+/// 1 flop and 2 bytes of memory per nanosecond.
 DeviceProfile simple_profile() {
   DeviceProfile profile = DeviceProfile::named("h100");
   profile.flops = 1e9;
@@ -55,7 +55,7 @@ Nanoseconds engines(const std::vector<LoggedOperation>& operations) {
   return bound_of(operations, simple_profile()).engines;
 }
 
-/// Of an engine that it occupies for `alone`, or of compute with this cost.
+/// Work that occupies an engine for `alone`, or compute work with this cost.
 LoggedOperation work(Engine engine, Nanoseconds alone, unsigned device = 0, Cost cost = {}) {
   LoggedOperation made = operation(engine, 0ns, alone, {}, device);
   made.cost = cost;
@@ -65,7 +65,7 @@ LoggedOperation kernel(double flops, double bytes, unsigned device = 0) {
   return work(Engine::compute, 1ns, device, {.flops = flops, .bytes = bytes});
 }
 
-/// Which operations a device ran, in order of begin. Those of a meeting are of both devices.
+/// A log of what two devices ran, in order of begin. Operations of the link are on both devices.
 std::vector<LoggedOperation> draw_log() {
   std::vector<LoggedOperation> log;
   int at = 0;
@@ -92,7 +92,7 @@ std::vector<LoggedOperation> draw_log() {
   return log;
 }
 
-/// The longest chain by one byte after another.
+/// The longest chain, computed one byte after another.
 Nanoseconds counted_chain(const std::vector<LoggedOperation>& log) {
   std::array<std::array<Nanoseconds, 64>, 2> written{};
   const auto each_byte = [&](const LoggedOperation& operation, Access not_this, auto&& visit) {
@@ -121,7 +121,7 @@ Nanoseconds counted_chain(const std::vector<LoggedOperation>& log) {
   return longest;
 }
 
-/// Whether an operation of the engine runs on the device at that time.
+/// True if an operation of the engine runs on the device at that time.
 bool runs(const std::vector<LoggedOperation>& log, unsigned device, Engine engine, Nanoseconds at) {
   return std::ranges::any_of(log, [&](const LoggedOperation& operation) {
     return operation.device == device && operation.engine == engine && operation.begin <= at &&
@@ -137,7 +137,7 @@ TEST_CASE("the bound's chain is of operations that read what the one before wrot
   CHECK(chain({operation(compute, 0ns, 5ns, {{1, write}}),
                operation(compute, 5ns, 7ns, {{1, read}, {2, write}}),
                operation(compute, 12ns, 1ns, {{2, read}})}) == 13ns);
-  // Memory that is written anew ties nothing to what it held before.
+  // An overwrite of memory does not depend on the memory's old contents.
   CHECK(
       chain({operation(compute, 0ns, 5ns, {{1, write}}), operation(compute, 5ns, 7ns, {{1, write}}),
              operation(compute, 12ns, 1ns, {{1, read}})}) == 8ns);
@@ -196,10 +196,10 @@ TEST_CASE(
   const std::vector<LoggedOperation> copies{work(host_to_device, 9ns), work(host_to_device, 8ns),
                                             kernel(10, 4)};
   CHECK(engines(copies) == 17ns);
-  // Each direction has an engine.
+  // Each direction has its own engine.
   CHECK(engines({work(host_to_device, 9ns), work(device_to_host, 8ns)}) == 9ns);
   CHECK(engines({work(link, 20ns), work(host_to_device, 9ns), work(link, 3ns)}) == 23ns);
-  // Kernels overlap as far as flops and bytes go, however long each takes; hosts are many.
+  // Flops and bytes limit kernels, not the time that each takes alone. Host work is not limited.
   CHECK(engines({work(compute, 100ns), work(host, 100ns)}) == 0ns);
   CHECK(engines({}) == 0ns);
 }
@@ -225,8 +225,8 @@ TEST_CASE("the bound of engines grows with each operation, and by no more than w
 }
 
 TEST_CASE("what needs two operations waits for both, which share their engine") {
-  // Two that read memory, a sum of their results, and two that need the sum: 10 + 10 bytes at 2
-  // bytes a nanosecond, 7 flops, 4 + 4 bytes.
+  // Two operations read memory, one adds their results, and two need the sum: 10 + 10 bytes at 2
+  // bytes per nanosecond, 7 flops, 4 + 4 bytes.
   const auto made = [](double flops, double bytes, Nanoseconds alone,
                        std::vector<std::pair<std::uintptr_t, Access>> pages) {
     LoggedOperation one = operation(Engine::compute, 0ns, alone, std::move(pages));
@@ -248,7 +248,7 @@ TEST_CASE("the bound of data and engines is at least each, and at most all one a
   CHECK(rc::check([] {
     const std::vector<LoggedOperation> log = draw_log();
     DeviceProfile slow = simple_profile();
-    slow.flops = slow.memory_bandwidth = 1e30;  // kernels as long as they take alone
+    slow.flops = slow.memory_bandwidth = 1e30;  // kernels take as long as they take alone
     const RuntimeBound bound = bound_of(log, slow);
     Nanoseconds all{0};
     for (const LoggedOperation& operation : log) all += operation.alone;

@@ -13,7 +13,7 @@ namespace {
 
 TimeSpan from_to(int begin, int end) { return {Nanoseconds{begin}, Nanoseconds{end}}; }
 
-// One unit of time after another.
+// Counts one unit of time after another.
 Exposure counted(const std::vector<TimeSpan>& copies, const std::vector<TimeSpan>& main,
                  TimeSpan window) {
   const auto runs = [](const std::vector<TimeSpan>& intervals, Nanoseconds at) {

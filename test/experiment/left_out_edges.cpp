@@ -12,10 +12,10 @@ using namespace millrace::test;
 
 namespace {
 
-constexpr std::uint64_t kSeeds = 256;         // within which what is left out has to show
-constexpr std::uint64_t kRedundantSeeds = 4;  // over which what is redundant must not
+constexpr std::uint64_t kSeeds = 256;         // a left-out edge has to show within these
+constexpr std::uint64_t kRedundantSeeds = 4;  // a redundant edge must not show in these
 
-/// Any two options have each pair of their values in one of a pipeline's 20 cases.
+/// In the 20 cases of a pipeline, each pair of values of any two options occurs.
 void vary_lookup(LoopCase& loop) {
   const auto copy = static_cast<std::size_t>(loop.method);
   const std::size_t rest = 2 * static_cast<std::size_t>(loop.waits) + loop.ranks - 1;
@@ -50,71 +50,72 @@ std::vector<LoopCase> cases(std::string allocator) {
   return cases;
 }
 
-/// The same of fused_sparse_dist.
+/// Redundant edges of fused_sparse_dist.
 std::set<std::string> redundant_fused(const LoopCase& loop) {
-  // Main waits for that use, by way of the lookup, before the batch is freed.
+  // Main waits for that use, through the lookup, before the batch is freed.
   std::set<std::string> edges{"batch used by data-dist"};
   const bool shared = loop.lookup.stream == LookupStream::data_dist;
   const bool ring = loop.method == CopyMethod::ring;
   if (loop.ranks > 1) edges.insert("host batch freed by data-dist's marker");  // the host waits
-  if (loop.waits == Waits::precise) edges.insert("main waits for copy");       // the lookup has
-  if (ring) edges.insert("copy waits for data-dist");                          // main has
+  if (loop.waits == Waits::precise) edges.insert("main waits for copy");       // the lookup did
+  if (ring) edges.insert("copy waits for data-dist");                          // main did
   // Pooled rows: the lookup's stream waits for backward before it allocates again.
   if (loop.lookup.stream != LookupStream::main) edges.insert("features used by main");
   if (shared) {
     // Data-dist, whose use of the batch is recorded, waits for backward.
     edges.insert("batch used by main");
     if (ring) edges.insert("copy waits for main");
-    // Gradients of pooled rows: main waits for the lookup behind the update before it allocates
-    // again. Only copies to its memory are earlier.
+    // Gradients of pooled rows: main waits for the lookup after the update before it allocates
+    // again. Only copies into main's memory come earlier.
     if (loop.method != CopyMethod::in_place) edges.insert("features used by data-dist");
   }
-  // The driver's pool has main wait before it frees; by then it has waited for the lookup.
+  // With the driver's pool main waits before it frees, and by then it has waited for the lookup.
   if (loop.lookup.stream == LookupStream::own && loop.method == CopyMethod::driver_async) {
     edges.insert("main waits for data-dist");
   }
   return edges;
 }
 
-/// The same of prefetch_sparse_dist, with a model that has no rows to bring.
+/// Redundant edges of prefetch_sparse_dist, for a model without rows to prefetch.
 std::set<std::string> redundant_prefetch(const LoopCase& loop) {
   std::set<std::string> edges{"prefetch waits for main"};
-  edges.insert("features used by prefetch");  // main waits for that before it uses them itself
-  // Of features that were freed, those of the step before are taken: prefetch, whose use of them is
-  // recorded, has waited for main since.
+  edges.insert("features used by prefetch");  // main waits for that use before its own use
+  // Freed features of the previous step are used again. Prefetch, whose use of them is recorded,
+  // has waited for main since.
   if (loop.allocator == "millrace") edges.insert("features used by main");
-  // The driver's pool has main wait before it frees; by then it has waited for prefetch.
+  // With the driver's pool main waits before it frees, and by then it has waited for prefetch.
   if (loop.method == CopyMethod::driver_async) edges.insert("main waits for data-dist");
-  // With two ranks the host waits behind the features of each batch but the last. Of that one the
-  // driver's pool has main wait for data-dist before it frees the batch before.
+  // With two ranks the host waits for the features of each batch except the last. For the last
+  // batch, the driver's pool lets main wait for data-dist before it frees the previous batch.
   if (loop.ranks > 1 && loop.method == CopyMethod::driver_async) {
     edges.insert({"main waits for prefetch", "prefetch waits for data-dist"});
   }
   return edges;
 }
 
-/// Edges that others imply, each with the reason.
+/// Edges that other edges imply, each with the reason.
 std::set<std::string> redundant(const LoopCase& loop) {
   const bool fused = loop.shape == PipelineKind::fused_sparse_dist;
   std::set<std::string> edges = fused ? redundant_fused(loop) : std::set<std::string>{};
-  const bool host_waits = loop.ranks > 1;  // for sizes, behind the copy of the batch
+  const bool host_waits = loop.ranks > 1;  // for sizes, after the copy of the batch
   if (loop.shape == PipelineKind::prefetch_sparse_dist) edges = redundant_prefetch(loop);
   if (loop.shape == PipelineKind::sparse_dist || loop.shape == PipelineKind::semi_sync ||
       loop.shape == PipelineKind::prefetch_sparse_dist) {
-    edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
+    edges.insert("batch used by data-dist");  // main waits for that use before it frees the batch
     if (host_waits) edges.insert("host batch freed by data-dist's marker");
-    if (loop.waits == Waits::precise) edges.insert("main waits for copy");          // data-dist has
-    if (loop.method == CopyMethod::ring) edges.insert("copy waits for data-dist");  // main has
+    if (loop.waits == Waits::precise) edges.insert("main waits for copy");          // data-dist did
+    if (loop.method == CopyMethod::ring) edges.insert("copy waits for data-dist");  // main did
   } else if (host_waits && !fused) {
     edges.insert("host batch freed by main's marker");
   }
   if (loop.shape == PipelineKind::sparse_dist_lite && host_waits) {
-    // The host waits for sizes behind the whole step before, and only then loads and copies.
+    // The host waits for sizes, which arrive after the whole previous step. Only then does it load
+    // and copy.
     edges.insert({"host batch freed by copy's marker", "batch used by main",
                   "batch freed by main's marker"});
     if (loop.method == CopyMethod::ring) edges.insert("copy waits for main");
   }
-  // Torch's copy stream waits for main when it is given memory of main.
+  // Torch's copy stream waits for main when it gets memory of main.
   const bool all_on_main =
       fused ? loop.lookup.stream == LookupStream::main
             : loop.shape == PipelineKind::base || loop.shape == PipelineKind::sparse_dist_lite;
@@ -126,14 +127,14 @@ std::set<std::string> redundant(const LoopCase& loop) {
   return edges;
 }
 
-/// What corrupts nothing here. A batch's data is written when it is copied, not when it is loaded:
-/// Base loads a batch before the host has waited, and copies it after.
+/// Edges that corrupt no data here. A batch's data is written when it is copied, not when it is
+/// loaded. Base loads a batch before the host's wait and copies it after that wait.
 bool only_named(const LoopCase& loop) {
   if (loop.shape == PipelineKind::base) {
     return loop.ranks > 1 && loop.left_out == "host batch freed by copy's marker";
   }
   if (loop.shape != PipelineKind::fused_sparse_dist) return false;
-  // What would be overwritten lies elsewhere in these two.
+  // In these two cases the memory that would be overwritten lies elsewhere.
   return (loop.left_out == "host waits for data-dist" && loop.method == CopyMethod::precise &&
           loop.lookup.stream == LookupStream::main) ||
          (loop.left_out == "copy waits for main" && loop.method == CopyMethod::in_place &&
@@ -142,8 +143,8 @@ bool only_named(const LoopCase& loop) {
 
 bool named(const LoopCase& loop) { return !run(loop).races.empty(); }
 
-/// Runs it under one schedule after another until data is corrupted. What is corrupted must also
-/// have been named, on the same path.
+/// Runs the loop under one schedule after another until data is corrupted. The checker must then
+/// have named a race in the same run.
 bool corrupts(LoopCase loop) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     loop.schedule = test::seed() + seed;
@@ -156,23 +157,23 @@ bool corrupts(LoopCase loop) {
   return false;
 }
 
-/// Edges that others imply for the batches. But the host is told of them, and believes that what
-/// data-dist had done is complete when the copies are: so it has pinned memory again too early.
+/// Edges that other edges imply for the batches. However, the host relies on them: it assumes that
+/// the work of data-dist is complete when the copies are, so it reuses pinned memory too early.
 bool believed_in(const LoopCase& loop, const std::string& edge) {
   return edge == "copy waits for data-dist" && loop.ranks == 1 && loop.method == CopyMethod::ring &&
          loop.shape != PipelineKind::sparse_dist;
 }
 
-/// With two ranks torch's host has nearly always heard that data-dist, and so prefetch, is through
-/// with the last batch when it asks for memory. A few schedules in a hundred name the edge; none
-/// has been seen to corrupt anything.
+/// With two ranks, torch's host nearly always knows that data-dist, and so prefetch, has finished
+/// the last batch when it requests memory. A few schedules in a hundred name the edge. None has
+/// been seen to corrupt data.
 bool seldom_named(const LoopCase& loop, const std::string& edge) {
   return loop.shape == PipelineKind::prefetch_sparse_dist && edge == "main waits for prefetch" &&
          loop.allocator == "torch" && loop.ranks > 1 && loop.waits == Waits::coarse &&
          (loop.method == CopyMethod::side_stream || loop.method == CopyMethod::in_place);
 }
 
-/// Under one schedule or another.
+/// True if the checker names the edge under one of the schedules.
 bool named_sometimes(LoopCase loop) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     loop.schedule = test::seed() + seed;
@@ -217,7 +218,7 @@ TEST_CASE("every copy strategy keeps every batch whole, and leaves no edge out")
 TEST_CASE("each edge left out is named and corrupts data, but for those that others imply") {
   const std::string allocator = GENERATE("torch", "millrace");
   for (const LoopCase& loop : cases(allocator)) {
-    if (allocator == "torch" && loop.method == CopyMethod::driver_async) continue;  // as millrace
+    if (allocator == "torch" && loop.method == CopyMethod::driver_async) continue;  // like millrace
     const std::set<std::string> implied = redundant(loop);
     for (const std::string& edge : run(loop).edges) {
       LoopCase without = loop;

@@ -9,7 +9,7 @@
 
 namespace millrace::test {
 
-/// What a small training loop without data runs on.
+/// A small training loop without data, with its device and its allocator.
 struct LoopBench {
   explicit LoopBench(std::size_t memory_bytes = std::size_t{1} << 30,
                      const Policy& policy = Policy::millrace())

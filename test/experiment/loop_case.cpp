@@ -18,10 +18,13 @@ namespace {
 constexpr std::size_t kMemory = std::size_t{1} << 30;
 constexpr std::size_t kSteps = 8;
 
-/** Missing waits of the host show when it is far ahead, missing waits of main when it is not. */
+/**
+ * Missing waits of the host show when the host runs far ahead, missing waits of main when it does
+ * not.
+ */
 unsigned run_ahead(std::uint64_t schedule) { return schedule % 2 == 0 ? 20 : 1000; }
 
-/** The machine, the device that is tampered with, and a checker that sees what is really done. */
+/** The machine, the device that leaves out an edge, and a checker that sees all real work. */
 struct Machine {
   explicit Machine(const LoopCase& loop)
       : machine(schedule_of(loop.schedule, kMemory)),
@@ -41,7 +44,7 @@ struct Machine {
   experiment::TimelineClock clock{machine, kMainStream};
 };
 
-/** The allocators of a loop, checked where they can be, and tampered with part by part. */
+/** The allocators of a loop, checked where possible. Each part can leave out a use or a free. */
 struct Memory {
   Memory(Machine& machine, const LoopCase& loop)
       : source(machine.device),
@@ -142,9 +145,9 @@ experiment::Workload small_workload(PipelineKind shape) {
   workload.base_row_size = 10;
   workload.embedding_feature_dim = 1;
   workload.activations = std::size_t{8} << 10;
-  workload.layers = 1;  // more of them have megabytes of parameters
+  workload.layers = 1;  // more layers have megabytes of parameters
   workload.compute_to_copy = 2;
-  workload.run_ahead = 1;  // does not matter: the device is made here
+  workload.run_ahead = 1;  // has no effect: the device is made here
   return workload;
 }
 

@@ -2,8 +2,8 @@
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
-// Traps that the test of pipelines (test/pipeline/schedule/traps.cpp) counts, in the training loop
-// of a workload.
+// Traps in the training loop of a workload. Their numbers are those of
+// test/pipeline/schedule/traps.cpp.
 
 using namespace millrace;
 using namespace millrace::experiment;

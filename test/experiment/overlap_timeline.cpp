@@ -5,7 +5,7 @@
 #include "test/experiment/loop_bench.hpp"
 #include "test/support/catch.hpp"
 
-// What the published traces of these pipelines show, on our timeline.
+// Properties of the published traces of these pipelines, checked on our timeline.
 
 using namespace millrace;
 using namespace millrace::experiment;
@@ -26,7 +26,7 @@ class Recorder final : private TimelineObserver {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// Those of these names, as the host enqueued them.
+  /// The operations with these names, in the order in which the host enqueued them.
   [[nodiscard]] std::vector<Ran> of(const std::vector<std::string>& names) const {
     std::vector<Ran> some;
     for (const Ran& ran : all_) {
@@ -47,7 +47,7 @@ class Recorder final : private TimelineObserver {
   std::vector<Ran> all_;
 };
 
-/// A loop of fused-sparse-dist, and what was run in it.
+/// A loop of fused-sparse-dist, and its operations.
 struct Traced {
   Traced(const LookupOptions& lookup, PipelineKind kind = PipelineKind::fused_sparse_dist,
          const StaleOptions& stale = {}) {
@@ -80,7 +80,7 @@ TEST_CASE("the lookup goes right behind the update of the tables, on its stream"
     CHECK(ran[i].stream == on);
     const auto next = std::find_if(ran.begin() + static_cast<std::ptrdiff_t>(i) + 1, ran.end(),
                                    [&](const Ran& later) {
-                                     // With coarse waits features are put in order just before.
+                                     // With coarse waits, features are arranged just before.
                                      return later.stream == on && later.name != "arrange features";
                                    });
     if (next == ran.end()) continue;

@@ -65,13 +65,13 @@ TEST_CASE("a workload without a model, or a device that is not virtual, is refus
 
 TEST_CASE("a rank that runs out of memory says so, and not what that did to the others") {
   Workload workload = small_pr2916();
-  // Behind 100 tables, one more for each rank in turn.
+  // After 100 tables, one more table for each rank in turn.
   workload.additional_tables = {{.num_embeddings = 10, .embedding_dim = 512},
                                 {.num_embeddings = 100'000'000, .embedding_dim = 512}};
   CHECK_THROWS_AS(run_pipeline({}, workload, 1), out_of_memory);
 }
 
-// What is to be seen on a timeline of the whole loop.
+// Properties of the timeline of the whole loop.
 
 namespace {
 
@@ -95,7 +95,8 @@ bool overlaps_one(const LoopOperation& a, const Operations& others) {
   return std::ranges::any_of(others, [&](const LoopOperation& b) { return overlap(a, b); });
 }
 
-/// Of each lookup, the exchange of its rows: the first behind it that is no other's.
+/// The exchange of each lookup's rows: the first exchange after the lookup that no other lookup
+/// has.
 Operations exchanges_of_rows(const PipelineRun& run) {
   const Operations all = of(run, "all-to-all", "pooled-rows");
   Operations rows;
@@ -144,7 +145,7 @@ TEST_CASE("semi-sync hides the exchange of rows behind backward, the others do n
     for (const LoopOperation& exchange : exchanges) {
       hidden += overlaps_one(exchange, backward) ? 1 : 0;
     }
-    // Of four of five batches, the second of two exchanges; the first batch has nothing before it.
+    // The second of two exchanges, for four of five batches. Nothing precedes the first batch.
     CHECK(hidden == (kind == PipelineKind::semi_sync ? 4 : 0));
   }
 }
@@ -162,7 +163,7 @@ TEST_CASE("dense gradients are added up over the ranks while tables are updated"
 TEST_CASE("the published order of runtimes comes out, on either card") {
   const char* const device = GENERATE("virtual:h100", "virtual:a100");
   const auto runtime = [&](PipelineKind kind) {
-    return full_size(kind, {}, 1, device, 10).runtime;  // as many batches as published
+    return full_size(kind, {}, 1, device, 10).runtime;  // the published number of batches
   };
   CHECK(runtime(PipelineKind::fused_sparse_dist) < runtime(PipelineKind::sparse_dist));
   CHECK(runtime(PipelineKind::semi_sync) < runtime(PipelineKind::fused_sparse_dist));
@@ -204,7 +205,7 @@ TEST_CASE("evaluation goes forward through every batch, updates nothing, and nee
   for (const LoopOperation& one : of(fused, "linear")) forward.push_back(one);
   std::size_t beside = 0;
   for (const LoopOperation& lookup : lookups) beside += overlaps_one(lookup, forward) ? 1 : 0;
-  CHECK(beside >= lookups.size() - 4);  // but for those of the batches that fill the pipeline
+  CHECK(beside >= lookups.size() - 4);  // except lookups of the batches that fill the pipeline
   CHECK_THROWS_AS(
       run_pipeline({.pipeline = PipelineKind::semi_sync, .forward_only = true}, workload, 1),
       std::invalid_argument);

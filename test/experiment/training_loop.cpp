@@ -16,7 +16,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// With batches that take a millisecond or so, as real ones do.
+/// A workload whose batches take about a millisecond, like real ones.
 Workload timed_workload(PipelineKind shape) {
   Workload workload = small_workload(shape).scaled_to(std::size_t{64} << 20);
   workload.activations = std::size_t{128} << 20;
@@ -40,7 +40,7 @@ class OperationNames final : public DeviceObserver {
   VirtualDevice& device_;
 };
 
-/// A loop of 10 batches without embedding layers' megabytes of parameters.
+/// Runs a loop of 10 batches and keeps its report.
 struct OwnLoop {
   explicit OwnLoop(const Workload& workload, std::size_t memory_bytes = std::size_t{1} << 30)
       : bench(memory_bytes), names(bench.device), report(bench.run(workload, clock)) {}
@@ -194,7 +194,7 @@ TEST_CASE("a loop that runs out of memory says so, and leaves allocator and devi
   CHECK(bench.memory.statistics().live_blocks == 0);
   CHECK(bench.pinned.statistics().live_blocks == 0);
 
-  // The loop measures the copy in memory of its own, and the allocator has cached all there is.
+  // The loop measures the copy in its own memory, and the allocator has cached all device memory.
   CHECK(bench.memory.trim() > 0);
   CHECK(bench.memory.statistics().bytes.reserved.current == 0);
   TimelineClock second{bench.machine, kMainStream};
@@ -263,8 +263,9 @@ TEST_CASE("the ratio of layers moves activations between them, and adds none") {
     return static_cast<double>(OwnLoop{workload}.report.whole.requested.peak);
   };
   CHECK(peak(1, 0) == Approx(peak(0.85, 0)).epsilon(0.01));
-  // Of eight layers of half the size each the first two have three quarters, at once; of alike
-  // layers five are there at most: every second one, and the one before the last.
+  // Eight layers, each half the size of the one before: the first two have three quarters of the
+  // activations, both at once. With equal layers, five are live at most: every second one, and the
+  // one before the last.
   CHECK(peak(1, 2) < peak(0.5, 2));
 }
 

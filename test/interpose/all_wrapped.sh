@@ -1,6 +1,6 @@
 #!/bin/sh
-# The allocator's calls of CUDA in libmillrace-interpose.so go to the runtime only if allocator.def has
-# them: one that is missing there would call the function that the library itself exports.
+# Checks that allocator.def has every CUDA call of the allocator in libmillrace-interpose.so. A call
+# that is missing there would reach the function that the library itself exports, not the runtime.
 #   all_wrapped.sh NM LIBRARY ALLOCATOR.DEF
 set -eu
 calls=$("$1" --undefined-only "$2" 2>/dev/null | sed -n 's/^ *U \(cuda[A-Z][A-Za-z0-9_]*\)$/\1/p' | sort -u)

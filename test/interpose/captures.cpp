@@ -1,5 +1,5 @@
-// Graph capture: what is allocated and freed in it belongs to the graph, and what is freed beside
-// it waits for its end.
+// Graph capture. Memory that is allocated and freed in a capture belongs to the graph. Memory that
+// is freed outside of the graph waits for the end of the capture.
 
 #include "test/interpose/cuda.hpp"
 
@@ -41,7 +41,8 @@ int captured() {
   return cudaDeviceSynchronize();
 }
 
-/// In a relaxed capture a program may free; the capture goes on, and the memory comes back.
+/// A program may free memory in a relaxed capture. The capture continues, and the memory is used
+/// again later.
 int free_in_a_capture() {
   constexpr std::size_t kBytes = 2 * kMiB;
   const cudaStream_t stream = make_stream();

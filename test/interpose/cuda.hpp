@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// What the cases of this program have in common. They know nothing of Millrace.
+/// What the cases of this program share. They know nothing of Millrace.
 
 namespace program {
 
@@ -38,7 +38,7 @@ inline unsigned char* allocate(std::size_t bytes, cudaStream_t stream) {
   return static_cast<unsigned char*>(block);
 }
 
-/// Whether all of a block that nothing uses any more has this value.
+/// True if the whole block has this value. Nothing may use the block any more.
 inline bool holds(const unsigned char* block, std::size_t bytes, unsigned char value) {
   auto* const seen = static_cast<unsigned char*>(std::malloc(bytes));
   check(cudaMemcpy(seen, block, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");

@@ -18,8 +18,8 @@ struct Block {
   unsigned char* address;
   std::size_t bytes;
   unsigned char value;
-  cudaStream_t owner;  ///< on which it was filled
-  bool for_all;        ///< of cudaMalloc
+  cudaStream_t owner;  ///< the stream that filled it
+  bool for_all;        ///< from cudaMalloc
 };
 
 struct Expected {
@@ -28,7 +28,7 @@ struct Expected {
   unsigned char value;
 };
 
-/// Blocks are filled on one stream and read on others, in an order that events tell.
+/// Blocks are filled on one stream and read on others. Events order the accesses.
 class Random {
  public:
   explicit Random(unsigned seed) : random_(seed) {
@@ -132,7 +132,7 @@ class Random {
 
 int random_data(unsigned seed) { return Random{seed}.run(600) ? 0 : 1; }
 
-/// Four such programs at once, each with streams of its own.
+/// Four such programs at once, each with its own streams.
 int random_data_in_threads() {
   std::array<std::thread, 4> threads;
   std::array<bool, 4> right{};
@@ -142,7 +142,7 @@ int random_data_in_threads() {
   return std::count(right.begin(), right.end(), true) == 4 ? 0 : 1;
 }
 
-/// Memory of cudaMalloc is written on one stream, freed, and asked for again for another.
+/// Memory of cudaMalloc is written on one stream, freed, and allocated again for another stream.
 int everywhere() {
   constexpr std::size_t kBytes = 8 * kMiB;
   const cudaStream_t first = make_stream(), second = make_stream();
@@ -185,8 +185,8 @@ int reused_after_an_event() {
   return cudaDeviceSynchronize();
 }
 
-/// An event that was recorded on one stream is recorded by the driver on another, which has nothing
-/// to wait for. Whoever believes the first record reuses memory under the work of the first stream.
+/// The runtime records an event on one stream, then the driver records it on an idle stream. An
+/// allocator that knows only the first record reuses memory while the first stream still works.
 int event_recorded_by_the_driver() {
   constexpr std::size_t kBytes = 8 * kMiB;
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,4 +1,4 @@
-// A program that has the CUDA driver and no CUDA runtime: it allocates and frees 4 MiB.
+// A program with the CUDA driver and without the CUDA runtime. It allocates and frees 4 MiB.
 
 #include <cuda.h>
 

@@ -39,7 +39,7 @@ std::size_t calls(const Ran& ran, const std::string& name, const std::string& wh
 
 std::size_t reserved(const Ran& ran) { return gpu(ran).at("bytes").at("reserved").at("peak"); }
 
-/// MILLRACE_PROGRAMS tries more of them, with seeds from MILLRACE_SEED on.
+/// The number of random programs: MILLRACE_PROGRAMS, or 4. Their seeds begin at MILLRACE_SEED.
 std::uint64_t programs() {
   const char* const given = std::getenv("MILLRACE_PROGRAMS");
   return given == nullptr ? 4 : std::strtoull(given, nullptr, 10);
@@ -137,7 +137,7 @@ TEST_CASE("streams that are made and destroyed in a loop share their memory") {
 }
 
 TEST_CASE("memory of one stream serves another after the program's own event and wait") {
-  // Under the adversarial schedule no free is complete until a call waits for it.
+  // Under the adversarial schedule no free completes until a call waits for it.
   const std::string schedule = GENERATE("adversarial:1", "adversarial:2", "adversarial:3");
   CAPTURE(schedule);
   const Ran ran = run("reused_after_an_event", schedule);
@@ -162,10 +162,10 @@ TEST_CASE("pools with a size and foreign addresses are passed on") {
 }
 
 TEST_CASE("the model of the program's own calls holds memory apart as far as nothing orders it") {
-  // A stream for each step, with a synchronization: one stretch of 32 MiB is enough.
+  // One stream per step, with a synchronization: a single segment of 32 MiB is enough.
   const Ran ordered = run("streams_in_a_loop", "instant");
   CHECK(gpu(ordered).at("own_calls").at("most_bytes") == 32 * MiB);
-  // Four streams at once, of which none waits for another: 4 x 24 MiB, in segments of 32 MiB.
+  // Four streams at once, none of which waits for another: 4 x 24 MiB, in segments of 32 MiB.
   const Ran apart = run("streams_side_by_side", "instant");
   CHECK(gpu(apart).at("own_calls").at("least_bytes") == 32 * MiB);
   CHECK(gpu(apart).at("own_calls").at("most_bytes") == 4 * 32 * MiB);
@@ -189,11 +189,11 @@ TEST_CASE("memory that is freed during a capture serves later requests") {
 TEST_CASE("the report counts as a person does") {
   const Ran ran = run("counted_by_hand", "adversarial:1");
   const auto& bytes = gpu(ran).at("bytes");
-  // 3 x 6 MiB one after another, then 3 MiB for all and 4 MiB on the stream.
+  // 3 x 6 MiB one after another, then 3 MiB of cudaMalloc and 4 MiB on the stream.
   CHECK(bytes.at("requested").at("peak") == 7 * MiB);
   CHECK(bytes.at("requested").at("current") == 7 * MiB);
-  // The 6 MiB come back to their stream at once; its last request takes 4 of them. cudaMalloc's
-  // memory may serve every stream, so it is new, in whole pages of 2 MiB.
+  // The stream reuses the 6 MiB at once, and its last request takes 4 MiB of them. Memory of
+  // cudaMalloc may serve every stream, so it is new, in whole pages of 2 MiB.
   CHECK(bytes.at("reserved").at("peak") == 10 * MiB);
   // The driver's pool has segments of 32 MiB, and cudaMalloc pages of 2 MiB.
   CHECK(gpu(ran).at("own_calls").at("least_bytes") == (32 + 4) * MiB);
@@ -289,7 +289,7 @@ TEST_CASE("cudaMalloc stays the runtime's own if the user says so") {
 }
 
 TEST_CASE("what Millrace would have reserved is what it reserves") {
-  // Not `lag`: it counts calls, of which Millrace's own differ between the two runs.
+  // Without `lag`, which counts calls: Millrace's own calls differ between the two runs.
   const std::string schedule = GENERATE("instant", "adversarial:1", "adversarial:3", "h200");
   const std::string words =
       GENERATE("data 1", "data 2", "streams_in_a_loop", "reused_after_an_event", "everywhere",
@@ -305,7 +305,7 @@ TEST_CASE("what Millrace would have reserved is what it reserves") {
   CHECK(gpu(what_if).at("bytes").at("requested") == gpu(ran).at("bytes").at("requested"));
   const double predicted = static_cast<double>(reserved(what_if));
   const double measured = static_cast<double>(reserved(ran));
-  // With a profile, calls that take another time of the host shift what has completed.
+  // With a profile, calls that take a different host time change what has completed.
   CHECK(std::abs(predicted - measured) <= 0.01 * measured);
 }
 
@@ -341,7 +341,7 @@ TEST_CASE("what if tells one figure where the program's own calls decide") {
 }
 
 TEST_CASE("what if tells both figures where the time of the GPU decides") {
-  // Four streams of 24 MiB that nothing orders: one after the other if each is complete in time.
+  // Four streams of 24 MiB without any order: reused one after the other if each completes in time.
   const auto range = gpu(run("streams_side_by_side", "h200", "MILLRACE_RUN_WHAT_IF=1")).at("run");
   CHECK(range.at("least_bytes") == reserved(run("streams_side_by_side", "instant")));
   CHECK(range.at("most_bytes") == 4 * 24 * MiB);
@@ -378,6 +378,7 @@ TEST_CASE("with what-if a program ends as it ends alone") {
 
 TEST_CASE("what-if says what the program's own allocators reserved") {
   const Ran ran = run("counted_by_hand", "instant", "MILLRACE_RUN_WHAT_IF=1");
-  // 6 MiB on the stream, reused for 4 MiB; the virtual runtime's pool grows by 32 MiB; and 3 MiB.
+  // 6 MiB on the stream are reused for 4 MiB. The virtual runtime's pool grows by 32 MiB. And 3
+  // MiB.
   CHECK(gpu(ran).at("own_peak_bytes") == (32 + 3) * MiB);
 }

@@ -1,5 +1,5 @@
-// Random programs for what-if: sizes, streams, events and threads, each drawn from a seed. Threads
-// take turns in an order that the seed gives, so a program makes the same calls in each run.
+// Random programs for what-if. Sizes, streams, events and threads are drawn from a seed. The seed
+// also gives the order in which threads take turns, so a program makes the same calls in each run.
 
 #include <array>
 #include <condition_variable>
@@ -43,7 +43,7 @@ class Mixed {
   struct Block {
     unsigned char* address;
     std::size_t bytes;
-    cudaStream_t owner;  ///< nullptr: of cudaMalloc
+    cudaStream_t owner;  ///< nullptr: from cudaMalloc
     bool for_all;
   };
 
@@ -147,7 +147,7 @@ class Mixed {
   bool waits_for_device_ = false, shuffles_threads_ = false;
   std::vector<Block> blocks_;
 
-  std::mutex mutex_;  // of what follows, and of all above while threads run
+  std::mutex mutex_;  // guards all members while threads run
   std::condition_variable turn_changed_;
   unsigned turn_ = 0;
   int steps_ = 0;

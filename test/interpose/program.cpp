@@ -1,5 +1,5 @@
-// A program of CUDA that knows nothing of Millrace: one case for each name. It ends with 0 if what
-// it found is right. It is run with `millrace run`, and what it must not notice is that.
+// A CUDA program that knows nothing of Millrace, with one case per name. It exits with 0 if its
+// results are right. `millrace run` runs it, and the program must not notice that.
 //
 //   interpose_program CASE [SEED]
 
@@ -29,7 +29,7 @@ int fork_after_first_call() {
   unsigned char* const block = allocate(4096);
   if (exit_code_of_child(try_malloc) != cudaErrorInitializationError) return 1;
   check(cudaFree(block), "cudaFree");
-  allocate(4096);  // the parent goes on
+  allocate(4096);  // the parent continues
   return 0;
 }
 
@@ -49,7 +49,7 @@ int exit_in_a_host_function() {
   return 1;  // it does not return
 }
 
-/// Made before CUDA, and so destroyed after it.
+/// Constructed before CUDA, so destroyed after CUDA.
 struct Late {
   void* block = nullptr;
   ~Late() {
@@ -74,7 +74,7 @@ int free_in_an_early_destructor() {
 }
 
 int foreign_pointers() {
-  allocate(4096);  // Millrace's is there
+  allocate(4096);  // so that Millrace's allocator exists
   void *pitched = nullptr, *managed = nullptr;
   std::size_t pitch = 0;
   check(cudaMallocPitch(&pitched, &pitch, 100, 10), "cudaMallocPitch");
@@ -94,7 +94,7 @@ int foreign_pointers() {
   return nothing == nullptr ? 0 : 1;
 }
 
-/// An error that nobody has looked at yet stays, whatever is allocated meanwhile.
+/// An error that was not read stays, whatever is allocated meanwhile.
 int last_error_stays() {
   const cudaStream_t stream = make_stream();
   expect(cudaSetDevice(99), cudaErrorInvalidDevice, "cudaSetDevice");
@@ -128,7 +128,7 @@ void leave_memory_free() {
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-/// Calls that the runtime serves need the memory that the allocator keeps free. With 2 GiB.
+/// Calls that the runtime serves need the memory that the allocator keeps free. The GPU has 2 GiB.
 int needs_what_is_kept_free() {
   constexpr std::size_t kWidth = kMiB, kHeight = 1024;
   void* block = nullptr;
@@ -144,7 +144,7 @@ int needs_what_is_kept_free() {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, {0}};
-  properties.maxSize = 1100 * kMiB;  // which only the driver keeps
+  properties.maxSize = 1100 * kMiB;  // only the driver supports a limit
   cudaMemPool_t pool = nullptr;
   check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
   const cudaStream_t stream = make_stream();
@@ -160,14 +160,14 @@ int needs_what_is_kept_free() {
   return 0;
 }
 
-/// A process with a library that is called as PyTorch's.
+/// A process with a library that has the name of PyTorch's.
 int beside_pytorch() {
   if (dlopen(MILLRACE_FAKE_PYTORCH, RTLD_NOW) == nullptr) return 1;
   allocate(20 * kMiB);
   return 0;
 }
 
-/// 6 MiB, a reset, 3 MiB, and a reset at the end, as profilers ask for.
+/// 6 MiB, a reset, 3 MiB, and a reset at the end, as profilers require.
 int reset_twice() {
   for (const std::size_t bytes : {6 * kMiB, 3 * kMiB}) {
     const cudaStream_t stream = make_stream();
@@ -179,7 +179,7 @@ int reset_twice() {
   return 0;
 }
 
-/// A stream for each step, as some libraries make them: 8 MiB in all.
+/// One stream per step, as some libraries make them: 8 MiB in all.
 int streams_in_a_loop() {
   constexpr std::size_t kBytes = 8 * kMiB;
   for (int i = 0; i < 200; ++i) {
@@ -193,7 +193,7 @@ int streams_in_a_loop() {
   return 0;
 }
 
-/// Four streams that have nothing to do with each other, one after the other.
+/// Four independent streams, one after the other.
 int streams_side_by_side() {
   constexpr std::size_t kBytes = 24 * kMiB;
   for (int i = 0; i < 4; ++i) {
@@ -205,8 +205,8 @@ int streams_side_by_side() {
   return cudaDeviceSynchronize();
 }
 
-/// Two streams want 900 MiB each, one after the other, and memory that only the runtime serves has
-/// half of the GPU. With 2 GiB.
+/// Two streams request 900 MiB each, one after the other, while memory that only the runtime serves
+/// takes half of the GPU, which has 2 GiB.
 int beside_pitched_memory() {
   constexpr std::size_t kBytes = 900 * kMiB;
   void* pitched = nullptr;
@@ -246,7 +246,7 @@ Function* look_up(void* library, const char* name) {
   return reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-/// A library that is opened by hand, its functions by their handles, and closed again.
+/// A library is opened by hand, its functions are looked up by handle, and it is closed again.
 int opened_by_hand() {
   for (int i = 0; i < 3; ++i) {
     void* const library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_LOCAL);
@@ -275,14 +275,15 @@ int own_pool() {
   check(cudaFreeAsync(block, stream), "cudaFreeAsync");
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   check(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy");
-  properties.maxSize = 64 * kMiB;  // which only the driver keeps
+  properties.maxSize = 64 * kMiB;  // only the driver supports a limit
   check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
   check(cudaMallocFromPoolAsync(&block, kMiB, pool, stream), "cudaMallocFromPoolAsync");
   check(cudaFreeAsync(block, stream), "cudaFreeAsync");
   return cudaStreamSynchronize(stream);
 }
 
-/// Three blocks of 6 MiB on one stream and one of 3 MiB for all; two at a time, at most.
+/// Three blocks of 6 MiB on one stream, one after the other. Then 3 MiB of cudaMalloc and 4 MiB on
+/// the stream.
 int counted_by_hand() {
   const cudaStream_t stream = make_stream();
   for (int i = 0; i < 3; ++i) {
@@ -295,7 +296,7 @@ int counted_by_hand() {
   return cudaDeviceSynchronize();
 }
 
-/// 6 MiB, and then the process ends in a way of its own.
+/// Allocates 6 MiB. The process then ends in the way of its case.
 void begin_to_end() { allocate(6 * kMiB, make_stream()); }
 
 int ends_by_exit_now() {
@@ -323,7 +324,7 @@ int ends_by_fault() {
   return 1;
 }
 
-/// The handler of a program is its own, also if it was there before the first call of CUDA.
+/// A program's signal handler stays, even if it was set before the first CUDA call.
 int handles_its_signal() {
   struct sigaction action {};
   action.sa_handler = [](int) { _exit(5); };
@@ -335,7 +336,7 @@ int handles_its_signal() {
   return 1;
 }
 
-/// Children of fork and vfork that end by _exit leave the report to their parent.
+/// Children of fork and vfork that end with _exit leave the report to their parent.
 int children_that_exit_now() {
   begin_to_end();
   for (const bool shares : {false, true}) {
@@ -351,8 +352,8 @@ int children_that_exit_now() {
   return 0;
 }
 
-/// A thousand small blocks and one of 3 MiB, which stay; 40 MiB in the pool, which keeps what is
-/// free at a synchronization; and 100 MiB.
+/// A thousand small blocks and one of 3 MiB stay live. Then 40 MiB from the pool, which keeps free
+/// memory at a synchronization. Then 100 MiB.
 void small_blocks_and_a_pool(bool trims) {
   cudaMemPool_t pool = nullptr;
   check(cudaDeviceGetDefaultMemPool(&pool, 0), "cudaDeviceGetDefaultMemPool");
@@ -378,7 +379,7 @@ int pool_that_is_trimmed() {
   return 0;
 }
 
-/// The process ends without a word, with two blocks live.
+/// SIGKILL ends the process with two blocks live.
 int killed() {
   const cudaStream_t stream = make_stream();
   allocate(6 * kMiB, stream);
@@ -387,7 +388,7 @@ int killed() {
   return raise(SIGKILL);
 }
 
-/// A block of each size on each of two GPUs, and one of the second is freed.
+/// Two blocks of different sizes on each of two GPUs. One block of the second GPU is freed.
 int two_gpus() {
   for (int gpu = 0; gpu < 2; ++gpu) {
     check(cudaSetDevice(gpu), "cudaSetDevice");

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What one process records, the command reads, and writes as a snapshot that Python reads:
+# Records a process. The command reads the trace, and writes a snapshot that Python reads.
 #   recorded.sh FOLDER MILLRACE PROGRAM [PYTHON]
 set -eu
 folder=$1 millrace=$2 program=$3 python=${4-}
@@ -37,7 +37,7 @@ assert actions.count("alloc") == 20, actions
 assert actions.count("free_completed") == 20, actions
 PROGRAM
 "$millrace" run --snapshot run.pickle --virtual instant,memory=2GiB -- "$program" counted_by_hand 2>run.txt
-"$millrace" run --snapshot run.pickle --virtual instant,memory=2GiB -- "$program" counted_by_hand 2>run.txt # replaced
+"$millrace" run --snapshot run.pickle --virtual instant,memory=2GiB -- "$program" counted_by_hand 2>run.txt # replaces it
 "$millrace" explain --replay none --format json run.pickle | grep "counted_by_hand"
 echo "not a snapshot" >note.txt
 if "$millrace" run --snapshot note.txt --virtual instant -- "$program" counted_by_hand 2>refused.txt; then exit 1; fi
@@ -48,7 +48,7 @@ if "$millrace" run --snapshot model.pt --virtual instant -- "$program" counted_b
 grep "exists, and is not a Millrace snapshot" refused.txt
 cmp model.pt model.before
 
-# The report as JSON, in a file beside the text.
+# The report as JSON in a file, in addition to the text.
 for attempt in first replaced; do
   "$millrace" run --json run.json --virtual adversarial:1,memory=2GiB -- "$program" counted_by_hand 2>"$attempt.txt"
 done
@@ -57,7 +57,8 @@ grep "GPU 0: peak reserved 10.0 MiB" replaced.txt
 if "$millrace" run --json run.txt --virtual instant -- "$program" counted_by_hand 2>refused.txt; then exit 1; fi
 grep "ends with .json" refused.txt
 
-# What waits for work is in the report, by stream: with this schedule nothing is complete before the program waits.
+# The report lists memory that waits for work, by stream. In this schedule no work completes before
+# the program waits.
 "$millrace" run --virtual adversarial:3,memory=2GiB -- "$program" streams_side_by_side 2>waiting.txt
 grep "24.0 MiB of stream 2, until work of stream 2" waiting.txt
 "$millrace" run --virtual instant,memory=2GiB -- "$program" streams_side_by_side 2>complete.txt

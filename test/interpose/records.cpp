@@ -17,7 +17,7 @@
 #include "test/support/scratch_folder.hpp"
 #include "test/support/sizes.hpp"
 
-// What `millrace run --record` writes of a program that keeps its own allocator.
+// Traces that `millrace run --record` writes for a program that keeps its own allocator.
 
 namespace {
 
@@ -83,7 +83,7 @@ TEST_CASE("a trace has each request of the program, with its stream and where it
       return log.stacks.at(frame).function.find("counted_by_hand") != std::string::npos;
     }));
   }
-  // What its own allocators held: 32 MiB in the pool, and 3 of cudaMalloc.
+  // The memory of its own allocators: 32 MiB in the pool and 3 MiB of cudaMalloc.
   std::uint64_t held = 0, most = 0;
   for (const LogEvent& event : log.events) {
     if (event.kind == EventKind::segment_alloc) held += event.bytes;
@@ -111,8 +111,8 @@ TEST_CASE("a trace has the order of the program's streams") {
   CHECK(count(log, OrderKind::marked) == 20);
   CHECK(count(log, OrderKind::waited) == 20);
   CHECK(count(log, OrderKind::passed_device) == 1);
-  // By its events, all of it fits into one block, so an allocator that knows them takes one
-  // segment.
+  // By the program's events, everything fits into one block. So an allocator that knows the events
+  // takes one segment.
   CHECK(replay(log, 0, {.policy = millrace::Policy::millrace()}).statistics.bytes.reserved.peak ==
         20 * MiB);
   CHECK(replay(log, 0, {.policy = millrace::Policy::torch()}).statistics.bytes.reserved.peak ==
@@ -197,7 +197,7 @@ TEST_CASE("a recorded program ends as it ends alone") {
   CHECK(recorded.log().warnings == std::vector<std::string>{});
 }
 
-// MILLRACE_RUN_SNAPSHOT: what Millrace's allocator did, for PyTorch's viewer.
+// MILLRACE_RUN_SNAPSHOT: the work of Millrace's allocator, for PyTorch's viewer.
 
 TEST_CASE("the snapshot of a run has the bytes of its report, and the stacks of its allocations") {
   for (const char* const words : {"counted_by_hand", "two_gpus"}) {

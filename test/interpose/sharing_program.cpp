@@ -1,4 +1,4 @@
-// A program that gives memory to other processes: it gets a handle of memory of cudaMalloc.
+// A program that shares memory with other processes: it gets a handle for memory of cudaMalloc.
 
 #include "test/interpose/cuda.hpp"
 

@@ -1,5 +1,5 @@
-// Calls that need memory of the GPU while the allocator keeps 1.5 GiB of 2 GiB free. It is linked
-// with short_runtime.cpp, and ends with the number of calls that got none.
+// Makes calls that need memory of the GPU while the allocator keeps 1.5 GiB of 2 GiB free. It is
+// linked with short_runtime.cpp. Its exit code is the number of calls that got no memory.
 
 #include <cstdio>
 

@@ -1,5 +1,5 @@
 // A runtime that takes 1 GiB of the GPU for managed memory, for arrays and for the launch of a
-// graph, which the virtual one does not. What is not here is the virtual one's.
+// graph. The virtual runtime takes none for these. All other functions are the virtual runtime's.
 
 #include <cuda_runtime_api.h>
 

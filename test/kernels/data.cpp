@@ -22,7 +22,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Places for segments, one behind the other with gaps, in an order of their own.
+/// Places segments one after the other, with gaps, in a drawn order.
 std::vector<std::size_t> lay_out(std::mt19937_64& random, const std::vector<std::size_t>& words,
                                  std::size_t& total) {
   std::vector<std::size_t> order(words.size()), places(words.size());

@@ -57,7 +57,7 @@ void compare_steps(std::mt19937_64& random, OptimizerKind kind) {
   REQUIRE(worst_difference(there.second, here.second) < 1e-5);
 }
 
-/// Keys of which some have weights for the positions of ids, somewhere among others.
+/// Features of which some have position weights. These weights lie between others.
 template <typename Offset>
 struct Positions {
   explicit Positions(std::mt19937_64& random)
@@ -94,7 +94,7 @@ struct Positions {
   std::vector<float> weights, positions;
 };
 
-/// What a kernel makes of `to`, with arguments of this type.
+/// The result of a kernel that updates `to`, with arguments of this type.
 template <typename Arguments, typename Offset>
 std::vector<float> taken(const Positions<Offset>& by, std::vector<float> to,
                          const std::vector<float>& from, auto&& kernel) {

@@ -119,7 +119,7 @@ double worst_difference(const std::vector<float>& found, const std::vector<float
   for (std::size_t i = 0; i < found.size(); ++i) {
     const double of = expected[i];
     const double off = std::abs(found[i] - of) / (0.01 + std::abs(of));
-    if (!(off <= worst)) worst = off;  // not a number is worst
+    if (!(off <= worst)) worst = off;  // NaN counts as worst
   }
   return worst;
 }

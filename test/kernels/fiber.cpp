@@ -1,4 +1,4 @@
-// A jump to another stack is meant: glibc's check of longjmp would refuse it.
+// The code jumps to another stack on purpose. glibc's check of longjmp would refuse that.
 #undef _FORTIFY_SOURCE
 #include "test/kernels/fiber.hpp"
 

@@ -9,22 +9,21 @@
 namespace millrace::test::kernels {
 
 /**
- * @brief A stack and a place in the code that it runs. Switching between fibers takes no call of
- * the system, except under AddressSanitizer, which knows swapcontext.
+ * @brief A stack and the place in the code that it runs. A switch between fibers makes no system
+ * call, except under AddressSanitizer, which supports only swapcontext.
  */
 class Fiber {
  public:
   /** @brief The caller's own stack. */
   Fiber() = default;
-  /** @brief A stack of its own, which has `body` to run. @param apart  bytes that are left out of
-   * it */
+  /** @brief A new stack that will run `body`. @param apart  bytes at its end that are not used */
   Fiber(void (*body)(), std::size_t apart);
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /** @brief Leaves whatever it ran; `body` begins anew. It must not be the running one. */
+  /** @brief Drops whatever the fiber ran; `body` begins again. The fiber must not be running. */
   void restart();
-  /** @brief Runs `to` where it was left. `from`, which is the running one, is left here. */
+  /** @brief Continues `to` where it stopped. Stops `from`, which must be the running fiber. */
   static void go_on(Fiber& from, Fiber& to);
 
  private:

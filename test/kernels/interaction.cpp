@@ -12,6 +12,8 @@
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
+// Compiles the CUDA kernels for the host, in the namespace on_host, and compares their bits with
+// those of the host kernels.
 #define cuda on_host
 #include <cuda_runtime.h>
 

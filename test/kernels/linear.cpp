@@ -24,7 +24,7 @@ using namespace model;
 
 namespace {
 
-// Of column-major matrices, as BLAS has it: c = alpha a b + beta c.
+// c = alpha a b + beta c for column-major matrices, as in BLAS.
 int multiply_columns(void*, int transpose_a, int transpose_b, int m, int n, int k,
                      const float* alpha, const float* a, int stride_a, const float* b, int stride_b,
                      const float* beta, float* c, int stride_c) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr float kUntouched = 7.25F;
 
-/// Tables, a batch, and where its rows are: some in a cache, if there is one.
+/// Tables, a batch, and the places of its rows. Some rows may be in a cache.
 template <typename Id, typename Offset>
 struct LookUps {
   explicit LookUps(std::mt19937_64& random)
@@ -40,7 +40,7 @@ struct LookUps {
     column = random() % 6;
     stride = column + tables.columns + random() % 6;
   }
-  /// Of pooled rows, up to the last number that is one of theirs.
+  /// The numbers of the pooled rows, up to the last one that belongs to a pooled row.
   [[nodiscard]] std::size_t pooled() const {
     return bags.batch == 0 ? 0 : (bags.batch - 1) * stride + column + tables.columns;
   }

@@ -14,13 +14,13 @@ namespace millrace::test::kernels {
 namespace {
 
 constexpr unsigned kLanes = 32;
-constexpr std::size_t kApart = 320;  // stacks do not all begin in the same line of a cache
+constexpr std::size_t kApart = 320;  // stacks begin in different cache lines
 
 struct Warp {
-  std::array<std::array<std::uint64_t, kLanes>, 2> brought{};  ///< meeting by meeting, in turn
+  std::array<std::array<std::uint64_t, kLanes>, 2> brought{};  ///< of two meetings, in turn
   std::array<std::uint32_t, 2> lanes{};
   unsigned meetings = 0;
-  unsigned waiting = 0, running = 0;  ///< lanes
+  unsigned waiting = 0, running = 0;  ///< numbers of lanes
   Meeting meeting = Meeting::sync;
 };
 
@@ -30,12 +30,12 @@ struct Thread {
   Place place;
 };
 
-/// What all blocks use in turn. A fiber runs threads from their start to their end, one after the
-/// other; another fiber takes over when its thread waits.
+/// State that all blocks reuse. A fiber runs threads from start to end, one after the other. When
+/// its thread waits, another fiber takes over.
 struct Machine {
   std::vector<Thread> threads;
   std::vector<std::unique_ptr<Fiber>> fibers;
-  std::vector<Fiber*> free_fibers;  ///< between two threads
+  std::vector<Fiber*> free_fibers;  ///< without a thread
 
   void begin_block(unsigned number, const Grid& grid) {
     if (threads.size() < grid.threads.count()) threads.resize(grid.threads.count());
@@ -132,7 +132,7 @@ class Block {
     }
   }
 
-  // Returns when the fiber has another thread to run. Until then this block may have gone.
+  // Returns when this fiber has another thread to run. By then this block may be destroyed.
   void end() {
     Thread& thread = threads_[current_];
     --warps_[current_ / kLanes].running;
@@ -164,7 +164,7 @@ class Block {
     }
   }
 
-  /// Who goes on: a thread that can. @return false: the host
+  /// Chooses a thread that can run. @return false if the host has to run
   bool choose() {
     if (ready_.empty() || failure_ || !problem_.empty()) return false;
     const std::size_t at = schedules() % ready_.size();
@@ -179,7 +179,7 @@ class Block {
     return *thread.fiber;
   }
 
-  // All that can come are there.
+  // Releases the lanes of a warp once all its lanes that have not ended wait.
   void release_warp(unsigned number) {
     Warp& warp = warps_[number];
     if (warp.waiting == 0 || warp.waiting < warp.running) return;

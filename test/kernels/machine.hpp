@@ -11,13 +11,13 @@ namespace millrace::test::kernels {
 
 /**
  * @file
- * A machine that runs the threads of a kernel on the host, one at a time: block after block, in
- * each one a thread up to where it waits for others, then another one, drawn from the seed. Warps
- * have 32 lanes. What it is for: the code of the kernels themselves, where there is no GPU. What it
- * is not: a model of their memory's ordering, or of time.
+ * A machine that runs the threads of a kernel on the host, one at a time. Blocks run one after the
+ * other. In a block, a thread runs until it waits for others; then another thread, drawn from the
+ * seed, runs. Warps have 32 lanes. The machine tests the code of the kernels without a GPU. It
+ * models neither the ordering of memory nor time.
  */
 
-/** @brief Threads wait for each other at different places, or for one that never comes. */
+/** @brief Threads wait for each other at different places, or for a thread that never comes. */
 struct Diverged : std::logic_error {
   using std::logic_error::logic_error;
 };
@@ -32,29 +32,29 @@ struct Grid {
   std::size_t shared = 0;  ///< bytes of dynamic shared memory
 };
 
-/** @brief Calls `thread` once for each thread. @throws Diverged */
+/** @brief Calls `thread` once for each thread of the grid. @throws Diverged */
 void run(const Grid& grid, const std::function<void()>& thread);
 
-/** @brief From now on, which thread goes on is drawn from this. */
+/** @brief From now on, this seed decides which thread runs next. */
 void draw_schedules(std::uint64_t seed);
 
-/** @brief Of the calling thread of a kernel: x counts first. */
+/** @brief The place of the calling thread of a kernel. In numbers, x counts first. */
 struct Place {
   unsigned thread = 0, block = 0;
   Grid grid;
 };
 [[nodiscard]] const Place& place();
-/** @brief Anything is in it when a block begins. */
+/** @brief The shared memory of the block. Its contents are arbitrary when the block begins. */
 [[nodiscard]] std::byte* shared_memory();
 
-/** @brief What a warp's lanes do together; all that have not ended take part. */
+/** @brief What a warp's lanes do together. All lanes that have not ended take part. */
 enum class Meeting { sync, shuffle, ballot };
 
 void meet_block();
 [[nodiscard]] bool any_of_block(bool own);
-/** @brief Each lane brings a number. @return those of all lanes, until the next meeting but one */
+/** @brief Each lane brings a number. @return all lanes' numbers, until the second next meeting */
 [[nodiscard]] const std::uint64_t* meet_warp(Meeting meeting, std::uint64_t own);
-/** @brief Which lanes of the warp brought one to that meeting. */
+/** @brief The lanes of the warp that brought a number to the last meeting. */
 [[nodiscard]] std::uint32_t lanes_met();
 
 template <typename T>

@@ -35,7 +35,7 @@ struct Parameters {
   }
 };
 
-/// Tables and their cache, on one side.
+/// Tables and their cache, for one of the two kernels.
 struct Cached {
   Parameters home, slots;
   std::vector<std::uint32_t> tags;
@@ -50,7 +50,7 @@ struct Cached {
   [[nodiscard]] auto counts_told() const {
     return std::tuple{counts[0].hits, counts[0].loads, counts[0].write_backs, counts[0].unplaced};
   }
-  /// A step that changes what is in the cache.
+  /// A step that changes rows in the cache.
   void train(std::mt19937_64 random) {
     for (std::size_t slot = 0; slot < tags.size(); ++slot) {
       if (tags[slot] == kNoTag || random() % 3 != 0) continue;
@@ -71,7 +71,7 @@ void require_same(const Cached& there, const Cached& here) {
   REQUIRE(there.slots == here.slots);
 }
 
-/// Of moves, those that there are: what else is told of the others does not matter.
+/// The meaningful parts of moves. The slot of a move without a row is arbitrary.
 std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> real_moves(
     const std::vector<RowMove>& moves) {
   std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> all;
@@ -153,7 +153,8 @@ class CachedTables {
     return keys.first;
   }
 
-  /// As many as the batch has ids; those that no table has are left out.
+  /// The distinct keys, sorted, without the key of invalid ids. The list is as long as the batch
+  /// has ids.
   std::pair<std::vector<Key>, std::vector<std::uint32_t>> unique(std::vector<Key> keys) const {
     const std::size_t size = keys.size();
     std::erase(keys, static_cast<Key>(shape_.keys()));

@@ -12,8 +12,9 @@
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
-// The CUDA kernels of the capture, beside those that a virtual device runs: the same bytes. The
-// library has them too, for a GPU, where this build is with CUDA: these are others.
+// Compares the CUDA kernels of the capture with those that a virtual device runs: both must give
+// the same bytes. In a build with CUDA the library has GPU versions of these kernels, so the host
+// versions need another namespace.
 #define cuda on_host
 #include <cuda_runtime.h>
 
@@ -46,7 +47,7 @@ std::uint64_t count_bits(const std::vector<std::uint32_t>& bits) {
   return count;
 }
 
-/// A bitmap, on one side.
+/// A bitmap for one of the two kernels.
 struct Bitmap {
   std::vector<std::uint32_t> bits;
   std::vector<DirtyCounts> counts;
@@ -69,7 +70,7 @@ std::vector<Key> draw_list(std::mt19937_64& random, std::uint64_t rows) {
   return list;
 }
 
-/// Tables as an optimizer has them, with their memory and that of a cache of them.
+/// Tables with the state of an optimizer, in their own memory and in the memory of a cache.
 class Tables {
  public:
   Tables(std::mt19937_64& random, std::size_t count) {
@@ -255,7 +256,7 @@ TEST_CASE("a slot is drained as far as its header says, and no further than ther
     std::vector<std::byte> from(size);
     for (std::byte& byte : from) byte = static_cast<std::byte>(random());
     CaptureHeader header{.bytes = sizeof(header) + 16 * (random() % 10000)};
-    if (round % 8 == 0) header.bytes = random();  // of one that is none
+    if (round % 8 == 0) header.bytes = random();  // an invalid header
     header.bytes -= header.bytes % 16;
     std::memcpy(from.data(), &header, sizeof(header));
     std::vector<std::byte> here(size, std::byte{0xAB}), there = here;

@@ -26,7 +26,7 @@ using model::writes;
 
 namespace {
 
-/// A batch of which some features are split, and among how many ranks.
+/// A batch with some split features, and the number of ranks among which they are split.
 template <typename Id, typename Offset>
 struct Splits {
   explicit Splits(std::mt19937_64& random)
@@ -58,7 +58,7 @@ struct Splits {
   std::vector<float> weights;
 };
 
-/// Everything that comes of a split, step by step.
+/// The results of all steps of a split.
 template <typename Id, typename Offset>
 struct Parts {
   std::vector<Offset> lengths, offsets;
@@ -109,7 +109,7 @@ struct LanesSplit {
   static void positions(auto... all) { sharding::on_host::bag_positions<Offset>({}, all...); }
 };
 
-/// Pooled columns, each from one column of a block or several.
+/// Pooled columns. Each comes from one or several columns of a block.
 struct Columns {
   explicit Columns(std::mt19937_64& random) {
     std::vector<ColumnSource> all;
@@ -159,7 +159,7 @@ struct Columns {
   }
 };
 
-/// What a kernel fills in, with arguments of this type.
+/// What a kernel writes, with arguments of this type.
 template <typename Arguments>
 std::vector<float> filled(std::size_t size, const Columns& columns, const std::vector<float>& from,
                           auto&& fill) {

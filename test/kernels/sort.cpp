@@ -25,7 +25,7 @@ using namespace model;
 
 namespace {
 
-/// Numbers up to `none`, which some are, and which sort behind all others.
+/// Keys up to `none`. Some keys are `none`, which sorts after all others.
 template <typename Key>
 struct Keys {
   explicit Keys(std::mt19937_64& random) {
@@ -62,7 +62,7 @@ auto sorted_by(const Keys<Key>& of, std::size_t scratch_bytes, auto&& sort_pairs
   return std::pair{keys, positions};
 }
 
-/// Of sorted keys: exactly as much room as they take.
+/// Finds the runs of sorted keys. The outputs have exactly the size that the runs need.
 template <typename Key>
 auto runs_by(const std::vector<Key>& sorted, Key none, std::size_t scratch_bytes,
              auto&& find_runs) {

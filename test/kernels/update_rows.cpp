@@ -24,7 +24,7 @@ using namespace model;
 
 namespace {
 
-/// Of a batch: its ids sorted by row, and the runs of equal ones.
+/// The ids of a batch, sorted by row, and the runs of equal rows.
 template <typename Key, typename Offset>
 struct Sorted {
   Sorted(const DrawnTables& tables, const DrawnBags<std::int64_t, Offset>& bags) {
@@ -63,7 +63,7 @@ struct Sorted {
   std::vector<std::uint32_t> positions, bag_of, starts, count{0};
 };
 
-/// The parameters of rows, at home or at slots.
+/// The parameters of rows, in tables or in cache slots.
 struct Memory {
   Memory(std::mt19937_64& random, OptimizerKind kind, std::size_t scalars, std::size_t rows)
       : weights(draw_numbers(random, scalars)),
@@ -99,7 +99,7 @@ double worst_of(const Memory& found, const Memory& expected) {
                    worst_difference(found.second, expected.second)});
 }
 
-/// Each run at home or at a slot of its own.
+/// A place for each run: its table, or a slot of its own.
 std::vector<std::int32_t> draw_places(std::mt19937_64& random, std::size_t runs,
                                       std::size_t slots) {
   std::vector<std::int32_t> places(std::max(runs, slots));

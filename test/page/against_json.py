@@ -1,4 +1,4 @@
-"""Compares what a page says with the JSON of the command that wrote it."""
+"""Compares a page with the JSON of the command that wrote it."""
 
 import re
 
@@ -18,7 +18,7 @@ def short(stream):
 
 
 def check_moment(page, document, device):
-    """The levels at the peak, the stream that asks, the number of the event, and who holds the memory."""
+    """Checks the levels at the peak, the requesting stream, the event and the holders of memory."""
     moment = device["peak"]
     parts = moment["parts"]
     known = {level: page.bytes(f'[data-level="{level}"]') for level in ("reserved", "live", "rounding", "waiting", "stranded", "pool")}
@@ -102,14 +102,14 @@ def check_what_if(page, device):
 
 
 def check_summary(page, document, device):
-    """The summary is that of the chosen device."""
+    """Checks that the summary is that of the chosen device."""
     text = page.text("#summary")
     for other in document["files"][0]["devices"]:
         assert (f"device {other['device']}: at the peak" in text) == (other is device), (device["device"], text)
 
 
 def check_explained(page, document):
-    """Each device of the page of `explain`."""
+    """Checks each device of the page of `explain`."""
     for device in document["files"][0]["devices"]:
         page.open(f"device={device['device']}&grouping=site")
         check_summary(page, document, device)
@@ -122,9 +122,10 @@ def check_explained(page, document):
 
 
 def check_recorded(page, runs):
-    """Runs of a table: bytes of blocks, with what waits, and what was freed but is not usable by the main stream.
+    """Checks the runs of a table: bytes of blocks, with and without waiting ones, and freed bytes
+    that the main stream cannot use.
 
-    The JSON has the last at the ends of steps, and the page at each event."""
+    The JSON has the freed bytes at the ends of steps, and the page has them at each event."""
     for i, run in enumerate(runs):
         page.open(f"run={i}")
         held, active, unusable = page.js(
@@ -133,7 +134,7 @@ def check_recorded(page, runs):
             "return [Math.max(...held), Math.max(...active), stranded.map((b, i) => b + active[i] - held[i]).reduce((a, b) => Math.max(a, b))]; })()")
         assert held == run["peak_allocated_bytes"], (run["allocator"], held)
         assert unusable >= run["stranded_peak_bytes"], (run["allocator"], unusable, run["stranded_peak_bytes"])
-        if run["allocator"] == "torch":  # Millrace's also knows of order: what its own stream is ordered after does not wait
+        if run["allocator"] == "torch":  # in Millrace, ordered memory does not wait
             assert active == run["peak_active_bytes"], (run["allocator"], active)
             assert unusable == run["stranded_peak_bytes"], (unusable, run["stranded_peak_bytes"])
         assert "Stranded for main" in page.text(".levels")

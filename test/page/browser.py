@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by the DevTools protocol over a pipe: nothing but Python's own library is needed."""
+"""A headless Chromium, driven by the DevTools protocol over a pipe with Python's own library."""
 
 import base64
 import json
@@ -38,7 +38,8 @@ class Browser:
         self.from_browser, write_end = os.pipe()
 
         def place():
-            # The browser reads from 3 and writes to 4; copies out of the way first, since these may be taken.
+            # The browser reads from descriptor 3 and writes to 4. The pipes may have these numbers,
+            # so they are copied first.
             incoming, outgoing = os.dup(read_end), os.dup(write_end)
             os.dup2(incoming, 3)
             os.dup2(outgoing, 4)
@@ -90,7 +91,7 @@ class Browser:
             self.errors.append(f"the page asked a network for {params['request']['url']}")
 
     def call(self, method, **params):
-        """Calls a method of the protocol, and returns its result."""
+        """Calls a method of the protocol and returns its result."""
         self.messages += 1
         number = self.messages
         message = {"id": number, "method": method, "params": params}
@@ -111,7 +112,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
 
     def open(self, path, fragment=""):
-        """Opens a file, and waits until the page says that it is shown."""
+        """Opens a file and waits until the page reports that it is shown."""
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=f"file://{os.path.abspath(path)}{'#' + fragment if fragment else ''}")
         self.wait_for("document.documentElement?.dataset.ready === 'true'")
@@ -133,7 +134,7 @@ class Browser:
             time.sleep(0.02)
 
     def settle(self):
-        """Waits until what was changed is drawn."""
+        """Waits until all changes are drawn."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0))))")
 
     def mouse(self, kind, x, y, **more):

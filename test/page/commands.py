@@ -1,11 +1,11 @@
-"""What the program is asked for, so that it writes the pages of the test."""
+"""The arguments with which the program writes the pages of the test."""
 
 import os
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SNAPSHOT = os.path.join(ROOT, "test", "observe", "snapshots", "capture_streams.pickle.gz")
 TRACE = os.path.join(ROOT, "bench", "traces", "sparse_dist.trace.gz")
-# The pages of the other commands. Nothing but the words differs.
+# Pages of the other commands. Only the arguments differ.
 OTHERS = {
     "explain a snapshot": ["explain", SNAPSHOT],
     "explain a snapshot against another": ["explain", SNAPSHOT, "--against", SNAPSHOT.replace(".pickle", ".expandable.pickle")],
@@ -17,7 +17,7 @@ OTHERS = {
                   "1", "--batch-size", "64", "--seeds", "1"],
     "stream bench": ["stream", "bench", "--rows", "400", "--table-rows", "4000", "--steps", "3", "--capture", "ring"],
 }
-# Files of `explain` that the test makes: the options of bench/make_snapshot.py.
+# Options of bench/make_snapshot.py for the files of `explain` that the test makes.
 MADE = {
     "two devices and a pool.pickle": ["--events", "4000", "--devices", "2", "--pools", "1", "--pool-ids"],
     "no stacks, wrapped.pickle": ["--events", "3000", "--stacks", "0", "--wrapped"],

@@ -1,8 +1,8 @@
-"""What a page says of free memory, against what its columns alone say."""
+"""Compares what a page says about free memory with its columns."""
 
 
 def check_free_memory(page):
-    """A pointer that rests on free memory shows whose it is."""
+    """Checks that the pointer shows the owner of free memory."""
     page.open()
     left, top, width, height = page.box(".map canvas")
     for part in range(1, 60):
@@ -16,7 +16,8 @@ def check_free_memory(page):
     raise AssertionError("no free memory under the pointer")
 
 
-# Free memory at some addresses after some events: what the page says, and what its columns alone say.
+# Free memory at some addresses after some events: the page's texts, and the texts that its columns
+# imply.
 PLACES = """(async () => {
   const {run, device} = millrace, {blocks, segments, free} = run, none = 0xffffffff;
   const drawn = () => new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)));
@@ -81,8 +82,8 @@ PLACES = """(async () => {
 
 
 def check_places(page):
-    """At sampled places: all of the range is free for the time that is shown, and who may use it, and from when on, is right.
-    Returns how often each text was seen."""
+    """Checks sampled places: the whole range is free for the time that is shown, and the page says
+    correctly which stream may use it and from when on. Returns how often each text was seen."""
     seen = {}
     for place in page.js(PLACES):
         since, until, usable = place["shown"]
@@ -95,18 +96,18 @@ def check_places(page):
 
 
 def check_unknown_stream(page):
-    """Memory whose stream is not known is not said to be usable."""
+    """Checks that the page does not call memory of an unknown stream usable."""
     page.open()
     page.js("millrace.run.segments.stream.fill(0xffffffff), millrace.run.free.from.fill(0xffffffff), 0")
     assert set(check_places(page)) <= {"not known", "no: it asks from another pool"}
 
 
 def check_place(page):
-    """A click into free memory says how much it is, whose, and since when; its segment is selected by a key."""
+    """Checks a click into free memory: it shows size, owner and time; a key selects the segment."""
     fact = lambda name: page.text(f'#place [data-fact="{name}"]')  # noqa: E731
     state = page.state()
     assert page.text("#place h2").startswith("Free memory") and "place" in state, state
-    # The gap between what is there, from the columns alone.
+    # The gap between live blocks, from the columns alone.
     low, high, freed = page.js("""(() => { const {run, device, state} = millrace; const {blocks, segments} = run; const at = state.place;
         const s = device.segmentAt(at, state.moment); let [low, high, freed] = [segments.address[s], segments.address[s] + segments.bytes[s], 0];
         for (let i = 0; i < blocks.count; i++) {

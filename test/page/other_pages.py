@@ -1,4 +1,4 @@
-"""What holds on the page of each command, and on that of each kind of file."""
+"""Checks the page of each command, and the page of each kind of file."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from page import Page
 
 
 def check_other(browser, path, document):
-    """What holds on the page of any command. document: of explain, or None"""
+    """Checks what holds on the page of any command. `document`: the JSON of explain, or None."""
     page = Page(browser, path).open()
     assert browser.errors == [], browser.errors
     reserved = page.bytes('[data-level="reserved"]')
@@ -41,10 +41,10 @@ def check_other(browser, path, document):
 
 
 def check_replay(page):
-    """The waits without which a reuse would not have been safe are named, although the run has no work."""
+    """Checks that the page names the waits that make a reuse safe, although the run has no work."""
     tags = page.js("millrace.run.tags")
     assert len(tags) > 1 and "batch" in tags, tags  # the labels of the trace, which has no stacks
-    check_arrows(page, "run=1")  # PyTorch's decisions pass nothing from stream to stream
+    check_arrows(page, "run=1")  # PyTorch passes no memory from stream to stream
     unnamed = page.js("(() => { const {reuse, wait} = millrace.run.blocks; const ORDERED = 3;"
                       "return [...reuse.keys()].filter(i => reuse[i] === ORDERED && wait[i] === 0xffffffff).length; })()")
     assert unnamed == 0, f"{unnamed} blocks have no wait"
@@ -55,7 +55,7 @@ def check_replay(page):
 
 
 def check_choices(page):
-    """Nothing is offered that the run does not have, and keys choose only what is offered."""
+    """Checks that the page offers only what the run has, and that keys choose only that."""
     offered = page.js("[...document.querySelector('select[aria-label=\"Color by\"]').options].map(o => o.value)")
     known = {"tag": page.js("millrace.run.blocks.tag.some(t => t !== 0xffffffff)"),
              "site": page.js("millrace.run.blocks.site.some(s => s !== 0xffffffff)")}
@@ -68,7 +68,7 @@ def check_choices(page):
 
 
 def check_arrows(page, link=""):
-    """The page says how many waits and reuses it has, and draws some of them if there are too many."""
+    """Checks that the page counts its waits and reuses, and draws some of too many."""
     page.open(link)
     waits = page.js("millrace.run.arrows.count")
     label = page.js("document.querySelector('.lanes canvas').getAttribute('aria-label')")
@@ -79,7 +79,7 @@ def check_arrows(page, link=""):
 
 
 def check_without_events(program, browser, folder):
-    """A snapshot without a history shows the moment at which it was made."""
+    """Checks that a snapshot without a history shows the moment at which it was made."""
     file, path = os.path.join(folder, "plain.pickle"), os.path.join(folder, "plain.html")
     block = {"size": 10 << 20, "requested_size": (10 << 20) - 100, "state": "active_allocated", "address": 1 << 32}
     segment = {"device": 0, "address": 1 << 32, "total_size": 20 << 20, "stream": 0, "segment_type": "large",
@@ -95,7 +95,8 @@ def check_without_events(program, browser, folder):
 
 
 def check_shared_memory(program, browser, folder):
-    """Memory that streams share is free for its last user until it is taken again, and the page does not say that others may use it then."""
+    """Checks shared memory: it is free for its last user until it is taken again, and the page does
+    not say that other streams may use it then."""
     file, path = os.path.join(folder, "shared.trace"), os.path.join(folder, "shared.html")
     words = [word.replace("torch,millrace", "millrace") for word in FOOTPRINT]
     subprocess.run([program, *words, "--record", file], capture_output=True, check=True)

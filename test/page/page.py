@@ -5,7 +5,7 @@ import re
 
 
 class Page:
-    """What the page says, read as a user would."""
+    """Reads and uses a page as a user would."""
 
     def __init__(self, browser, path):
         self.browser, self.path = browser, path
@@ -22,7 +22,7 @@ class Page:
         return self.js(f"document.querySelector({json.dumps(selector)})?.innerText ?? null")
 
     def bytes(self, selector):
-        """The exact number behind a size that is shown; None if the page says that it is not known."""
+        """The exact number of a size that is shown; None if the page calls it unknown."""
         value = self.js(f"document.querySelector({json.dumps(selector)})?.querySelector('data')?.value ?? null")
         return None if value is None else int(value)
 
@@ -31,7 +31,7 @@ class Page:
                            return [b.left, b.top, b.width, b.height]; }})()""")
 
     def state(self):
-        """The view, from the link that keeps it, which follows the view with some delay."""
+        """The view, from the link that keeps it. The link follows the view with a delay."""
         self.js("new Promise(done => setTimeout(done, 250))")
         text = self.js("location.hash").lstrip("#")
         return dict(pair.split("=", 1) for pair in text.split("&") if pair)
@@ -46,7 +46,7 @@ class Page:
         return int(re.match(r"[\d,]+", found)[0].replace(",", "")), found
 
     def select_some_block(self):
-        """Clicks into the map, until a block is selected."""
+        """Clicks into the map until a block is selected."""
         left, top, width, height = self.box(".map canvas")
         for part_y in range(19, 0, -1):
             for part_x in (10, 13, 7, 16):

@@ -3,10 +3,12 @@
 
     test/page/test_large_page.py PROGRAM [--events 100000] [--limits]
 
-The snapshot is of bench/make_snapshot.py. Without --limits it checks counts that do not depend on time: memory for each
-event, columns that are read once, blocks that are looked at for a picture, and what is said to be left out. With --limits,
-those of the project for 1,000,000 events on two cores hold as well: explained within 20 s and 4 GB, and a page that is
-shown within 5 s and answers zoom and pan within 50 ms (the median). --file takes any other file instead. Ends with 4 if there is no browser, or if the program was built without the viewer.
+bench/make_snapshot.py makes the snapshot; --file takes any other file instead. Without --limits the
+test checks counts that do not depend on time: memory per event, columns that are read once, blocks
+that are visited for a picture, and the parts that are left out. With --limits it also checks the
+project's limits for 1,000,000 events on two cores: `explain` takes less than 20 s and 4 GB, the
+page is shown within 5 s, and it answers zoom and pan within 50 ms (the median). Ends with 4 if
+there is no browser, or if the program was built without the viewer.
 """
 
 import argparse
@@ -28,12 +30,12 @@ from page_frames import measure  # noqa: E402
 
 MEMORY_OF_A_MILLION = 4e9  # bytes: the limit of the project
 PAGE_BYTES_PER_EVENT = 64  # of typed columns in the browser
-# More events than this, and `explain` leaves the part out: tools/millrace/explain/rows.cpp.
+# `explain` leaves a part out above this number of events: tools/millrace/explain/rows.cpp.
 LEFT_OUT = {"what other allocators would have reserved": 3_000_000, "the packed layout": 200_000, "the ladder": 100_000}
 
 
 def explain(program, file, page):
-    """Runs the program. @return seconds, and the most bytes that it held"""
+    """Runs the program. @return seconds, the most bytes held, exit code and standard error"""
     start = time.monotonic()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen([program, "explain", file, "--html", page, "--json", page + ".json"],
@@ -53,7 +55,7 @@ def check_left_out(device, events):
 
 
 def check_counts(browser, path):
-    """What the page holds and looks at, whatever the machine."""
+    """Checks what the page holds and visits, which does not depend on the machine."""
     page = Page(browser, path).open("axis=events")
     counts = lambda: page.js("millrace.counts")  # noqa: E731
     events, blocks = page.js("[millrace.run.events, millrace.run.blocks.count]")
@@ -69,7 +71,7 @@ def check_counts(browser, path):
     for key in ("ArrowUp", "ArrowRight", "ArrowLeft", "ArrowDown", "0"):
         browser.key(key)
     assert counts()["columns"] == first["columns"], "columns are read more than once"
-    for _ in range(3):  # a stack is read when one is shown, and then no more
+    for _ in range(3):  # stacks are read when the first one is shown, and only once
         browser.key("N")
         browser.settle()
     assert counts()["columns"] - first["columns"] in (0, 3), (counts(), first)

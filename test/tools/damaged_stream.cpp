@@ -1,5 +1,5 @@
-// Documents in checkpoints that no writer of ours wrote, with checksums that are right, and names
-// that are no text.
+// Checkpoints with documents that our writers never write and with correct checksums. Also names
+// that are not UTF-8.
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -25,7 +25,7 @@ std::uint64_t number_in(const std::string& bytes, std::size_t at) {
   return number;
 }
 
-/// The checkpoint with another document about its stream, as a whole file.
+/// The whole file of the checkpoint, with another document about its stream.
 std::string with_stream(const std::string& checkpoint, const std::string& stream) {
   const std::size_t header = number_in(checkpoint, 16);
   auto document = nlohmann::ordered_json::parse(checkpoint.substr(kPreamble, header));
@@ -80,7 +80,7 @@ TEST_CASE("a checkpoint whose words about its stream are damaged is refused in w
     CHECK_THAT(verified.err, ContainsSubstring("where: CHECKPOINT"));
   }
   static_cast<void>(
-      folder.write("bad.ckpt", with_stream(bytes, right)));  // how it is damaged is what matters
+      folder.write("bad.ckpt", with_stream(bytes, right)));  // the right document works
   run_well(train({"--steps", "4", "--load", bad, "--stream", sink}));
 }
 

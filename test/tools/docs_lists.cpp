@@ -17,7 +17,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// The first line of a page that begins like this; "" if there is none.
+/// The first line of a page that begins with `beginning`; "" if there is none.
 std::string line_of(const char* page, const std::string& beginning) {
   std::istringstream in{read_file(std::filesystem::path{MILLRACE_DOCS} / page)};
   for (std::string line; std::getline(in, line);) {

@@ -13,8 +13,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// What a page of docs/ shows of the program: a block of ```text whose first line is `$ millrace
-/// ...`.
+/// An example of the program's output in a page of docs/. It is a ```text block whose first line is
+/// `$ millrace ...`.
 struct Shown {
   std::string page;
   std::vector<std::string> arguments;
@@ -37,7 +37,7 @@ std::vector<Shown> shown_in(const std::filesystem::path& page) {
     Shown shown{page.filename().string(), words_of(line.substr(std::string{kPrompt}.size())), {}};
     while (std::getline(in, line) && line != "```") shown.lines.push_back(line);
     const bool server = std::ranges::any_of(shown.arguments, [](const std::string& word) {
-      return word.find("://") != std::string::npos;  // an example: it is not here
+      return word.find("://") != std::string::npos;  // a server, which is not here
     });
     if (!server) all.push_back(std::move(shown));
   }
@@ -57,11 +57,11 @@ std::vector<Shown> shown_in_docs() {
   return all;
 }
 
-/// The pickle of os.system, as pickle.dumps(..., protocol=4) begins it.
+/// The bytes of pickle.dumps(os.system, protocol=4).
 const std::string kEvil{
     "\x80\x04\x95\x14\0\0\0\0\0\0\0\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.", 31};
 
-/// Where a file lies that a page names without its folder.
+/// The path of a file that a page names without its folder.
 std::optional<std::filesystem::path> file_of(const std::string& name,
                                              const ScratchFolder& scratch) {
   if (name == "evil.pickle") return scratch.write(name, kEvil);
@@ -88,7 +88,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// The first line of the page that the program does not print there; "" if all are.
+/// The first line of the page that the program does not print in its place; "" if it prints all.
 std::string first_stale(const std::vector<std::string>& page,
                         const std::vector<std::string>& printed) {
   std::size_t at = 0;
@@ -111,8 +111,9 @@ std::string first_stale(const std::vector<std::string>& page,
   return skips || at == printed.size() ? "" : "the page ends before: " + printed[at];
 }
 
-/// What the program prints for a page's command; nothing where a trace is not here. It runs beside
-/// links to the files, so that it is given names as short as the page has them: lines are wrapped.
+/// What the program prints for a page's command; nothing if a trace is not available. The program
+/// runs in a folder with links to the files: it then gets the short names of the page, and its
+/// lines wrap in the same places.
 std::optional<std::vector<std::string>> printed_for(const Shown& shown) {
   const ScratchFolder files, folder;
   for (const std::string& word : shown.arguments) {

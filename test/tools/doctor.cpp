@@ -51,7 +51,7 @@ MachineFacts machine_without_gpu(const std::string& reason) {
   return facts;
 }
 
-/// The lines of one part, as one line with single blanks: how it is wrapped does not matter.
+/// The report as one line with single blanks, so that line breaks do not matter.
 std::string report_of(const MachineFacts& facts) {
   std::string text;
   for (const char character : cli::to_text(facts)) {

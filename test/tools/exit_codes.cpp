@@ -18,7 +18,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// The rows of the first table behind a heading, but for its head.
+/// The rows of the first table after a heading, without the table's head.
 std::vector<std::string> table_behind(const std::string& heading, const std::string& page) {
   std::istringstream in{page};
   std::vector<std::string> rows;
@@ -36,7 +36,7 @@ std::vector<std::string> table_behind(const std::string& heading, const std::str
 
 TEST_CASE("docs/program.md has the exit codes of the program, with the same words") {
   const auto rows = table_behind("## Exit codes", read_file(MILLRACE_DOCS "/program.md"));
-  REQUIRE(rows.size() == cli::kExitCodes.size() + 1);  // and those of signals
+  REQUIRE(rows.size() == cli::kExitCodes.size() + 1);  // and one row for signals
   for (std::size_t i = 0; i < cli::kExitCodes.size(); ++i) {
     const auto& [code, meaning] = cli::kExitCodes[i];
     CHECK(rows[i] == fmt::format("| {} | {} |", cli::number_of(code), meaning));

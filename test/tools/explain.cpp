@@ -40,7 +40,7 @@ void free(json& trace, std::uint64_t address, std::uint64_t bytes, std::int64_t 
   trace.push_back(event("free_completed", address, bytes, stream));
 }
 
-/// A side stream leaves `stranded` bytes, which the default stream cannot have.
+/// A side stream leaves `stranded` free bytes, which the default stream cannot use.
 json snapshot(std::uint64_t stranded, const json& settings = json::object()) {
   json trace = json::array();
   allocate(trace, kSide, stranded, 7);
@@ -135,8 +135,8 @@ TEST_CASE("an explanation's first screen fits into 80 columns, whatever the name
 
 TEST_CASE("explain gives no advice that is followed already") {
   const ScratchFolder scratch;
-  // A block of 90 MiB is freed, and 200 MiB are requested. With expandable segments the block would
-  // grow, unless another is behind it.
+  // A block of 90 MiB is freed, then 200 MiB are requested. With expandable segments the block's
+  // segment could grow, unless another block follows it.
   const auto grown = [](std::uint64_t behind) {
     json data = snapshot(150 * MiB);
     json trace = json::array();

@@ -19,8 +19,8 @@ json explained(const std::string& file) {
   return document_of({"explain", file}).at("files").at(0).at("devices").at(0);
 }
 
-/// The advice is what the table shows: no row that it could name saves more, and a saving is no
-/// more than what was recorded above the row.
+/// The law: advice agrees with the table. No row that the advice could name saves more, and each
+/// saving is the difference between the recorded memory and the row.
 void check_advice(const json& device) {
   const json& recorded = device.at("peak").at("reserved_bytes");
   REQUIRE_FALSE(recorded.is_null());
@@ -97,8 +97,8 @@ TEST_CASE("the rows of explain and of replay are the same replays") {
 }
 
 TEST_CASE("explain says which allocator serves the request that failed") {
-  // 20 MiB are free beside 24 MiB of stream 7, and the device has 20 more: PyTorch has no 30 MiB
-  // for the default stream.
+  // 20 MiB are free next to 24 MiB of stream 7, and the device has 20 MiB more. PyTorch cannot
+  // serve 30 MiB on the default stream.
   const ScratchFolder scratch;
   constexpr std::uint64_t MiB = 1 << 20, base = 0x7f0000000000;
   const auto event = [&](const char* action, std::uint64_t bytes, int time) {
@@ -259,7 +259,7 @@ TEST_CASE("two files of one run explain alike, as far as both know") {
     CHECK(trace.at("peak").at("reserved_bytes") == snapshot.at("peak").at("reserved_bytes"));
     CHECK(trace.at("most_live_bytes") == snapshot.at("most_live_bytes"));
     CHECK(parts.at("live") == others.at("live"));
-    // The snapshot knows what rounding adds to blocks that wait, and takes of free memory.
+    // Only the snapshot knows how rounding enlarges waiting blocks, so it counts less free memory.
     const auto waiting = parts.at("waiting").get<double>();
     CHECK(others.at("waiting").get<double>() >= waiting);
     CHECK(others.at("waiting").get<double>() <= 1.02 * waiting);

@@ -15,7 +15,7 @@
 #include "test/support/sizes.hpp"
 #include "test/tools/program.hpp"
 
-// `millrace explain` with traces of Millrace's own.
+// `millrace explain` with Millrace's own traces.
 
 using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
@@ -30,7 +30,7 @@ std::string file_of(const ScratchFolder& scratch, Script& script) {
   return scratch.write("run.trace", script.sink.text).string();
 }
 
-/// A block on a named stream, in memory of its own.
+/// A block on a named stream, in newly reserved memory.
 void allocate(Script& script, std::uint32_t stream, std::uint64_t address, std::uint64_t bytes,
               millrace::trace::StackTable::Id site = 0) {
   script.writer->reserved(0, address, bytes);
@@ -157,10 +157,10 @@ TEST_CASE("the replays of a trace in which a request failed run on the size of i
     if (row.contains("serves_failed_request") && row.at("change") == "none")
       serves[row.at("allocator")] = row.at("serves_failed_request");
   }
-  CHECK(serves.at("millrace"));  // stream order lets main have what copy freed
+  CHECK(serves.at("millrace"));  // in stream order, main can use what copy freed
   const std::string out = run_program({"explain", file}).out;
   CHECK_THAT(out, ContainsSubstring("the replays run on a device of 1.00 GiB, the whole device"));
-  // Its own allocator failed, whatever it was: what a row serves is the advice.
+  // The recorded allocator failed, so the advice is the row that serves the request.
   CHECK_THAT(out, !ContainsSubstring("no change that was replayed"));
   REQUIRE(!device.at("advice").empty());
   CHECK(device.at("advice").at(0).at("serves_failed_request") == true);
@@ -197,7 +197,7 @@ TEST_CASE("a snapshot that gives out memory twice is explained, and said to cont
     return json{{"action", action}, {"addr", kBase + at}, {"size", bytes},
                 {"stream", 0},      {"time_us", 1},       {"frames", json::array()}};
   };
-  // Memory is mapped into a segment that is there as a whole.
+  // A contradiction: memory is mapped into a segment that already exists as a whole.
   const json snapshot{
       {"allocator_settings", {{"expandable_segments", true}, {"max_split_size", 64 * MiB}}},
       {"segments",
@@ -231,7 +231,7 @@ TEST_CASE("a trace may have a device that no program can have") {
       return row.at("allocator") == "driver, at most";
     });
     REQUIRE(driver != device.at("what_if").end());
-    CHECK(driver->at("reserved_bytes").is_null() == (bytes == 1));  // where it does not fit
+    CHECK(driver->at("reserved_bytes").is_null() == (bytes == 1));  // null if it does not fit
   }
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("events of a trace have the numbers that its page counts") {
   const ScratchFolder scratch;
   Script script;
   const std::uint32_t main = script.stream("main"), copy = script.stream("copy");
-  script.writer->marked(main, 1);  // no event of the allocator
+  script.writer->marked(main, 1);  // not an event of the allocator
   script.writer->waited(copy, main, 1);
   allocate(script, main, kTraced, 30 * MiB);
   const std::string file = file_of(scratch, script);
@@ -369,8 +369,8 @@ TEST_CASE("the page of a trace says why a stream could use what another one had"
   script.writer->freed(blocks[4], main);
   static_cast<void>(block(main, 0));
   script.writer->waited(copy, main, 1);
-  block(copy, 10);  // after the marker
-  block(copy, 30);  // freed after it
+  block(copy, 10);  // freed earlier than the marker
+  block(copy, 30);  // freed after the marker
   script.writer->completed(blocks[2]);
   block(copy, 20);
   script.writer->passed_stream(main);

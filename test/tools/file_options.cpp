@@ -12,15 +12,15 @@
 namespace millrace::test {
 namespace {
 
-/// What values look like that name no file. One that is not here has to be declared as a file that
-/// is read or written, or be added.
+/// Value names of options that name no file. An option with another value name must be declared as
+/// a file that is read or written, or its value name must be added here.
 constexpr std::array<std::string_view, 20> kNoFiles{
     "",    "N",    "N,N",  "S",   "F",        "X",     "X,Y",    "A,B|all", "NAME",    "KIND",
     "SET", "SIZE", "WHAT", "WAY", "STRATEGY", "WHERE", "POLICY", "MS",      "SECONDS", "SCHEDULE"};
 
 bool names_no_file(const CLI::Option& option) {
   const std::string shape = option.get_type_name();
-  if (option.get_name() == "COMMAND") return true;  // another program's words
+  if (option.get_name() == "COMMAND") return true;  // the words of another program
   return !option.get_positional() && (std::ranges::find(kNoFiles, shape) != kNoFiles.end() ||
                                       shape == "RATIO" || shape == "TABLE");
 }

@@ -3,27 +3,27 @@
 #include <string>
 #include <vector>
 
-/// The options of the program that name files, as the program itself declares them.
+/// The program's options that name files, as the program declares them.
 namespace millrace::test {
 
 struct FileOption {
-  std::string name;   ///< as it is typed; of a positional one, its name in the help
-  std::string shown;  ///< as messages name it
+  std::string name;   ///< as typed; for a positional option, its name in the help
+  std::string shown;  ///< the name in messages
   bool positional = false, required = false;
   bool written = false;
-  bool sink = false;  ///< its value is a sink, that may be a folder
+  bool sink = false;  ///< its value is a sink, which may be a folder
 
-  /// The words that give it this place.
+  /// The words that set this option to `place`.
   [[nodiscard]] std::vector<std::string> words(const std::string& place) const;
 };
 
-/// A command, with those of its options that name files.
+/// A command and its options that name files.
 struct CommandFiles {
-  std::vector<std::string> words;  ///< "stream", "verify"
+  std::vector<std::string> words;  ///< such as "stream", "verify"
   std::vector<FileOption> options;
 };
 
-/// All commands that do something.
+/// All commands without subcommands.
 [[nodiscard]] std::vector<CommandFiles> all_commands();
 
 }  // namespace millrace::test

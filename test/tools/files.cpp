@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A place, and another name of it.
+/// A place and another name for it.
 struct Alias {
   std::string what;
   std::function<std::string(const ScratchFolder&, bool folder)> place, alias;
@@ -53,7 +53,7 @@ std::vector<Alias> aliases() {
     return (scratch / "up/one").string();
   };
   const auto hard = [](const ScratchFolder& scratch, bool folder) {
-    if (folder) return (scratch / "one").string();  // folders have none
+    if (folder) return (scratch / "one").string();  // folders have no hard links
     fs::create_hard_link(scratch / "one", scratch / "hard");
     return (scratch / "hard").string();
   };
@@ -69,7 +69,7 @@ std::vector<Alias> aliases() {
           {"not there yet, by a link to its folder", name_only, by_folder}};
 }
 
-/// Names, kinds and contents of all that is in a folder.
+/// The names of everything in a folder, and the contents of its regular files.
 std::map<std::string, std::string> contents(const fs::path& folder) {
   std::map<std::string, std::string> all;
   for (const auto& entry : fs::recursive_directory_iterator{folder}) {
@@ -84,7 +84,8 @@ bool may_be_one(const FileOption& one, const FileOption& other) {
          (one.shown == "--load" && other.shown == "--save");
 }
 
-/// The command with both places, and places of their own for all others that it has to have.
+/// The words of a command with these places. Every other option that is required gets its own
+/// place.
 std::vector<std::string> command_words(const CommandFiles& command, const ScratchFolder& scratch,
                                        const std::map<std::string, std::string>& places) {
   std::vector<std::string> words = command.words;
@@ -99,7 +100,7 @@ std::vector<std::string> command_words(const CommandFiles& command, const Scratc
   return words;
 }
 
-/// What the program says in this process; empty: it did not refuse.
+/// The refusal of the program's parser, run in this process; empty if it refuses nothing.
 std::string parse_refusal(const std::vector<std::string>& words) {
   std::vector<const char*> argv{"millrace"};
   for (const std::string& word : words) argv.push_back(word.c_str());
@@ -123,7 +124,7 @@ void check_alias_refused(const CommandFiles& command, const ScratchFolder& scrat
   CHECK(contents(scratch.path()) == before);
 }
 
-/// Each pair of options of a command of which one is written.
+/// Calls `check` for each pair of options of a command of which at least one is written.
 template <typename Check>
 void each_pair(Check check) {
   for (const CommandFiles& command : all_commands()) {
@@ -152,7 +153,7 @@ TEST_CASE("files: no output may be an input or another output, by whatever name"
   each_pair([&](const CommandFiles& command, const FileOption& one, const FileOption& other) {
     const ScratchFolder scratch;
     const bool folder = one.sink && other.sink;
-    if (one.sink != other.sink) return;  // a folder and a file: see below
+    if (one.sink != other.sink) return;  // a folder and a file: tested below
     const std::string place = alias.place(scratch, folder);
     INFO(alias.what);
     check_alias_refused(command, scratch, one, place, other, alias.alias(scratch, folder));
@@ -215,7 +216,7 @@ TEST_CASE("files: an output may not be a secret or a certificate that an address
     CHECK_THAT(parse_refusal({"train", "--data", "synthetic", "--stream", sink, "--save", file}),
                ContainsSubstring("--stream") && ContainsSubstring("--save"));
   }
-  // Two sinks may read one.
+  // Two sinks may read the same file.
   const std::string said =
       parse_refusal({"train", "--data", "synthetic", "--stream", "redis://a?password-file=" + file,
                      "--stream", "redis://b?password-file=" + file, "--save", "-"});

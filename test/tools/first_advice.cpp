@@ -19,7 +19,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// A row of pipelines that reserves these bytes, in a loop of this length.
+/// A row of pipelines with this reserved memory and this runtime of the loop.
 cli::PipelineRow row_of(const std::string& allocator, std::size_t reserved, double runtime) {
   cli::PipelineRow row;
   row.cell.allocator = allocator;
@@ -30,7 +30,7 @@ cli::PipelineRow row_of(const std::string& allocator, std::size_t reserved, doub
   return row;
 }
 
-/// A way of capture with this stall in a step of 5 ms.
+/// Ways of capture with these stalls in a step of 5 ms.
 cli::BenchSize bench_of(const std::vector<std::pair<std::string, Nanoseconds>>& ways) {
   cli::BenchSize size;
   size.rows = 1000;
@@ -97,7 +97,7 @@ TEST_CASE("the advice of replay has the table's unit, and a bound that promises 
   const ProgramRun run = run_program({"replay", trace});
   CHECK_THAT(run.out, ContainsSubstring("MiB of live data.") &&
                           ContainsSubstring("Bound: without regard to streams, the best layout"));
-  std::string words = run.out;  // a line may be broken at any space
+  std::string words = run.out;  // lines may break at any space
   std::ranges::replace(words, '\n', ' ');
   CHECK(words.find("may not") != std::string::npos);
   CHECK(run.out.find("GiB") == std::string::npos);

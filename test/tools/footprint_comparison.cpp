@@ -30,7 +30,7 @@ Json comparison_document(const std::vector<std::string>& more) {
   return document_of(joined(kSmallComparison, more));
 }
 
-/// A row with these peaks of reserved, one for each seed, and steps of this length.
+/// A row with one peak of reserved memory per seed, and with steps of this length.
 cli::FootprintRow row_of(const std::string& allocator, CopyMethod method,
                          const std::vector<std::size_t>& reserved, double step) {
   cli::FootprintRow row;
@@ -41,7 +41,7 @@ cli::FootprintRow row_of(const std::string& allocator, CopyMethod method,
     figures.reserved = figures.packed = figures.ordered = figures.rounded = bytes;
     figures.requested = figures.active = figures.allocated = bytes;
     figures.step_p50 = figures.step_p90 = step;
-    figures.step_mean = 2 * step;  // what the table does not show must not decide
+    figures.step_mean = 2 * step;  // not in the table, so it must not decide
     figures.hidden = 1;
     row.by_seed.push_back(figures);
   }
@@ -101,7 +101,7 @@ TEST_CASE("the table shows the median and the range of the draws, and one draw h
 TEST_CASE("the default table has few columns, and --wide has the ladder") {
   const ProgramRun few = small_comparison({"--allocator", "torch"});
   const ProgramRun all = small_comparison({"--allocator", "torch", "--wide"});
-  // In 80 characters the second group of columns is a table of its own.
+  // In 80 characters the second group of columns is a separate table.
   for (const char* const columns : {"round streams packing policy", "strand frag util calls"}) {
     CHECK(few.out.find(columns) == std::string::npos);
     CHECK_THAT(all.out, ContainsSubstring(columns));
@@ -190,7 +190,7 @@ TEST_CASE("what was published stands only beside the workload that it is about")
   CHECK(says(run({"--workload", "sparse_data_dist_base", "--run-ahead", "512"})));
   CHECK_FALSE(says(run({"--workload", "sparse_data_dist_base", "--batch-bytes", "64MiB"})));
   CHECK_FALSE(says(run({"--workload", "heavy_dense"})));
-  // A user's own, also where its name is that of the one which ships.
+  // A user's own workload, even with the name of a built-in one.
   const auto file = folder.write("sparse_data_dist_base.json", R"({"schema": "millrace.workload/1",
       "batch_size": 1000, "num_unweighted_features": 4, "feature_pooling_avg": 20,
       "activations": "64MiB", "num_batches": 6})");

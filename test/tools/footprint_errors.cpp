@@ -12,7 +12,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Checks that it is refused as bad input is, and returns what is said.
+/// Checks that the command refuses its arguments as bad input. Returns the message.
 std::string footprint_refusal(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "footprint");
   const ProgramRun run = run_program(arguments);
@@ -106,7 +106,7 @@ TEST_CASE("sizes and numbers that cannot be are refused with their range") {
     CHECK_THAT(said, ContainsSubstring("'" + arguments[1] + "'") ||
                          ContainsSubstring("a size of " + arguments[1]));
     CHECK_THAT(said, ContainsSubstring("where: " + arguments[0]));
-    // What would be right is said once.
+    // The message names the right value only once.
     const bool number = said.find("number from ") != std::string::npos;
     CHECK((said.find("right: ") == std::string::npos) == number);
   }

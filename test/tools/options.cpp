@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// The file of a workload with this number of batches.
+/// A workload file with this number of batches.
 std::string workload_of(unsigned batches, const ScratchFolder& scratch) {
   return scratch
       .write("steps.json", fmt::format(R"({{"schema": "millrace.workload/1", "batch_size": 10,
@@ -27,7 +27,7 @@ std::string workload_of(unsigned batches, const ScratchFolder& scratch) {
       .string();
 }
 
-/// What is said where it is refused, with nothing on standard output.
+/// The message of a refusal. Checks that standard output is empty.
 std::string refusal(const Words& words) {
   const ProgramRun run = run_program(words);
   INFO(fmt::format("{}\n{}", fmt::join(words, " "), run.err));

@@ -19,7 +19,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// A variable of the environment, for the programs that are started while the object is there.
+/// Sets an environment variable for the programs that start during this object's lifetime.
 class Environment {
  public:
   Environment(const char* name, const std::string& value) : name_(name) {
@@ -91,7 +91,7 @@ TEST_CASE("page: help is as wide as the page, with the same words") {
       const std::string text = run_program(help).out;
       INFO(columns << ":\n" << text);
       CHECK(page_words(text) == page_words(wide));
-      // A name that is longer than its column has no room beside it, and takes what it needs.
+      // A name that is longer than its column takes the room that it needs, with nothing beside it.
       CHECK(widest(text) <= std::max(columns, longest_word(text) + 34));
     }
   }
@@ -140,7 +140,7 @@ TEST_CASE("page: a terminal's own width is that of the page") {
   const std::string text = terminal.read_all();
   CHECK(program.wait() == 0);
   CHECK(page_words(text).size() > 100);
-  CHECK(widest(text) <= 71);  // with the carriage return
+  CHECK(widest(text) <= 71);  // including the carriage return
 }
 
 TEST_CASE("page: a width that is no number counts for nothing, and a tiny one as forty") {

@@ -43,7 +43,7 @@ PageRun small_run() {
   return run;
 }
 
-/// The most bytes that a run's segments have at once.
+/// The largest total size of a run's segments at any time, in bytes.
 std::int64_t most_mapped(const std::string& page, const Json& run) {
   const Json& segments = run.at("segments");
   const auto bytes = column_numbers(page, segments.at("bytes"));
@@ -59,7 +59,7 @@ std::int64_t most_mapped(const std::string& page, const Json& run) {
   return most;
 }
 
-/// A command of two runs, and where its JSON has the figures of each.
+/// A command with two runs, and the places of each run's figures in its JSON.
 struct PageCommand {
   std::vector<std::string> words, as_json;
   std::vector<std::string> reserved, ladder;  ///< JSON pointers, by run
@@ -213,7 +213,7 @@ TEST_CASE("the page of a command has its runs, their work, and the memory that i
       }
       CHECK(shown == expected);
       CHECK(runs[i].at("blocks").at("bytes").at("count") > 0);
-      const bool is_replay = command.words[0] == "replay";  // without work, and so without time
+      const bool is_replay = command.words[0] == "replay";  // it has no work, and so no time
       CHECK((runs[i].at("operations").at("begin").at("count") == 0) == is_replay);
       CHECK(runs[i].at("times").is_null() == is_replay);
     }

@@ -10,7 +10,7 @@
 #include "test/support/catch.hpp"
 
 /// @file
-/// Reads the data of a page of `--html`, as a browser does.
+/// Reads the data of a page of `--html` as a browser does.
 
 namespace millrace::test {
 
@@ -23,7 +23,7 @@ inline std::string text_between(const std::string& text, const std::string& begi
   return text.substr(from + begin.size(), to - from - begin.size());
 }
 
-/// What the page says without its columns.
+/// The JSON header of a page, which has everything except the columns.
 inline nlohmann::json page_header(const std::string& page) {
   return nlohmann::json::parse(
       text_between(page, "<script type=\"application/json\" id=\"header\">", "</script>"));
@@ -46,7 +46,7 @@ inline std::string from_base64(const std::string& text) {
   return bytes;
 }
 
-/// The bytes of a column, as the page has them.
+/// The decompressed bytes of a column.
 inline std::string column_bytes(const std::string& page, const nlohmann::json& column,
                                 std::size_t size) {
   const std::string packed = from_base64(text_between(
@@ -59,7 +59,7 @@ inline std::string column_bytes(const std::string& page, const nlohmann::json& c
   return bytes;
 }
 
-/// The numbers of a column, read as page/columns.hpp says.
+/// The numbers of a column, decoded as page/columns.hpp describes.
 inline std::vector<std::int64_t> column_numbers(const std::string& page,
                                                 const nlohmann::json& column) {
   const std::size_t count = column.at("count"), planes = column.at("type") == "u32" ? 4 : 8;

@@ -92,7 +92,7 @@ TEST_CASE("pipelines: tables in host memory take less of the device, and time of
     CHECK(in_host.at("runtime_ms").at("p50") > on_device.at("runtime_ms").at("p50"));
     CHECK(in_host.at("races") == 0);
   }
-  // Rows that come meanwhile hold a step up less than rows that its lookup brings.
+  // Rows that a prefetch loads delay a step less than rows that the lookup loads.
   const auto runtime = [&](std::size_t row) {
     return cached.at("rows").at(row).at("runtime_ms").at("p50").get<double>();
   };

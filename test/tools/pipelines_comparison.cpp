@@ -16,7 +16,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// TorchRec's pull request 2916, with fewer batches: what is exposed and hidden is of its size.
+/// TorchRec's pull request 2916 with fewer batches. Only its full size shows which times are
+/// exposed and which are hidden.
 Json pr2916(std::vector<std::string> more) {
   const std::vector<std::string> first{
       "pipelines", "--workload",  "pr2916",      "--steps", "4",        "--seeds", "1",
@@ -30,7 +31,7 @@ Json pr2916(std::vector<std::string> more) {
 
 double runtime(const Json& row) { return row.at("runtime_ms").at("p50"); }
 
-/// A workload of a user's, with these further keys.
+/// A user's workload, with these additional keys.
 std::string workload(const std::string& more) {
   return R"({"schema": "millrace.workload/1", "batch_size": 4096, "world_size": 2, "activations": 1,
       "num_batches": 3, "num_unweighted_features": 4, "base_row_size": 1000, "run_ahead": 64,
@@ -81,7 +82,7 @@ TEST_CASE(
                             "64", "--pipeline", "sparse-dist,fused-sparse-dist,semi-sync"});
   const Json& rows = slow.at("rows");
   REQUIRE(rows.size() == 3);
-  // Published: 0.929 and 0.903 of sparse-dist.
+  // Published ratios to sparse-dist: 0.929 and 0.903.
   CHECK(runtime(rows.at(1)) / runtime(rows.at(0)) == Approx(0.929).margin(0.03));
   CHECK(runtime(rows.at(2)) / runtime(rows.at(0)) == Approx(0.903).margin(0.06));
 }

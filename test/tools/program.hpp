@@ -9,35 +9,36 @@
 
 namespace millrace::test {
 
-/// What the built program `millrace` did.
+/// The result of a run of the built program `millrace`.
 struct ProgramRun {
   int exit_code = -1;  ///< -1: it did not exit by itself
   std::string out, err;
 };
 
-/// Runs it with these arguments, stdin empty.
-/// @param folder its working folder; empty: that of the test
+/// Runs the program with these arguments and an empty standard input.
+/// @param folder its working folder; empty: the test's
 [[nodiscard]] ProgramRun run_program(const std::vector<std::string>& arguments,
                                      const std::filesystem::path& folder = {});
 
-/// Runs it with these arguments and those that ask for JSON. Requires that it succeeds.
+/// Runs the program with these arguments and with those that request JSON. Requires success.
 [[nodiscard]] nlohmann::json document_of(const std::vector<std::string>& arguments,
                                          const std::vector<std::string>& as_json = {"--format",
                                                                                     "json"});
 
-/// Starts a training, presses Ctrl-C once it has printed a second row, and checks that it ends as
-/// interrupted, with a checkpoint. @return what it printed
+/// Starts a training and presses Ctrl-C once it has printed a second row. Checks that it ends as
+/// interrupted and saves a checkpoint. @return what it printed
 [[nodiscard]] std::string interrupted(const std::vector<std::string>& training,
                                       const ScratchFolder& scratch);
 
-/// Arguments with more behind them.
+/// `first`, followed by `more`.
 [[nodiscard]] std::vector<std::string> joined(std::vector<std::string> first,
                                               const std::vector<std::string>& more);
 
-/// The built program while it runs, stdin empty. Killed if it was not waited for.
+/// The built program while it runs, with an empty standard input. The destructor kills it if
+/// nothing has waited for it.
 class StartedProgram {
  public:
-  /// @param folder its working folder; empty: that of the test
+  /// @param folder its working folder; empty: the test's
   StartedProgram(const std::vector<std::string>& arguments, const std::string& out,
                  const std::string& err, const std::filesystem::path& folder = {});
   ~StartedProgram();
@@ -45,7 +46,7 @@ class StartedProgram {
   StartedProgram& operator=(const StartedProgram&) = delete;
 
   void signal(int number) const;
-  /// Its exit code; -1 if it did not exit by itself.
+  /// Waits. @return the exit code; -1 if the program did not exit by itself
   [[nodiscard]] int wait();
 
  private:

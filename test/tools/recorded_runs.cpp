@@ -60,7 +60,7 @@ TEST_CASE("explain names the streams and the sites of a footprint run") {
   CHECK(run.exit_code == 0);
   CHECK_THAT(run.out, ContainsSubstring("copy") && ContainsSubstring("main") &&
                           ContainsSubstring("activations"));
-  CHECK_THAT(run.out, !ContainsSubstring("default"));  // each stream of the run has a name
+  CHECK_THAT(run.out, !ContainsSubstring("default"));  // every stream of the run has a name
 }
 
 TEST_CASE("a trace is refused for several rows") {
@@ -119,7 +119,7 @@ TEST_CASE("the segments of a snapshot have the streams of their blocks") {
   std::map<std::uint64_t, std::pair<std::uint64_t, std::int64_t>> held;  // by address: end, stream
   using millrace::trace::TorchAction;
   for (const auto& event : snapshot.traces.at(0)) {
-    CHECK(event.action != TorchAction::segment_map);  // this allocator grows no ranges
+    CHECK(event.action != TorchAction::segment_map);  // this allocator has no expandable segments
     if (event.action == TorchAction::segment_alloc) {
       ++segments[event.stream];
       held[event.address] = {event.address + event.bytes, event.stream};
@@ -154,7 +154,7 @@ TEST_CASE("the snapshot of a training has its bytes and its tags") {
 
 namespace {
 
-/// Names of the annotations, each with the order of its begin and end.
+/// The names of the annotations, in order, each with "begins" or "ends".
 std::vector<std::string> annotations(const millrace::trace::TorchSnapshot& snapshot) {
   std::vector<std::string> names;
   for (const auto& mark : snapshot.marks)

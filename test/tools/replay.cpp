@@ -45,7 +45,7 @@ json replay_snapshot() {
   return {{"segments", json::array({segment})}, {"device_traces", json::array({trace})}};
 }
 
-/// Checks that a file is refused as bad input is, and returns what is said.
+/// Checks that a file is refused as bad input. Returns the message.
 std::string replay_refusal(const std::string& file) {
   const ProgramRun run = run_program({"replay", file});
   INFO(run.err);
@@ -175,7 +175,7 @@ TEST_CASE("replay says that a device is too small") {
 }
 
 TEST_CASE("a row that does not fit says so, and the others have their figures") {
-  // PyTorch's segments are 20 MiB for each of these requests, and Millrace's as large as needed.
+  // PyTorch takes a segment of 20 MiB for each of these requests. Millrace takes what is needed.
   const ScratchFolder scratch;
   const std::string file =
       scratch
@@ -209,7 +209,7 @@ TEST_CASE("where nothing was recorded no curve is drawn, and nothing is called P
 }
 
 TEST_CASE("allocators are compared from one start: a cache from before is PyTorch's row alone") {
-  // PyTorch held an empty segment of 200 MiB when the trace began, and 4 MiB of another.
+  // PyTorch held an empty segment of 200 MiB when the trace began, and 4 MiB of another segment.
   json held = replay_snapshot();
   json& trace = held["device_traces"][0];
   trace = json::array({replay_event("alloc", kBase + 4 * MiB, 2 * MiB, 5)});
@@ -312,7 +312,7 @@ TEST_CASE("a replay's result goes to a file, whole or not at all") {
   const auto out = scratch / "out.json";
   CHECK(run_program({"replay", bad, "--format", "json", "-o", out.string()}).exit_code == 2);
   CHECK_FALSE(std::filesystem::exists(out));
-  // A refused file does not take away the result of the others.
+  // A refused file does not remove the results of the others.
   CHECK(run_program({"replay", good, bad, "--format", "json", "-o", out.string()}).exit_code == 2);
   CHECK(json::parse(read_file(out)).at("files").size() == 1);
   CHECK(run_program({"replay", good, "--format", "json", "-o", out.string()}).exit_code == 0);

@@ -23,7 +23,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// A quick run of each command that ends well, and says something. A new command needs one.
+/// A quick run of each command that succeeds and prints something. A new command needs an entry.
 std::map<std::string, Words> examples(const ScratchFolder& scratch) {
   const std::string sink = "file:" + (scratch / "sink").string();
   const std::string copy = "file:" + (scratch / "copy").string();
@@ -62,7 +62,7 @@ struct Ending {
   std::string err;
 };
 
-/// The program with standard output there.
+/// Runs the program with its standard output in the file `out`.
 Ending run_into(const std::string& out, const Words& words) {
   const ScratchFolder scratch;
   const std::string err = (scratch / "err").string();
@@ -116,7 +116,7 @@ TEST_CASE(
       if (!option.written || option.sink || option.name == "--rendezvous") continue;
       Words words = all.at(name);
       const bool of_run = name == "run";
-      // All are of Millrace's allocator, or keep the program's own by themselves.
+      // These options imply an allocator, so `--allocator own` must go.
       if (of_run) words.erase(words.begin() + 1, words.begin() + 3);
       const Words given = option.words("/dev/full");
       const auto after = static_cast<std::ptrdiff_t>(command.words.size());
@@ -125,7 +125,7 @@ TEST_CASE(
       INFO(fmt::format("{}\n{}", fmt::join(words, " "), run.err));
       CHECK(run.exit_code == 2);
       CHECK_THAT(run.err, ContainsSubstring("/dev/full"));
-      // These replace files of their kind alone.
+      // `run` replaces only files of its own kinds, so it refuses this one for another reason.
       if (!of_run) CHECK_THAT(run.err, ContainsSubstring("No space"));
       CHECK(fs::is_character_file("/dev/full"));
     }

@@ -85,7 +85,7 @@ TEST_CASE("train --stream: who goes back to a checkpoint tells anew what came af
   CHECK(verified(sink, later)["same"] == true);
   CHECK(verified(sink, old)["same"] == false);
   CHECK(verified(sink, old)["newer"] > 0);
-  // Twenty steps are given up; one that changes few rows follows.
+  // Training goes back by twenty steps. Then it makes one step, which changes few rows.
   const ProgramRun back = run_program(
       train({"--load", old, "--steps", "11", "--stream", sink, "--save", later, "--json", "-"}));
   INFO(back.err);
@@ -130,7 +130,7 @@ TEST_CASE("train --stream: killed at any instant, it goes on and the copy is the
     }
     const ProgramRun run = run_program(train(
         {"--load", save, "--epochs", "100000", "--steps", "1", "--stream", sink, "--save", save}));
-    INFO(run.err);  // --steps are done already: it tells what is to be told, and ends
+    INFO(run.err);  // all --steps are done, so it only streams the remaining rows
     REQUIRE(run.exit_code == 0);
     const auto report = verified(sink, save);
     INFO(report.dump());
@@ -169,7 +169,7 @@ TEST_CASE("train --stream: a redis that loses all in the middle has all in the e
   wait_for([&] { return has_marks(server.spec()); });
   trainer.signal(SIGINT);
   INFO(read_file(folder / "err"));
-  CHECK(trainer.wait() == 130);  // as a shell has it
+  CHECK(trainer.wait() == 130);  // 128 + SIGINT, as in a shell
   const auto report = verified(server.spec(), save);
   INFO(report.dump());
   CHECK(report["same"] == true);
@@ -186,7 +186,7 @@ TEST_CASE("train --stream: a sink of another model is reported at once, and trai
            std::string::npos;
   });
   trainer.signal(SIGINT);
-  CHECK(trainer.wait() == 3);  // it was interrupted, and a sink lacks rows: the latter counts
+  CHECK(trainer.wait() == 3);  // interrupted, and a sink lacks rows: the latter decides
   CHECK_THAT(read_file(folder / "out"), ContainsSubstring("given up"));
 }
 

@@ -1,4 +1,4 @@
-// What `stream apply`, `stream status` and `stream verify` say of copies, and with which exit code.
+// Reports and exit codes of `stream apply`, `stream status` and `stream verify`.
 #include <signal.h>
 
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// A log of a training, the checkpoint of its end, and places for copies.
+/// A log of a training, the checkpoint at its end, and places for copies.
 struct Trained {
   explicit Trained(const std::string& steps) {
     run_well(train({"--steps", steps, "--stream", log, "--save", save}));
@@ -33,7 +33,7 @@ struct Trained {
   std::string log = file_in(folder, "log"), save = folder / "a.ckpt";
 };
 
-/// A run that is refused in three lines.
+/// Checks that a run is refused with these words.
 void check_refused(const Words& arguments, const std::string& words) {
   const ProgramRun run = run_program(arguments);
   INFO(run.out + run.err);
@@ -219,7 +219,7 @@ TEST_CASE("stream status: looks at a sink while a trainer writes to it") {
     CHECK(first.document["epoch"] > 0);
     wait_for([&] { return status_of_sink(sink).document["step"] > first.document["step"]; });
     trainer.signal(SIGTERM);
-    CHECK(trainer.wait() == 143);  // as a shell has it
+    CHECK(trainer.wait() == 143);  // 128 + SIGTERM, as in a shell
     CHECK(status_of_sink(sink).exit_code == 0);
     CHECK(verified(sink, save)["same"] == true);
   }

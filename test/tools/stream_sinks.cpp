@@ -1,4 +1,4 @@
-// What a trainer does when rows go from its sink, when it is overtaken, and what it shows.
+// A trainer whose sink loses rows, or that another trainer overtakes, and what it reports.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -32,7 +32,7 @@ nlohmann::json sink_of(const ProgramRun& run) {
   return nlohmann::json::parse(run.out)["stream"]["sinks"][0];
 }
 
-/// Takes some keys of rows away, and gives how many.
+/// Deletes the keys of rows that match, and returns their number.
 std::size_t forget_rows(const RedisServer& server, const char* pattern) {
   const std::string script = fmt::format(
       "local n = 0 for _, k in ipairs(redis.call('KEYS', '{}')) do n = n + redis.call('DEL', k) "
@@ -63,7 +63,7 @@ TEST_CASE("train --load: a folder without its middle segments gets all rows agai
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt";
   const std::string sink = file_in(folder, "f") + "?segment_bytes=20000";
-  // Three runs make three segments at least, however many steps a busy machine ships at once.
+  // Three runs make at least three segments, even if a busy machine ships many steps at once.
   run_well(train({"--steps", "10", "--stream", sink, "--save", save}));
   for (const char* const steps : {"20", "30"}) {
     run_well(train({"--load", save, "--steps", steps, "--stream", sink, "--save", save}));
@@ -74,7 +74,7 @@ TEST_CASE("train --load: a folder without its middle segments gets all rows agai
   }
   REQUIRE(segments.size() > 2);
   std::sort(segments.begin(), segments.end());
-  // One alone may hold only rows that later ones have as well.
+  // A single segment may hold only rows that later segments hold as well.
   for (std::size_t i = 1; i + 1 < segments.size(); ++i) std::filesystem::remove(segments[i]);
   CHECK(verified(sink, save)["same"] == false);
   const ProgramRun run = run_program(
@@ -156,7 +156,7 @@ TEST_CASE("train --stream: a RocksDB whose folder is deleted in the middle has a
                          folder / "err"};
   wait_for([&] { return std::filesystem::exists(folder / "copy" / "CURRENT"); });
   std::this_thread::sleep_for(300ms);
-  std::error_code busy;  // it may make files meanwhile
+  std::error_code busy;  // the trainer may make files meanwhile
   wait_for([&] {
     std::filesystem::remove_all(copy, busy);
     return !busy;
@@ -170,7 +170,8 @@ TEST_CASE("train --stream: a RocksDB whose folder is deleted in the middle has a
 
 namespace {
 
-/// A reply, and a message, have 10 s: they are not waited for. Training takes some of the time.
+/// A reply or a message may take 10 s, but the deadline ends the wait. The limit includes the time
+/// of training.
 template <typename Server>
 void check_silence_ends(const Server& server, const std::string& spec) {
   server.signal(SIGSTOP);

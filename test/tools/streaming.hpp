@@ -17,7 +17,7 @@
 #include "test/support/catch.hpp"
 #include "test/tools/program.hpp"
 
-/// Trainers that stream, and what became of it.
+/// Runs trainers that stream, and checks the results.
 namespace millrace::test {
 
 inline std::vector<std::string> train(std::vector<std::string> more) {
@@ -31,7 +31,7 @@ inline std::string file_in(const ScratchFolder& folder, const std::string& name)
   return "file:" + (folder / name).string();
 }
 
-/// What verify says of a sink.
+/// The report of `stream verify` about a sink.
 inline nlohmann::json verified(const std::string& sink, const std::string& checkpoint) {
   const ProgramRun run = run_program({"stream", "verify", sink, checkpoint, "--json", "-"});
   INFO(run.err);
@@ -48,7 +48,7 @@ inline void run_well(const std::vector<std::string>& arguments) {
   REQUIRE(run.exit_code == 0);
 }
 
-/// Looks again and again, for as long as the slowest machine may take.
+/// Polls the condition, for as long as the slowest machine may need.
 inline void wait_for(const std::function<bool()>& condition) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes{2};
   while (!condition()) {
@@ -57,13 +57,13 @@ inline void wait_for(const std::function<bool()>& condition) {
   }
 }
 
-/// Which file this is: another one behind each save. 0: there is none.
+/// Identifies a file: each save makes another one. 0: no file.
 inline std::uint64_t identity(const std::string& file) {
   struct stat status {};
   return ::stat(file.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-/// Whether a rank has told a step there.
+/// True if a rank has committed a step to the sink.
 inline bool has_marks(const std::string& sink) {
   try {
     return !open_sink(sink)->state().commits.empty();

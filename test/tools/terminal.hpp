@@ -4,7 +4,7 @@
 
 namespace millrace::test {
 
-/// A terminal that a test looks at.
+/// A terminal whose output a test reads.
 class Terminal {
  public:
   Terminal();
@@ -14,9 +14,10 @@ class Terminal {
 
   /// The file that a program writes to.
   [[nodiscard]] std::string name() const;
-  /// So many characters in a line.
+  /// Sets the number of characters in a line.
   void resize(unsigned short columns) const;
-  /// All that was written since the last call, up to `text`, or until no program writes any more.
+  /// What was written since the last call, up to and including `text`, or until no program writes
+  /// any more.
   [[nodiscard]] std::string read_until(const std::string& text);
   [[nodiscard]] std::string read_all() { return read_until(std::string(1, '\0')); }
 

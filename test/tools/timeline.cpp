@@ -22,7 +22,7 @@ std::vector<std::string> one_row(const std::string& allocator, const std::string
 }
 
 struct Contents {
-  std::map<std::string, std::size_t> counts;  ///< of events, by their name
+  std::map<std::string, std::size_t> counts;  ///< events by name
   std::set<std::string> tracks;
 };
 
@@ -59,7 +59,7 @@ TEST_CASE("a timeline of a row has its run, while the table says what it always 
   CHECK(facts.at("events_left_out") == 0);
 
   auto [counts, tracks] = contents_of(json);
-  CHECK(counts["optimizer"] == 2 * 8);  // on its stream and on its engine, a step
+  CHECK(counts["optimizer"] == 2 * 8);  // per step, on its stream and on its engine
   CHECK(counts["stranded"] > 0);
   for (const char* const track : {"main", "copy", "data-dist", "compute", "host to device"}) {
     CHECK(tracks.contains(track));

@@ -20,7 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// Batches that ranks cannot share evenly, and a last one of 41 examples.
+// Batches that ranks cannot share evenly. The last batch has 41 examples.
 std::vector<std::string> with_data(const std::vector<std::string>& more) {
   return joined({"train", "--data", "synthetic", "--examples", "1001", "--batch-size", "96"}, more);
 }
@@ -139,7 +139,7 @@ TEST_CASE("train: ranks that are stopped and go on end with the bits of a run th
     return train_on_ranks(more);
   };
   const auto whole = run({"--save", file, "--save-every", "4"});
-  for (const char* const steps : {"5", "11"}) {  // within an epoch of 11, at its end
+  for (const char* const steps : {"5", "11"}) {  // within an epoch of 11 steps, at its end
     static_cast<void>(run({"--steps", steps, "--save", file}));
     const auto rest = run({"--load", file});
     CHECK(rest["weights_digest"] == whole["weights_digest"]);
@@ -169,7 +169,7 @@ TEST_CASE("train: ranks that look ahead go on with the bits of a run that was no
       const auto rest = on_two({"--load", file});
       CHECK(rest["weights_digest"] == whole["weights_digest"]);
     }
-    if (sharding == "data-parallel") continue;  // elsewhere another optimizer updates its tables
+    if (sharding == "data-parallel") continue;  // in other shardings another optimizer updates them
     const auto elsewhere = run({"--load", file, "--ranks", "3", "--sharding", "table-wise"});
     CHECK(std::abs(elsewhere["test"]["auc"].get<double>() - whole["test"]["auc"].get<double>()) <
           0.01);

@@ -27,7 +27,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// What it said as JSON.
+/// The result of a training, as JSON.
 nlohmann::json train_run(const std::vector<std::string>& arguments) {
   return document_of(joined({"train"}, arguments), {"--json", "-"});
 }
@@ -36,7 +36,8 @@ std::vector<std::string> synthetic(const std::vector<std::string>& more) {
   return joined({"--data", "synthetic", "--examples", "1000", "--batch-size", "96"}, more);
 }
 
-/// Criteo's lines: 26 categories of 10 to 1000 kinds, some of them empty, and some malformed lines.
+/// Lines of Criteo's format. Their 26 categories have 10 to 1000 values, some are empty, and some
+/// lines are malformed.
 std::string criteo_lines(unsigned count) {
   std::mt19937 random{static_cast<unsigned>(seed())};
   std::string text;
@@ -119,7 +120,7 @@ TEST_CASE("train: a run that is saved and loaded again ends with the bits of one
   const std::string file = (scratch / "run").string();
   for (const char* const pipeline : {"base", "sparse-dist"}) {
     const auto whole = train_run(synthetic({"--epochs", "3", "--pipeline", pipeline}));
-    for (const char* const steps : {"5", "11", "17"}) {  // within an epoch of 11, at its end
+    for (const char* const steps : {"5", "11", "17"}) {  // within an epoch of 11 steps, at its end
       const auto part = train_run(
           synthetic({"--epochs", "3", "--pipeline", pipeline, "--steps", steps, "--save", file}));
       CHECK(part["steps"] == std::stoi(steps));

@@ -23,7 +23,7 @@ PROGRAM = sys.argv[1]
 
 
 class RandomProgram:
-    """Writes what a reader does not refuse, and notes what a reader has to find."""
+    """Writes a valid random trace, and notes what a reader has to find in it."""
 
     def __init__(self, seed, steps, file):
         self.random = random.Random(seed)
@@ -118,7 +118,7 @@ def refused(data):
 
 
 def records(*records):
-    """A trace of a device with one stream, and these records after that."""
+    """A trace of a device with one stream, followed by these records."""
     file = io.BytesIO()
     writer = trace.Writer(file)
     writer.device(0, 0, "")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every trace of bench/traces is the one of the manifest, and replays of it reserve what the manifest says:
+"""Checks that every trace of bench/traces agrees with the manifest, and that its replays reserve
+what the manifest says:
 
     test/trace_set/test_set.py PROGRAM
 
@@ -21,7 +22,7 @@ MOST_BYTES, MOST_BYTES_OF_ALL = 100_000, 1_000_000
 
 
 def differences(path, wanted, found):
-    """Each value that is another, with its place: text of one line."""
+    """One line of text for each value that differs, with its place."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         for key in sorted({*wanted, *found}):
             yield from differences(f"{path}.{key}", wanted.get(key), found.get(key))
@@ -45,7 +46,8 @@ def problems_of(entry, program):
     yield from differences(f"{name}.devices", entry["devices"], devices)
     for device in devices:
         yield from impossible(name, device)
-    # The recorded allocator made PyTorch's decisions, or was PyTorch's own: a replay of its trace repeats them.
+    # The recorded allocator was PyTorch's own, or made the same decisions. A replay of its trace
+    # repeats them.
     for device in devices:
         ran = entry.get("pytorch_reserved_bytes", device.get("recorded_reserved_bytes"))
         torch = device["allocators"]["torch"]["reserved_bytes"]
@@ -58,7 +60,7 @@ def problems_of(entry, program):
 
 
 def impossible(name, device):
-    """What cannot be, whatever allocators do."""
+    """Figures that are impossible for any allocator."""
     live = device["live_bytes"]
     if not live <= device["packed_bytes"]:
         yield f"{name}: packed in less than what is live"

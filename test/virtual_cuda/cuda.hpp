@@ -1,8 +1,8 @@
 #pragma once
 
 /// @file
-/// CUDA's runtime, as the tests of the virtual one see it: the toolkit's header, or where there is
-/// no toolkit the virtual runtime's own declarations.
+/// CUDA's runtime for the tests of the virtual runtime: the toolkit's header, or without a toolkit
+/// the virtual runtime's own declarations.
 
 #if MILLRACE_TEST_TOOLKIT
 #include <cuda_runtime_api.h>

@@ -4,7 +4,8 @@
 namespace millrace::test::virtual_kernels {
 namespace {
 
-// It writes what it has read: nothing but its time shows, unless memory is not there.
+// The GPU's kernel writes back what it has read. So a test sees only its time, and the error of an
+// address that is not memory.
 void occupy(const MillraceLaunch* launch) {
   run_kernel(*launch, [launch] {
     const auto& occupation = *static_cast<const cuda::Occupation*>(launch->arguments[0]);

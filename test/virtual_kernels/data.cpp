@@ -17,7 +17,7 @@ namespace millrace::test::virtual_kernels {
 
 namespace {
 
-// CUB's: (in, out, tile_state, start_tile, operation, initial, count)
+// CUB's parameters: (in, out, tile_state, start_tile, operation, initial, count)
 template <typename Index>
 void inclusive_sum(const MillraceLaunch* launch) {
   const auto* const in = argument<const Index*>(*launch, 0);
@@ -27,7 +27,7 @@ void inclusive_sum(const MillraceLaunch* launch) {
   for (unsigned long long i = 0; i < count; ++i) out[i] = sum += in[i];
 }
 
-/** @param index  how c++filt prints the type of offsets */
+/** @param index  the type of offsets, as c++filt prints it */
 template <typename Index>
 [[nodiscard]] Row prefix_sum(const std::string& index) {
   return {.pattern =

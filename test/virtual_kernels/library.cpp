@@ -1,4 +1,4 @@
-// The library that MILLRACE_VIRTUAL_KERNELS names: docs/virtual-cuda.md.
+// The library that MILLRACE_VIRTUAL_KERNELS names. docs/virtual-cuda.md describes it.
 
 #include <cxxabi.h>
 
@@ -67,7 +67,7 @@ void run_kernel(const MillraceLaunch& launch, const std::function<void()>& kerne
   }
 }
 
-// Of a template: "...Tag<&(RESULT NAME<...>(PARAMETERS))>"; else "...Tag<&NAME>".
+// The tag of a template is "...Tag<&(RESULT NAME<...>(PARAMETERS))>", any other is "...Tag<&NAME>".
 std::string pattern_of(const char* mangled) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text{
@@ -94,7 +94,7 @@ extern "C" __attribute__((visibility("default"))) void millrace_virtual_kernels(
   }
 }
 
-/** Calls `visit` with the pattern of each row; for the test of the table. */
+/** Calls `visit` with the pattern of each row. The test of the table uses it. */
 extern "C" __attribute__((visibility("default"))) void millrace_virtual_kernel_rows(
     void (*visit)(const char* pattern, void* data), void* data) {
   for (const Row& row : all_rows()) visit(row.pattern.c_str(), data);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ranks.sh MPIEXEC FLAG PROGRAM: two processes, each with a GPU of the virtual runtime, end with the weights of two
-# threads with virtual devices, for each way to shard tables.
+# ranks.sh MPIEXEC FLAG PROGRAM trains with two processes, each with a GPU of the virtual runtime.
+# They must end with the weights of two threads with virtual devices, for each way to shard tables.
 set -uo pipefail
 
 folder=$(mktemp -d)

@@ -17,22 +17,22 @@
 
 /**
  * @file
- * The table of host implementations of the project's kernels, for the virtual CUDA runtime: a row
- * for each kernel. A row has one or both of:
+ * The table of host implementations of the project's kernels, for the virtual CUDA runtime. It has
+ * a row for each kernel. A row has one or both of:
  *
  * - the kernel's own code, compiled for the host and run by the machine of test/kernels with the
  *   grid that was launched;
- * - the host kernel of the operation, where one kernel is the whole operation. Its sums run in the
- *   order of the virtual device, so results have the same bits. It is quicker.
+ * - the host kernel of the operation, if one kernel does the whole operation. Its sums run in the
+ *   order of the virtual device, so results have the same bits. It is faster.
  *
- * A row with both takes the host kernel, unless MILLRACE_KERNELS_OWN_CODE is set.
+ * A row with both uses the host kernel, unless MILLRACE_KERNELS_OWN_CODE is set.
  */
 
 namespace millrace::test::virtual_kernels {
 
 /** @brief How one kernel is implemented. */
 struct Row {
-  std::string pattern;  ///< of names, as MillraceKernel
+  std::string pattern;  ///< a pattern of names, as in MillraceKernel
   std::vector<std::size_t> argument_bytes;
   void (*run)(const MillraceLaunch*) = nullptr;
   void (*cost)(const MillraceLaunch*, MillraceCost*) = nullptr;
@@ -50,14 +50,14 @@ void add_rows_of_sort(std::vector<Row>& rows);
 void add_rows_of_tests(std::vector<Row>& rows);
 void add_rows_of_update_rows(std::vector<Row>& rows);
 
-/** @brief Whether rows with a host kernel run the kernel's own code all the same. */
+/** @brief True if rows with a host kernel run the kernel's own code instead. */
 [[nodiscard]] bool own_code();
 /** @brief The runtime that loaded the library. */
 [[nodiscard]] const MillraceVirtualCuda& runtime();
-/** @brief Ends the process: the code of a kernel, or a row, is wrong. */
+/** @brief Ends the process, because the code of a kernel or a row is wrong. */
 [[noreturn]] void fail(const MillraceLaunch& launch, const char* what);
 
-/** @brief A kernel was given memory that is not there: the device is lost, as a GPU would be. */
+/** @brief A kernel got an address that is not memory. The device is lost, as a GPU would be. */
 struct IllegalAddress {
   const void* address;
 };
@@ -66,13 +66,17 @@ void require_memory(const void* address, std::size_t bytes);
 /** @brief Runs `kernel`, and loses the device if it throws IllegalAddress. */
 void run_kernel(const MillraceLaunch& launch, const std::function<void()>& kernel);
 
-/** @brief What c++filt makes of `mangled`, the name of Tag<kernel>, with what fnmatch knows
- * escaped: the name of the kernel, and of its parameters where those are in the name. */
+/**
+ * @brief The demangled name of a kernel, with the characters escaped that fnmatch interprets.
+ * `mangled` is the name of Tag<kernel>. The result includes the parameters if the name does.
+ */
 [[nodiscard]] std::string pattern_of(const char* mangled);
 
-/** @brief Makes device addresses in a kernel's argument those at which the host has the data: in
- *         pointers, and in the fields of structs. `each_of(value)` gives the elements of an array.
- *  @throws IllegalAddress */
+/**
+ * @brief Replaces device addresses in a kernel's argument by the addresses of the data on the host,
+ * in pointers and in the fields of structs. `each_of(value)` gives the elements of an array.
+ * @throws IllegalAddress
+ */
 template <typename Value>
 void reach(Value& value) {
   if constexpr (model::detail::is_view<Value>) {
@@ -87,7 +91,9 @@ void reach(Value& value) {
   }
 }
 
-/** @brief An argument of a launch, with addresses that the host can use. Once for each argument. */
+/**
+ * @brief An argument of a launch, with addresses that the host can use. Call it once per argument.
+ */
 template <typename Value>
 [[nodiscard]] Value& argument(const MillraceLaunch& launch, std::size_t number) {
   auto& value = *static_cast<Value*>(launch.arguments[number]);
@@ -100,7 +106,7 @@ namespace detail {
 template <auto kernel>
 struct Tag {};
 
-/** @brief What is known of a kernel by its type. */
+/** @brief The parameters of a kernel, from its type. */
 template <typename Function>
 struct Signature;
 
@@ -141,7 +147,7 @@ void run_host(const MillraceLaunch* launch) {
 
 }  // namespace detail
 
-/** @brief A kernel that runs its own code. */
+/** @brief The row of a kernel that runs its own code. */
 template <auto kernel>
 [[nodiscard]] Row own() {
   return {.pattern = pattern_of(typeid(detail::Tag<kernel>).name()),
@@ -149,7 +155,7 @@ template <auto kernel>
           .run = detail::run_code<kernel>};
 }
 
-/** @brief A kernel for which `host` takes the same arguments and does the same. */
+/** @brief The row of a kernel whose host kernel `host` takes the same arguments. */
 template <auto kernel, auto host>
 [[nodiscard]] Row twin() {
   Row row = own<kernel>();
@@ -157,7 +163,7 @@ template <auto kernel, auto host>
   return row;
 }
 
-/** @brief A kernel whose work another kernel of its operation does in whole. */
+/** @brief The row of a kernel whose work another kernel of its operation does as well. */
 template <auto kernel>
 [[nodiscard]] Row done_by_another() {
   return twin<kernel, [](const auto&...) {}>();

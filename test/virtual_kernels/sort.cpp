@@ -1,6 +1,6 @@
-// CUB's kernels are CUB's own affair: what each does in whole is written here, for the toolkits
-// whose kernels have these parameters. The names contain the parameters, so that other kernels have
-// no row.
+// CUB's kernels are internal to CUB. This file implements the whole effect of each kernel, for the
+// toolkits whose kernels have these parameters. The patterns contain the parameters, so that other
+// kernels have no row.
 
 #include "model/cuda/sort.cu"
 
@@ -57,7 +57,7 @@ void sort_in_a_tile(const MillraceLaunch* launch) {
 }
 
 // (lookback, counters, bins_out, bins_in, keys_out, keys_in, values_out, values_in, count,
-// begin_bit, bits, decomposer): a pass. It has all the keys if no bins are passed on.
+// begin_bit, bits, decomposer): one pass. It has all the keys if it passes no bins on.
 template <typename Key>
 void sort_by_a_digit(const MillraceLaunch* launch) {
   if (argument<void*>(*launch, 2) != nullptr) fail(*launch, "more keys than one pass sorts");
@@ -68,7 +68,7 @@ void sort_by_a_digit(const MillraceLaunch* launch) {
   pairs.sort(argument<int>(*launch, 9), argument<int>(*launch, 10));
 }
 
-// (tile_state, tiles, selected): nothing is selected yet.
+// (tile_state, tiles, selected). Nothing is selected yet.
 void begin_selection(const MillraceLaunch* launch) { *argument<std::uint32_t*>(*launch, 2) = 0; }
 
 // (in, flags, out, selected, tile_state, predicate, equality, count, ...), where `in` counts from
@@ -85,7 +85,7 @@ void select_starts(const MillraceLaunch* launch) {
   }
 }
 
-/** @param key  how c++filt prints the type of keys */
+/** @param key  the type of keys, as c++filt prints it */
 template <typename Key>
 void add_sorts(std::vector<Row>& rows, const std::string& key) {
   const std::string pairs = key + " const*, " + key + "*, unsigned int const*, unsigned int*, ";
@@ -115,7 +115,7 @@ void add_sorts(std::vector<Row>& rows, const std::string& key) {
 void add_rows_of_sort(std::vector<Row>& rows) {
   add_sorts<std::uint32_t>(rows, "unsigned int");
   add_sorts<std::uint64_t>(rows, "unsigned long");
-  // Of the bins, which the passes do not take.
+  // Computes the bins, which the passes above do not use.
   rows.push_back({.pattern = "*DeviceRadixSortExclusiveSumKernel<*", .run = do_nothing});
   rows.push_back({.pattern = "*DeviceCompactInitKernel<*",
                   .argument_bytes = {0, 0, kPointer},

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# stream.sh PROGRAM: training on cuda:0, over the virtual runtime, streams the rows of its checkpoint, to the bit, in
-# each way of capture, and ends with the weights of a training that does not stream. Then stream bench runs.
+# stream.sh PROGRAM trains on cuda:0 on the virtual runtime, with each way of capture. The streamed
+# rows must have the bits of the checkpoint, and the weights must be those of a training without
+# streaming. Then it runs stream bench.
 set -uo pipefail
 
 program=$1
@@ -27,7 +28,7 @@ train() {
 }
 
 plain=$(train)
-# capture GATHER WAY: what a way of capture brings, with rows gathered on this stream.
+# capture GATHER WAY tests one way of capture, with rows gathered on this stream.
 capture() {
   local content sink streamed
   for content in weights weights-and-state; do

@@ -1,5 +1,5 @@
-// The table of host implementations beside the kernels that the project's libraries have: this
-// program is linked with the whole of them.
+// Compares the table of host implementations with the kernels of the project's libraries. This
+// program links the whole of these libraries.
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -50,7 +50,7 @@ std::vector<std::string> patterns() {
   return all;
 }
 
-/** Kernels of CUB that its dispatch names, and that no launch of ours takes. */
+/** Kernels that CUB's dispatch names and that no launch of ours uses. */
 bool never_launched(std::string_view readable) {
   for (const std::string_view name :
        {"EmptyKernel", "DeviceRadixSortUpsweepKernel", "DeviceRadixSortDownsweepKernel",

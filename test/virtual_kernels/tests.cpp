@@ -1,5 +1,5 @@
-// The kernels of test/support/cuda/content_kernels.cu, written for the host: they read the GPU's
-// clock.
+// Host versions of the kernels of test/support/cuda/content_kernels.cu. Those kernels read the
+// GPU's clock, so their own code cannot run here.
 
 #include <cstdint>
 
@@ -31,7 +31,7 @@ void check_words(const MillraceLaunch* launch) {
   if (differs) ++findings[1];
 }
 
-// They wait so long before they touch a word.
+// The kernels wait this long before they touch a word.
 void waits(const MillraceLaunch* launch, MillraceCost* cost) {
   cost->nanoseconds = static_cast<long long>(*static_cast<std::uint64_t*>(launch->arguments[2]));
 }

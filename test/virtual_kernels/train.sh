@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# train.sh PROGRAM: training on cuda:0, over the virtual runtime, ends with the bits of virtual:h200. The environment
-# names the runtime, its schedule and the kernels; the report shows that a GPU was met, and that it computed.
+# train.sh PROGRAM trains on cuda:0 on the virtual runtime. The training must end with the bits of
+# virtual:h200. The environment names the runtime, its schedule and the kernels. The report shows
+# that the training used a GPU, and that the GPU computed.
 set -uo pipefail
 
 program=$1
@@ -16,7 +17,7 @@ fail() {
 
 digest() { grep -o '"weights_digest": "[^"]*"' "$1"; }
 
-# compare OPTION...: one training on both.
+# compare OPTION... runs one training on both devices.
 compare() {
   local device found=()
   for device in cuda:0 virtual:h200; do

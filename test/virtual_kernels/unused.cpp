@@ -1,4 +1,4 @@
-// What the code that launches kernels calls. It is compiled with the kernels, and never runs here.
+// The functions that launch code calls. They are compiled with the kernels and never run here.
 
 #include <cstdio>
 #include <cstdlib>

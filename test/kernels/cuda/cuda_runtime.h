@@ -12,7 +12,7 @@
 #include "cuda_runtime_api.h"
 #include "test/kernels/machine.hpp"
 
-/// CUDA C++ as far as the project's kernels use it, for the machine of test/kernels.
+/// The part of CUDA C++ that the project's kernels use, for the machine of test/kernels.
 
 #define __global__
 #define __device__
@@ -30,7 +30,7 @@ struct dim3 {
 
 namespace millrace::test::kernels {
 
-/** @brief A number that the running thread has. */
+/** @brief A number that each running thread has, such as threadIdx.x. */
 template <unsigned (*get)()>
 struct OfThread {
   operator unsigned() const { return get(); }
@@ -172,17 +172,20 @@ namespace millrace::test::kernels {
 
 constexpr std::size_t kSharedUnasked = std::size_t{48} << 10, kShared = std::size_t{227} << 10;
 
-/** @brief What kernels may have of dynamic shared memory, where they asked. */
+/** @brief The dynamic shared memory that kernels have asked for, in bytes. */
 inline std::map<const void*, std::size_t>& shared_limits() {
   static std::map<const void*, std::size_t> limits;
   return limits;
 }
-/** @brief Runs once, when a kernel has asked: what another thread may do before the launch. */
+/**
+ * @brief Runs once, after a kernel has asked for shared memory. A test does here what another
+ * thread may do before the launch.
+ */
 inline std::function<void()>& after_asking() {
   static std::function<void()> next;
   return next;
 }
-/** @brief Whether a GPU of compute capability 9.0 takes it. */
+/** @brief True if a GPU of compute capability 9.0 accepts this launch. */
 inline bool can_launch(const dim3& grid, const dim3& block, std::size_t shared,
                        const void* kernel) {
   const auto limit = shared_limits().find(kernel);
@@ -235,7 +238,7 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
 }
 
 namespace millrace::model::cuda {
-/** @brief As launch.cuh has it for the toolkit. */
+/** @brief Replaces the function of launch.cuh, which needs the toolkit. */
 template <typename T>
 T* shared_memory() {
   return reinterpret_cast<T*>(::millrace::test::kernels::shared_memory());

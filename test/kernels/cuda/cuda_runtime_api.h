@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
-/// The calls of the runtime that launching takes, for kernels that run on the host.
+/// The runtime calls that a launch needs, for kernels that run on the host.
 
 enum cudaError_t {
   cudaSuccess = 0,

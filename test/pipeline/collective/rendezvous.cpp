@@ -22,7 +22,7 @@ using Catch::Matchers::ContainsSubstring;
 using Make = std::function<std::unique_ptr<Rendezvous>(unsigned rank, unsigned size,
                                                        std::chrono::milliseconds time_out)>;
 
-/// A port that nobody had a moment ago.
+/// A TCP port that was free at the time of the call.
 std::uint16_t free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in any{};
@@ -43,7 +43,7 @@ struct Folder {
   std::filesystem::path path;
 };
 
-/// Both ways to meet, each new.
+/// Runs `body` over TCP and over a file, each with a new meeting place.
 void over_both(const std::function<void(const Make&)>& body) {
   SECTION("TCP") {
     const std::uint16_t port = free_port();
@@ -59,7 +59,7 @@ void over_both(const std::function<void(const Make&)>& body) {
   }
 }
 
-/// What each rank's thread threw; "" if nothing.
+/// Runs `body` on one thread per rank. Returns each rank's exception text, "" if it threw nothing.
 std::vector<std::string> on_threads(unsigned ranks, const std::function<void(unsigned)>& body) {
   std::vector<std::string> thrown(ranks);
   std::vector<std::thread> threads;

@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Ranks of one machine, each with a device, a stream and a group, all driven by one thread where
-/// nothing blocks the host.
+/// Ranks of one machine, each with a device, a stream and a group. One thread drives all ranks,
+/// which works as long as no operation blocks the host.
 struct Ranks {
   explicit Ranks(unsigned count, const ThreadRanks::Options& options = {},
                  const VirtualDevice::Options& device = plain_options())
@@ -55,7 +55,7 @@ ThreadRanks::Options linked(double bytes_per_second) {
 }  // namespace
 
 TEST_CASE("an all-to-all takes the link's latency and the bytes for other ranks") {
-  Ranks ranks{4, linked(0.1e9)};  // 10 ns a byte, where memory takes 1
+  Ranks ranks{4, linked(0.1e9)};  // 10 ns per byte; memory takes 1 ns
   for (unsigned rank = 0; rank < 4; ++rank) ranks.all_to_all(rank, 1000);
   const Nanoseconds start = ranks.machine.now();
   ranks.streams[0]->synchronize();

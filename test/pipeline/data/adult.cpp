@@ -74,7 +74,7 @@ TEST_CASE("dense features are scaled by the training file") {
   }
   CHECK(sum == Approx(0).margin(1e-6));
   CHECK(squares == Approx(4));
-  CHECK(data.train->dense[1] == 0);  // a column of one value
+  CHECK(data.train->dense[1] == 0);  // a column with one value
   CHECK(data.train->dense == data.test->dense);
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("spaces, empty lines, CRLF and the first line of the test file are no 
     spaced += letter;
     if (letter == ',') spaced += ' ';
   }
-  spaced.resize(spaced.size() - 2);  // no end of line at the end
+  spaced.resize(spaced.size() - 2);  // no line end at the end of the file
   const AdultData data = read(kTrain, spaced);
   CHECK(data.malformed_test.count == 0);
   CHECK(data.test->ids == data.train->ids);

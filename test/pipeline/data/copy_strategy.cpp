@@ -14,7 +14,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Keeps what the last free waits for.
+/// Keeps the points that the last free waits for.
 class LastFree final : public AllocationObserver {
  public:
   void freed(const FreeEvent& event) override {
@@ -44,7 +44,7 @@ struct CopyBench : Bench {
   std::unique_ptr<CopyStrategy> strategy;
 };
 
-/// A bench that keeps what the last free of batches' memory waits for.
+/// A bench that keeps in `last` the points of the last free of batch memory.
 struct WatchedBench : CopyBench {
   explicit WatchedBench(CopyMethod method) : CopyBench(method) { memory.observe(&last); }
   ~WatchedBench() { memory.observe(nullptr); }
@@ -191,7 +191,7 @@ TEST_CASE("a copy into a slot waits for the slot's last reader, not for main's t
   later.cost.fixed = std::chrono::milliseconds{50};
   bench.device.launch(later, bench.main.handle());
   DeviceBatch next = bench.copy_batch(MiB);
-  CHECK(bench.device.calls(Call::record) - before == 1);  // the copy's own marker
+  CHECK(bench.device.calls(Call::record) - before == 1);  // the marker of the copy itself
   bench.copy.synchronize();
   CHECK(bench.machine.now() < std::chrono::milliseconds{50});
 }

@@ -17,7 +17,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Line `number`: the label is its parity, I1 its number, C1 names it, C2 is empty in every third.
+/// Line `number`: its parity is the label, I1 and C1 hold the number, I2 is negative, I3 is empty.
+/// C2 is empty in every third line.
 std::string line(int number) {
   std::string text = std::to_string(number % 2) + "\t" + std::to_string(number);
   for (int i = 2; i <= 13; ++i) text += i == 2 ? "\t-5" : i == 3 ? "\t" : "\t7";
@@ -44,7 +45,7 @@ struct CriteoBench : JaggedBench {
   }
 };
 
-/// A file that is removed at the end.
+/// A file that the destructor removes.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& bytes)
@@ -61,7 +62,7 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
-/// I1 of every example that is left, as the number of its line.
+/// The line numbers of all remaining examples, computed from I1.
 std::vector<int> numbers_of_rest(EpochSource& source) {
   std::vector<int> numbers;
   while (const auto batch = source.next()) {

@@ -24,7 +24,7 @@ InputSchema schema_for(const JaggedLists& lists) {
   return schema;
 }
 
-/// Feature, id and example, as they stand in the lists.
+/// The first invalid id: its feature, the id, and the index of its example.
 using Wrong = std::tuple<std::string, std::int64_t, std::size_t>;
 
 std::optional<Wrong> first_wrong(const JaggedLists& lists) {
@@ -39,7 +39,7 @@ std::optional<Wrong> first_wrong(const JaggedLists& lists) {
   return std::nullopt;
 }
 
-/// As check_ids says it, in words too.
+/// The invalid id that check_ids reports. Also checks the error's message.
 std::optional<Wrong> problem_of(const InputTensors& batch, const InputSchema& schema) {
   try {
     check_ids(batch, schema);

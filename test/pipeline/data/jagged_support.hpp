@@ -9,11 +9,11 @@
 
 namespace millrace::test {
 
-/// A keyed jagged tensor as lists: what the real one has to agree with.
+/// The content of a keyed jagged tensor as plain lists. Tests compare the real tensor with them.
 struct JaggedLists {
   struct Feature {
     std::string key;
-    std::vector<std::vector<std::int64_t>> bags;  ///< of each example
+    std::vector<std::vector<std::int64_t>> bags;  ///< one bag per example
     std::vector<std::vector<float>> weights;
     bool operator==(const Feature&) const = default;
   };
@@ -26,7 +26,8 @@ struct JaggedLists {
   bool operator==(const JaggedLists&) const = default;
 };
 
-/// Drawn by RapidCheck: up to 6 keys "f0", ... (from `first_key` on), up to 7 examples, empty bags.
+/// Lists drawn by RapidCheck: up to 6 keys "f0", "f1", ... (from `first_key` on); bags may be
+/// empty. Without arguments the batch has up to 7 examples.
 [[nodiscard]] JaggedLists drawn_lists(std::size_t batch_size, bool weighted, IndexType value_type,
                                       IndexType length_type, std::size_t first_key = 0);
 [[nodiscard]] JaggedLists drawn_lists();
@@ -41,7 +42,8 @@ struct JaggedBench : Bench {
     const KeyedJaggedTensor pinned = pinned_copy(lists);
     return to_device(scope(), pinned);
   }
-  /// Waits for the main stream. The offsets are checked to be the sums of the lengths.
+  /// Copies the tensor to the host and waits for the main stream. Checks that the offsets are the
+  /// running sums of the lengths.
   [[nodiscard]] JaggedLists download(const KeyedJaggedTensor& tensor);
 
   CachingAllocator memory{ordered, source, Policy::millrace()};

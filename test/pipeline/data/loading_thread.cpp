@@ -19,8 +19,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Epochs of `batches` batches; batch i has i + 1 examples and the ids 100 * epoch + i. May be told
-/// to do something else first.
+/// Epochs of `batches` batches. Batch i has i + 1 examples and the ids 100 * epoch + i. `before`
+/// runs before each batch, and `written` after it is filled.
 class ScriptedSource final : public EpochSource {
  public:
   ScriptedSource(std::uint64_t batches, const PinnedStaging& staging)
@@ -62,7 +62,8 @@ class ScriptedSource final : public EpochSource {
   BatchPosition position_;
 };
 
-/// 200 batches of nothing: a virtual device is its own actors' alone, and real threads are not.
+/// 200 empty batches. They need no device: only a virtual device's own actors may use it, and real
+/// threads are not its actors.
 class EmptyBatches final : public EpochSource {
  public:
   [[nodiscard]] const InputSchema& schema() const override { return schema_; }
@@ -104,7 +105,8 @@ struct Training {
   Stream& copy;
 };
 
-/// Two epochs, with a seek into a third, as a training loop would; copies are made meanwhile.
+/// Two epochs, then a seek into a later one, as in a training loop. Each batch is copied to the
+/// device.
 Numbers train_on(const Training& on, EpochSource& loader) {
   const auto strategy = CopyStrategy::make(
       CopyMethod::precise, {.allocator = on.memory, .main = on.main, .copy = on.copy});
@@ -274,7 +276,7 @@ TEST_CASE("an id that is no row of its table is found when it is loaded") {
   LoadingThread loader{bench.machine.executor(), bench.source};
   CHECK_THROWS_WITH(loader.next(), ContainsSubstring("'a'") && ContainsSubstring("id 1000") &&
                                        ContainsSubstring("'table of a'"));
-  CHECK(loader.position() == BatchPosition{0, 1});  // the batch is passed over
+  CHECK(loader.position() == BatchPosition{0, 1});  // the invalid batch is skipped
   loader.seek({0, 4});
   bench.source.wrong_id = -1;
   CHECK_THROWS_AS(loader.next(), std::out_of_range);

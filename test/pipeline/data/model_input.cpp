@@ -49,7 +49,7 @@ InputShape shape_of(std::size_t examples) {
   return shape;
 }
 
-/// Every byte of every tensor, by a rule of its position.
+/// Fills every byte of every tensor with a value that depends on its position.
 void fill(const ModelInput& batch) {
   unsigned char value = 1;
   for (const HostTensor& tensor : batch.tensors()) {
@@ -76,7 +76,7 @@ TEST_CASE("a batch is the same on the device, by every copy strategy and at ever
   const CopyMethod method = GENERATE(from_range(kCopyMethods));
   InputBench bench{method};
   for (const std::size_t examples :
-       {5U, 0U, 1U, 900U, 2U}) {  // larger than the largest, short, empty
+       {5U, 0U, 1U, 900U, 2U}) {  // larger than the largest so far, short, empty
     ModelInput host{bench.host_memory, bench.copy, shape_of(examples)};
     fill(host);
     std::vector<std::vector<std::byte>> expected;

@@ -22,7 +22,7 @@ SyntheticSettings settings(IndexType lengths) {
   return settings;
 }
 
-/// What an example is, in numbers: dense features, label, and of each feature the ids and weights.
+/// An example as numbers: dense features, label, and the ids and weights of each feature.
 using Example = std::vector<double>;
 
 template <typename Offset>
@@ -63,7 +63,7 @@ void add_examples(std::vector<Example>& all, const ModelInput& batch) {
   all.insert(all.end(), examples.begin(), examples.end());
 }
 
-/// Serves some allocations more, then fails once.
+/// Serves a given number of allocations, then fails once.
 class FailingAllocator final : public ForwardingAllocator {
  public:
   using ForwardingAllocator::ForwardingAllocator;
@@ -142,7 +142,7 @@ TEST_CASE("a share whose memory cannot be allocated is the same when it is read 
     }
   };
   std::size_t served = 0;
-  do {  // until a batch takes no more allocations than are served
+  do {  // until a batch needs no more than `served` allocations
     before = failures;
     share.seek({0, 0});
     std::vector<BatchBytes> found;

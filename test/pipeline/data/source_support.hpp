@@ -20,14 +20,14 @@ using BatchBytes = std::vector<std::vector<std::byte>>;
   return bytes;
 }
 
-/// What is left of the epoch.
+/// The remaining batches of the epoch.
 [[nodiscard]] inline std::vector<BatchBytes> rest_of(EpochSource& source) {
   std::vector<BatchBytes> batches;
   while (const auto batch = source.next()) batches.push_back(bytes_of(*batch));
   return batches;
 }
 
-/// FNV-1a of all the bytes of what is left of the epoch.
+/// FNV-1a hash of all bytes of the epoch's remaining batches.
 [[nodiscard]] inline std::uint64_t digest_of_rest(EpochSource& source) {
   std::uint64_t digest = 0xcbf29ce484222325U;
   for (const BatchBytes& batch : rest_of(source)) {

@@ -134,8 +134,8 @@ TEST_CASE("pooling has the average and the deviation that were asked for") {
   const double sum = std::accumulate(lengths.begin(), lengths.end(), 0.0);
   double squares = 0;
   for (const int length : lengths) squares += (length - sum / 1e4) * (length - sum / 1e4);
-  CHECK(std::abs(sum / 1e4 - 30) < 0.15);                // 5 deviations of the average
-  CHECK(std::abs(std::sqrt(squares / 1e4) - 3) < 0.12);  // and of the deviation
+  CHECK(std::abs(sum / 1e4 - 30) < 0.15);                // 5 standard errors of the mean
+  CHECK(std::abs(std::sqrt(squares / 1e4) - 3) < 0.12);  // over 5 standard errors of the deviation
 }
 
 TEST_CASE("labels follow the ids: those with the same ids mostly agree") {

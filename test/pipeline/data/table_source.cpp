@@ -13,7 +13,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Example i has the label i, the ids i and (of every second one) none, dense 2i and 2i + 1.
+/// Example i has the label i, dense features 2i and 2i + 1, id i in feature a, and in feature b the
+/// id 5 if i is even, else none.
 std::shared_ptr<const ExampleTable> numbered(std::size_t examples) {
   ExampleTable table;
   table.schema.dense = {"x", "y"};

@@ -36,7 +36,8 @@ std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>{stream}, {}};
 }
 
-/// A process that writes `pieces` of 4 KiB, and finishes if it gets there.
+/// Forks a process that writes `pieces` pieces of 4 KiB and finishes the file, unless a test kills
+/// it first.
 pid_t start_writer(const fs::path& file, char letter, int pieces, Draft draft) {
   const pid_t process = ::fork();
   if (process != 0) return process;

@@ -16,7 +16,7 @@ inline Optimizer row_optimizer(OptimizerKind kind) {
   return {.kind = kind, .learning_rate = 0.1F, .epsilon = 1e-6F};
 }
 
-/// Bags on a virtual device: what goes in and comes out is on the host.
+/// Embedding bags on a virtual device. Inputs and outputs are on the host.
 struct BagsBench {
   BagsBench(std::vector<TableConfig> configs, const EmbeddingOptions& options)
       : bags(bench.context, std::move(configs), options) {}

@@ -26,12 +26,12 @@ std::vector<TableConfig> tables() {
 
 const std::vector<std::size_t> kRows{150, 150, 300, 90, 90, 1};
 
-/// A table of one feature: ids are rows, and a set has those of equal remainder.
+/// A table of one feature, so that ids are rows. Rows with the same remainder share a cache set.
 std::vector<TableConfig> one_table(std::size_t rows) {
   return {{"table", rows, 4, Pooling::sum, {"a"}}};
 }
 
-/// Tables, with a cache or without.
+/// Embedding tables with or without a cache.
 struct Tables : BagsBench {
   Tables(std::optional<TableCache> cache, OptimizerKind kind,
          std::vector<TableConfig> configs = tables())
@@ -61,7 +61,7 @@ HostBags batch_of(std::vector<std::int64_t> ids) {
   return batch;
 }
 
-/// As many rows of set 0 of a cache of so many sets, from the first on.
+/// `count` rows of set 0 of a cache with `sets` sets, beginning with that set's row `first`.
 std::vector<std::int64_t> rows_of_set_0(std::int64_t first, std::int64_t count, std::int64_t sets) {
   std::vector<std::int64_t> rows;
   for (std::int64_t i = first; i < first + count; ++i) rows.push_back(i * sets);
@@ -72,17 +72,15 @@ bool contains(const std::set<std::int64_t>& set, const std::vector<std::int64_t>
   return std::all_of(rows.begin(), rows.end(), [&](std::int64_t row) { return set.contains(row); });
 }
 
-/// What a training loop may do with batches: how far ahead it prefetches and looks up, and what it
-/// gives up.
 struct Plan {
   std::optional<TableCache> cache;
   OptimizerKind kind;
   bool weighted = false;
 };
 
-/// A loop of stale lookups: batch i+1 is looked up, and i+2 prefetched, before the update of i.
-/// Every fifth batch is given up after its lookup, every seventh before. Tables without a cache go
-/// through the same. All that comes out.
+/// A loop with stale lookups: batch i+1 is looked up and batch i+2 is prefetched before the update
+/// of batch i. Every fifth batch is given up after its lookup, every seventh before it. Tables
+/// without a cache run the same loop. Returns all outputs and table states.
 std::vector<float> trained(const Plan& plan) {
   Tables tables{plan.cache, plan.kind};
   std::mt19937_64 random{seed() + 3};
@@ -114,7 +112,7 @@ std::vector<float> trained(const Plan& plan) {
       tables.update(batches[i], gradient);
     }
     held[i].release();
-    if (i == 6) keep(tables.state());  // with batches in flight
+    if (i == 6) keep(tables.state());  // while later batches are in flight
   }
   keep(tables.state());
   const auto bad = tables.bags.invalid_id(tables.bench.main);
@@ -147,7 +145,7 @@ TEST_CASE("a lookup without a prefetch finds rows at home, and an update where t
   Tables cached{TableCache{0.3}, OptimizerKind::adam, one_table(100)};
   CHECK(cached.look_up(batch) == plain.look_up(batch));
   CHECK(cached.cached().empty());
-  const HeldRows later = cached.prefetch(batch);  // of the next batch, between lookup and update
+  const HeldRows later = cached.prefetch(batch);  // moves the rows between lookup and update
   CHECK(cached.cached() == std::set<std::int64_t>{3, 70});
   cached.update(batch, gradient);
   plain.update(batch, gradient);
@@ -162,7 +160,7 @@ TEST_CASE("a row of a batch in flight is never evicted, and goes when the batch 
   const auto first = rows_of_set_0(0, 20, kSets), second = rows_of_set_0(20, 20, kSets),
              third = rows_of_set_0(40, 25, kSets);
   HeldRows one = tables.prefetch(batch_of(first));
-  HeldRows two = tables.prefetch(batch_of(second));  // for 8 of these there is no room
+  HeldRows two = tables.prefetch(batch_of(second));  // 8 of its rows do not fit into the set
   CHECK(contains(tables.cached(), first));
   CHECK(tables.cached().size() == 32);
   CHECK(tables.counts().unplaced == 8);
@@ -172,7 +170,7 @@ TEST_CASE("a row of a batch in flight is never evicted, and goes when the batch 
   CHECK(tables.cached().size() == 32);
   CHECK(tables.counts().unplaced == 8 + 25);
 
-  one.release();  // given up, or updated: its rows may go, those of the second stay
+  one.release();  // rows of `one` may be evicted now, rows of `two` may not
   const HeldRows three = tables.prefetch(batch_of(third));
   const auto cached = tables.cached();
   CHECK(contains(cached, {second.begin(), second.begin() + 12}));
@@ -362,7 +360,7 @@ TEST_CASE("a failed call in a prefetch leaves the tables as they were") {
       } catch (const DeviceError&) {
       }
     }
-    const HeldRows held = tables.prefetch(batch);  // what failed holds nothing back
+    const HeldRows held = tables.prefetch(batch);  // the failed prefetch keeps no rows locked
     CHECK(tables.cached().size() == 32);
     CHECK(tables.look_up(batch) == plain.look_up(batch));
     CHECK(tables.state() == plain.state());

@@ -76,7 +76,7 @@ TEST_CASE("tensors fill the file to its end, whatever sizes they claim") {
   CHECK(refusal(valid().dump(), kPayload) == "accepted");
   CHECK(refusal(valid().dump(), kPayload + 1) == "1 bytes at the end belong to no tensor");
   CHECK_THAT(refusal(valid().dump(), kPayload - 1), ContainsSubstring("more than the file has"));
-  // Times four, this is 40 again in 64 bits.
+  // In 64 bits, this size times 4 bytes wraps around to 40.
   CHECK_THAT(refusal_with("/tensors/0/size", (std::uint64_t{1} << 62) + 10),
              ContainsSubstring("'a' has 4611686018427387914 numbers"));
 }

@@ -13,7 +13,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// One table of each pooling that two features share, and one of each that is another width.
+/// For each pooling: one table that two features share, and one whose width is no multiple of 4.
 std::vector<TableConfig> bag_tables() {
   return {{"shared", 7, 4, Pooling::sum, {"a", "b"}},
           {"wide", 30, 13, Pooling::mean, {"c"}},
@@ -23,7 +23,7 @@ std::vector<TableConfig> bag_tables() {
 
 const std::vector<std::size_t> kBagRows{7, 7, 30, 5, 5, 1};
 
-/// Bags, the reference beside them, and what goes in and comes out.
+/// Embedding bags and their reference implementation, with drawn inputs for both.
 struct Scene : BagsBench {
   explicit Scene(OptimizerKind kind, std::vector<TableConfig> configs = bag_tables())
       : BagsBench(configs, {.optimizer = row_optimizer(kind), .seed = seed()}),
@@ -209,7 +209,7 @@ TEST_CASE("the observer gets exactly the rows that were touched, ascending") {
         for (const std::int64_t id : bag) expected.insert(first + id);
       }
     }
-    batch.bags[2][0].push_back(30);  // out of range: touches nothing
+    batch.bags[2][0].push_back(30);  // out of range: touches no row
     scene.update(batch, scene.draw_gradient(6));
     CHECK(observed.rows.back() == std::vector<std::int64_t>(expected.begin(), expected.end()));
   }

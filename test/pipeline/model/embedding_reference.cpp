@@ -68,6 +68,7 @@ std::vector<double> EmbeddingReference::factor_gradients(const HostBags& batch,
   return gradients;
 }
 
+// Applies one optimizer step to one row. `m` and `v` are the optimizer's state.
 void EmbeddingReference::follow(Table& table, std::int64_t row,
                                 const std::vector<double>& gradient) {
   const double rate = optimizer_.learning_rate, eps = optimizer_.epsilon;

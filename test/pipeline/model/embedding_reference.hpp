@@ -10,20 +10,20 @@
 
 namespace millrace::test {
 
-/// Embedding bags written down from the formulas, in double: example by example and row by row,
-/// with no sorting and no runs. Shares no code with the model.
+/// Embedding bags computed from the formulas in double precision, one example and one row at a
+/// time, without sorting and without runs. It shares no code with the model.
 class EmbeddingReference {
  public:
   EmbeddingReference(std::vector<TableConfig> tables, Optimizer optimizer);
 
-  /// Takes the weights that the model starts with.
+  /// Sets the initial weights. Tests pass the model's.
   void set_weights(std::size_t table, const std::vector<float>& weights);
   [[nodiscard]] const std::vector<double>& weights(std::size_t table) const {
     return tables_[table].weights;
   }
   /// [batch x columns]
   [[nodiscard]] std::vector<double> look_up(const HostBags& batch) const;
-  /// Of each id, in the batch's order.
+  /// The gradient of each id's factor, in the order of the batch.
   [[nodiscard]] std::vector<double> factor_gradients(const HostBags& batch,
                                                      const std::vector<float>& gradient) const;
   void update(const HostBags& batch, const std::vector<float>& gradient);

@@ -9,7 +9,8 @@
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
-/// Every gradient against finite differences, in double: the kernels are templates.
+/// Compares every gradient with finite differences. The kernels are templates, so these tests run
+/// them in double precision.
 
 using namespace millrace;
 using namespace millrace::model;
@@ -25,7 +26,7 @@ Numbers draw(std::size_t count) {
   return numbers;
 }
 
-/// Of the sum over all outputs, each times a drawn number: that number is the output's gradient.
+/// The loss: a sum of all outputs, each times a drawn number. This number is the output's gradient.
 class Weighed {
  public:
   explicit Weighed(std::size_t outputs) : gradient(draw(outputs)) {}
@@ -166,7 +167,7 @@ TEST_CASE("the gradient of the loss passes finite differences, and large logits 
 }
 
 TEST_CASE("the gradients of embedding rows and of their factors pass finite differences") {
-  // Two features on one table with duplicates, sums and means, an empty bag.
+  // Two features on one table, one with sum and one with mean; duplicate ids and an empty bag.
   const std::vector<Lookup> lookups{{.rows = 4, .width = 3},
                                     {.rows = 4, .width = 3, .column = 3, .mean = 1}};
   const std::vector<std::int64_t> ids{1, 1, 3, 0, 2, 1, 1, 3};
@@ -195,7 +196,7 @@ TEST_CASE("the gradients of embedding rows and of their factors pass finite diff
       .ids = reads(ids)});
   check_gradient(factors, of_factors, value);
 
-  // SGD at rate 1 leaves weights less their gradient.
+  // SGD with learning rate 1 subtracts exactly the gradient.
   const std::vector<std::uint32_t> positions{3, 0, 1, 5, 6, 4, 2, 7}, unique{0, 1, 2, 3};
   const std::vector<std::uint32_t> bag_of{0, 0, 1, 1, 3, 3, 3, 4}, starts{0, 1, 5, 6, 8}, count{4};
   Numbers updated = weights;
@@ -218,7 +219,7 @@ TEST_CASE("the gradients of embedding rows and of their factors pass finite diff
 TEST_CASE("a part of a bag has the factors and gradients of its ids' positions in the whole") {
   const std::vector<std::int64_t> starts{0, 3}, places{0};
   const std::vector<std::int32_t> whole_offsets{0, 5}, part_offsets{0, 3};
-  const std::vector<float> positions{0, 2, 4};  // ids 1 and 3 are elsewhere
+  const std::vector<float> positions{0, 2, 4};  // ids 1 and 3 are on other ranks
   const BagPositions<std::int32_t> of_whole{.starts = reads(starts),
                                             .places = reads(places),
                                             .offsets = reads(whole_offsets),
@@ -238,7 +239,7 @@ TEST_CASE("a part of a bag has the factors and gradients of its ids' positions i
 }
 
 TEST_CASE("the gradients of position weights pass finite differences, beyond the last one too") {
-  const std::vector<std::int64_t> starts{0, 2, 2, 5}, places{4, 0, 1};  // of 6: 0 is another's
+  const std::vector<std::int64_t> starts{0, 2, 2, 5}, places{4, 0, 1};  // weight 0: no feature
   const std::vector<std::int32_t> offsets{0, 3, 3, 5, 6, 7, 10};
   const BagPositions<std::int32_t> bags{.starts = reads(starts),
                                         .places = reads(places),
@@ -255,7 +256,7 @@ TEST_CASE("the gradients of position weights pass finite differences, beyond the
   host::position_factors_backward(PositionFactorsBackwardArguments<double, std::int32_t>{
       updates(of_weights), reads(loss.gradient), bags});
   check_gradient(weights, of_weights, value);
-  CHECK(factors[3] == 1);  // a feature without weights
+  CHECK(factors[3] == 1);  // of a feature without position weights
   CHECK(factors[2] == factors[1]);
   CHECK(factors[0] == weights[4]);
   CHECK(of_weights[0] == 0);

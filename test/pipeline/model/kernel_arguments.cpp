@@ -29,7 +29,7 @@ struct WithoutViews {
   Arguments* elsewhere = nullptr;
 };
 
-/// Addresses and accesses, in the order in which they are met.
+/// Addresses and accesses of all views, in the order of for_each_view.
 template <typename Value>
 std::vector<std::pair<const void*, Access>> views_of(Value& value) {
   std::vector<std::pair<const void*, Access>> views;

@@ -14,7 +14,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// By its definition: pairs that are in order, ties half.
+/// AUC by its definition: the share of pairs that are in order; a tie counts half.
 double pairs_in_order(const std::vector<float>& scores, const std::vector<float>& labels) {
   double won = 0, pairs = 0;
   for (std::size_t p = 0; p < scores.size(); ++p) {

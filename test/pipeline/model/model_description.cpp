@@ -105,7 +105,7 @@ TEST_CASE("a table or a feature that the data do not have is named with those th
   CHECK_THROWS_WITH(description.config(two_tables(), 1),
                     ContainsSubstring("'itme'") && ContainsSubstring("item, tag, user"));
   description.tables.clear();
-  description.position_weights["tag"] = 2;  // has weights of its own
+  description.position_weights["tag"] = 2;  // a weighted feature
   CHECK_THROWS_WITH(description.config(two_tables(), 1),
                     ContainsSubstring("'tag'") && ContainsSubstring("bought, seen, user"));
 }

@@ -10,7 +10,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// Hears what happens to the rows of a table of 400, in the order in which it is enqueued.
+/// Records the observer's calls and the operations on rows, in the order in which they are
+/// enqueued.
 class Hears final : public RowUpdateObserver, public DeviceObserver {
  public:
   explicit Hears(ModelBench& bench) : bench_(bench) { bench.device.add_observer(*this); }

@@ -15,7 +15,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Each user, item and tag has a taste of its own, drawn from the seed; labels follow their sum.
+/// Each user, item and tag has its own taste, drawn from the seed. Labels follow the sum of tastes.
 class Tastes {
  public:
   Tastes() : random_(seed()) {
@@ -129,7 +129,7 @@ TEST_CASE("every optimizer of tables and of dense parameters lowers the loss") {
   for (const OptimizerKind kind :
        {OptimizerKind::sgd, OptimizerKind::adagrad, OptimizerKind::adam}) {
     SparseNNConfig config = small_model();
-    const float rate = kind == OptimizerKind::sgd ? 20 : 1;  // a gradient of the mean is small
+    const float rate = kind == OptimizerKind::sgd ? 20 : 1;  // the gradient of a mean is small
     config.table_optimizer = {.kind = kind, .learning_rate = 0.15F * rate};
     config.dense_optimizer = {.kind = kind, .learning_rate = 0.01F * rate};
     Training training{config};
@@ -153,7 +153,7 @@ TEST_CASE("what a step allocates is freed with it, but for loss and logits") {
   auto lookup = training.model.look_up(features_of(input), training.bench.main);
   training.model.forward(input, *lookup);
   training.model.abandon();
-  CHECK(held() > after);  // the input, and what was looked up
+  CHECK(held() > after);  // the input and the looked-up rows
   CHECK_THROWS_AS(training.model.backward(*lookup), std::logic_error);
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("the state names every tensor once, and holds all that training change
   CHECK(names.count("position_weights") == 1);
   CHECK(names.count("over.1.bias.v") == 1);
 
-  // Copied into another model, training goes on with the same bits.
+  // A copy of the state in another model trains on with the same bits.
   training.train(4, 32);
   SparseNNConfig config = small_model();
   config.seed += 1;

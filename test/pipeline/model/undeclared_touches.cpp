@@ -19,7 +19,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// One view of one operation, of which half is declared.
+/// One view of one operation. The test declares only half of its bytes.
 struct Narrowed {
   std::string operation;
   std::size_t view = 0;
@@ -30,7 +30,7 @@ class NarrowingDevice final : public test::ForwardingDevice {
   NarrowingDevice(VirtualDevice& device, Narrowed narrowed)
       : test::ForwardingDevice(device), narrowed_(std::move(narrowed)) {}
 
-  /// Operations that ran, and how many views they had.
+  /// The operations that ran, each with its number of views.
   [[nodiscard]] const std::map<std::string, std::size_t>& ran() const noexcept { return ran_; }
 
  private:
@@ -54,7 +54,7 @@ SparseNNConfig model(Interaction interaction, OptimizerKind of_tables) {
   return config;
 }
 
-/// Two steps of a model on a device of its own, with an exchange that permutes its features.
+/// Two training steps of a model on its own device, with an exchange that permutes its features.
 std::map<std::string, std::size_t> train(const Narrowed& narrowed, Interaction interaction,
                                          OptimizerKind of_tables) {
   VirtualMachine machine;
@@ -95,7 +95,7 @@ constexpr Variant kVariants[] = {{Interaction::dot, OptimizerKind::rowwise_adagr
                                  {Interaction::concatenate, OptimizerKind::adagrad}};
 
 #if defined(__SANITIZE_ADDRESS__)
-/// Whether AddressSanitizer ends a process that does this.
+/// True if AddressSanitizer ends a process that trains with this narrowed view.
 bool found(const Narrowed& narrowed, const Variant& variant) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
@@ -110,7 +110,7 @@ bool found(const Narrowed& narrowed, const Variant& variant) {
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  constexpr int kByDefault = 1;  // of its option exitcode
+  constexpr int kByDefault = 1;  // ASan's default exit code
   return WIFEXITED(status) && WEXITSTATUS(status) == kByDefault;
 }
 #endif

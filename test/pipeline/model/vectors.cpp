@@ -19,7 +19,7 @@ std::vector<float> drawn(std::size_t count, unsigned which) {
   return values;
 }
 
-/// Four sums side by side, then the rest: the order that is promised.
+/// Four partial sums side by side, then the remaining elements. The library documents this order.
 float product(const std::vector<float>& a, const std::vector<float>& b) {
   const std::size_t whole = a.size() / 4 * 4;
   float sums[4] = {};

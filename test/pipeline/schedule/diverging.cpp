@@ -10,7 +10,7 @@ using namespace millrace;
 
 namespace {
 
-/// Examples of one dense feature each. That of example `at` is not a number.
+/// Examples of one dense feature each. The feature of example `at` is NaN.
 std::shared_ptr<const ExampleTable> with_nan(std::size_t examples, std::size_t at) {
   ExampleTable table;
   table.schema.dense = {"x"};
@@ -30,7 +30,7 @@ SparseNNConfig one_number() {
 }  // namespace
 
 TEST_CASE("the step that diverged is reported, however many steps precede or follow it") {
-  constexpr std::uint64_t kLooked = 1024;  // losses are looked at after so many steps
+  constexpr std::uint64_t kLooked = 1024;  // the trainer checks its losses after this many steps
   const std::uint64_t before = GENERATE(0U, 7U);
   const std::uint64_t bad = GENERATE(1U, 1024U, 1025U, 1030U, 2049U);
   TrainingDevice device{{}};

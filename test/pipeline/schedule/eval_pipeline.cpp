@@ -18,7 +18,7 @@ using Logits = std::vector<std::vector<float>>;
 
 SparseNN& network(PipelineRig& rig) { return static_cast<SparseNN&>(*rig.model); }
 
-/// Of a model that was trained a little, by hand.
+/// Logits of a slightly trained model, evaluated one batch at a time without a pipeline.
 Logits plain_logits() {
   PipelineRig rig{{.model = RigModel::sparse_nn}};
   for (std::size_t number = 0; number < kTrained; ++number) rig.plain_step(number);
@@ -82,7 +82,7 @@ struct EvalCase {
 };
 
 struct Evaluated {
-  Logits logits;  ///< of the last batch, if the model has any
+  Logits logits;  ///< of the last batch; empty for RigModel::tiny
   std::set<std::string> edges;
   std::vector<std::string> races;
 };
@@ -101,21 +101,21 @@ Evaluated evaluate(const EvalCase& what, RigModel model, const std::string& left
   RigSource source{rig, 0, 14};
   while (pipeline.progress(source)) {
   }
-  Evaluated result{.edges = rig.edges()};  // before the test waits
+  Evaluated result{.edges = rig.edges()};  // before the test's own wait
   rig.streams.main.synchronize();
   result.races = rig.races();
   if (model != RigModel::tiny) result.logits.push_back(network(rig).logits());
   return result;
 }
 
-/// Edges that others imply, each with the reason.
+/// Edges that other edges imply, each with the reason.
 std::set<std::string> redundant(const EvalCase& what) {
   std::set<std::string> edges;
   // A batch that is freed on main, or by main's marker, needs no record of main's use.
   if (what.copy != CopyMethod::side_stream) edges.insert("batch used by main");
   if (what.kind == PipelineKind::base || what.kind == PipelineKind::sparse_dist_lite) return edges;
-  edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
-  if (what.waits == Waits::precise) edges.insert("main waits for copy");  // data-dist has
+  edges.insert("batch used by data-dist");  // main waits for that use before it frees the batch
+  if (what.waits == Waits::precise) edges.insert("main waits for copy");  // data-dist waited for it
   return edges;
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("each edge of an evaluation is named when it is left out, or redundant
             const Evaluated without = evaluate(what, RigModel::sparse_nn, edge, schedule);
             CHECK(without.races == std::vector<std::string>{});
             CHECK(without.logits == whole.logits);
-          } else {  // the tiny model bears ids and lengths that are anything
+          } else {  // a race can produce any ids and lengths; only the tiny model tolerates them
             CHECK_FALSE(evaluate(what, RigModel::tiny, edge, schedule).races.empty());
           }
         }

@@ -16,18 +16,19 @@ namespace {
 
 constexpr std::size_t kExactBatches = 14;
 
-/// Adversarial schedules of each cell: MILLRACE_SCHEDULES, or 10.
+/// Number of schedules per cell: MILLRACE_SCHEDULES, or 10.
 std::uint64_t schedules() {
   const char* const given = std::getenv("MILLRACE_SCHEDULES");
   return given == nullptr ? 10 : std::stoull(given);
 }
 
-/// Number 0 is timed.
+/// Schedule 0 is timed, all others are adversarial.
 std::uint64_t schedule(std::uint64_t number) {
   return number == 0 ? 0 : test::seed() * 100'000 + number;
 }
 
-/// Ends the pipeline and holds what it left against the plain loop's bits.
+/// Destroys the pipeline. Then compares the parameters with the plain loop's bits and checks for
+/// races and for blocks that are still live.
 void check_outcome(PipelineRig& rig, std::unique_ptr<TrainPipeline> pipeline,
                    const PipelineCase& what, const std::vector<float>& expected) {
   INFO(what.name());
@@ -38,7 +39,7 @@ void check_outcome(PipelineRig& rig, std::unique_ptr<TrainPipeline> pipeline,
   CHECK(rig.live_blocks() == 0);
 }
 
-/// From the first step on, or from the seventh; dense gradients stale as well, or not.
+/// Stale from the first step or from the seventh; the dense gradients are stale too, or not.
 StaleOptions stale_options(std::size_t number) {
   return {.start_batch = number % 2 == 0 ? 0U : 6U, .stash_gradients = number % 4 >= 2};
 }
@@ -106,13 +107,13 @@ TEST_CASE("law 6: so it does with a SparseNN", "[law6]") {
 
 namespace {
 
-/// Caches that hold few rows, some and all.
+/// Caches that hold few rows, some rows or all rows.
 TableCache table_cache(std::size_t number) {
   constexpr double kShares[] = {0.05, 0.3, 1};
   return {kShares[number % 3], kCachePolicies[number / 3 % 2]};
 }
 
-/// What a kind of pipeline trains a model of cached tables to, beside the same without a cache.
+/// Trains a model with cached tables and compares it with the same training without a cache.
 void check_cached(PipelineCase what, std::size_t batches) {
   if (what.kind == PipelineKind::fused_sparse_dist) what.lookup.order_after_dense = true;
   if (what.kind == PipelineKind::semi_sync) what.stale.start_batch = 2;
@@ -262,7 +263,7 @@ TEST_CASE("a model that is detached, used by hand, and attached again goes on to
 TEST_CASE("pipelines of different kinds, one after the other on one model, give the same bits") {
   constexpr std::size_t kMany = 24;
   const std::vector<float> expected = plainly_trained(kMany);
-  PipelineCase what{.kind = PipelineKind::prefetch_sparse_dist,  // has all streams that are used
+  PipelineCase what{.kind = PipelineKind::prefetch_sparse_dist,  // it has every stream
                     .schedule = schedule(GENERATE(0, 1, 2, 3))};
   PipelineRig rig{what};
   RigSource source{rig, 0, kMany};

@@ -4,8 +4,8 @@
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
-// As left_out_edges.cpp, of pipelines that really train, with the exchange of one rank:
-// LocalExchange.
+// Like left_out_edges.cpp, for pipelines that really train. Their exchange has one rank
+// (LocalExchange).
 
 using namespace millrace;
 using namespace millrace::test;
@@ -13,8 +13,8 @@ using namespace millrace::test;
 namespace {
 
 constexpr std::size_t kLeftOutBatches = 10;
-constexpr std::uint64_t kSeeds = 60;          // within which what is left out has to be named
-constexpr std::uint64_t kRedundantSeeds = 4;  // over which what is redundant must not
+constexpr std::uint64_t kSeeds = 60;          // the checker must name a left-out edge within these
+constexpr std::uint64_t kRedundantSeeds = 4;  // the checker must not name a redundant edge
 
 struct Outcome {
   std::set<std::string> edges;
@@ -34,27 +34,27 @@ Outcome run_without(const PipelineCase& what) {
   return outcome;
 }
 
-/// Edges that others imply, each with the reason.
+/// Edges that other edges imply, each with the reason.
 std::set<std::string> redundant_edges(const PipelineCase& what) {
   std::set<std::string> edges;
   if (what.kind == PipelineKind::sparse_dist) {
-    edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
-    if (what.waits == Waits::precise) edges.insert("main waits for copy");        // data-dist has
-    if (what.copy == CopyMethod::ring) edges.insert("copy waits for data-dist");  // main has
+    edges.insert("batch used by data-dist");  // main waits for that use before it frees the batch
+    if (what.waits == Waits::precise) edges.insert("main waits for copy");        // data-dist did
+    if (what.copy == CopyMethod::ring) edges.insert("copy waits for data-dist");  // main did
   }
   // A batch that is freed on main, or by main's marker, needs no record of main's use.
   if (what.copy != CopyMethod::side_stream) edges.insert("batch used by main");
   return edges;
 }
 
-/// Batches as small as these are copied into memory that was never used rather than into what main
-/// may still read. Larger ones are in left_out_edges.cpp, which names this edge.
+/// Batches this small are copied into memory that was never used, not into memory that main may
+/// still read. left_out_edges.cpp has larger batches and names this edge.
 bool too_small_for(const PipelineCase& without) {
   return without.kind == PipelineKind::sparse_dist && without.copy == CopyMethod::side_stream &&
          without.left_out == "batch used by main";
 }
 
-/// Whether the checker names it, on one of several host paths.
+/// True if the checker names the left-out edge under one of the schedules.
 bool named_edges(PipelineCase what) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     what.schedule = seed == 0 ? 0 : test::seed() + seed;
@@ -80,7 +80,7 @@ TEST_CASE(
   const PipelineKind kind =
       GENERATE(PipelineKind::base, PipelineKind::sparse_dist, PipelineKind::sparse_dist_lite);
   for (const PipelineCase& what : cases_of(kind)) {
-    if (what.policy == "torch") continue;  // left_out_edges.cpp has it
+    if (what.policy == "torch") continue;  // left_out_edges.cpp tests this policy
     const std::set<std::string> implied = redundant_edges(what);
     const Outcome whole = run_without(what);
     CHECK(whole.parameters == expected);

@@ -10,7 +10,7 @@ namespace {
 
 using Numbers = std::vector<std::size_t>;
 
-/// Goes on after each failure.
+/// Trains to the end and continues after each failure. @return the number of failures
 std::size_t train_all(TrainPipeline& pipeline, BatchSource& source) {
   std::size_t failures = 0;
   for (bool more = true; more;) {
@@ -123,7 +123,7 @@ TEST_CASE("a source that fails leaves the bits as they were") {
 
 namespace {
 
-/// Fails one driver call of a run, which then goes on. @return how often the pipeline threw
+/// Fails one driver call of a run, which then continues. @return how often the pipeline threw
 std::size_t run_with_failure(const PipelineCase& what, std::uint64_t call) {
   PipelineRig rig{what};
   auto pipeline = rig.make();
@@ -140,7 +140,7 @@ std::size_t run_with_failure(const PipelineCase& what, std::uint64_t call) {
   }
   INFO(what.name() << ", call " << call);
   CHECK(pipeline->held() == 0);
-  CHECK(pipeline->steps() >= 5);  // the model's own call may have been the one
+  CHECK(pipeline->steps() >= 5);  // the failed call may have cost one training step
   pipeline.reset();
   CHECK(rig.live_blocks() == 0);
   CHECK(rig.caching_pinned.statistics().live_blocks == 0);

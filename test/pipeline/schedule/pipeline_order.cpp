@@ -12,7 +12,7 @@ using Catch::Matchers::ContainsSubstring;
 using Log = std::vector<std::string>;
 using Numbers = std::vector<std::size_t>;
 
-/// What is asked by one call after another, until it says that there is nothing more.
+/// The log of each call of `progress`, up to the call that returns false.
 std::vector<Log> steps(ScriptedPipeline& parts, BatchSource& source) {
   std::vector<Log> steps;
   bool more = true;
@@ -204,7 +204,7 @@ TEST_CASE("semi-sync: stashed gradients are those of their model, and of no othe
     return std::any_of(log.begin(), log.end(),
                        [](const std::string& line) { return line.find("optimizer") == 0; });
   };
-  CHECK(!steps_optimizer());  // there are none yet
+  CHECK(!steps_optimizer());  // nothing is stashed yet
   CHECK(steps_optimizer());
   parts.pipeline->attach(parts.pipeline->detach());
   CHECK(steps_optimizer());
@@ -232,7 +232,7 @@ TEST_CASE("gradients are stashed by semi-sync only, and steps continue from the 
       return std::find_if(log.rbegin(), log.rend(),
                           [&](const std::string& line) { return line.find(start) == 0; });
     };
-    CHECK((place("look up") > place("optimizer")) == stale);  // from the end
+    CHECK((place("look up") > place("optimizer")) == stale);  // found from the end
   }
   CHECK(parts.pipeline->steps() == 43);
 }

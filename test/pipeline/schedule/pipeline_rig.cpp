@@ -13,7 +13,10 @@ namespace {
 
 constexpr std::size_t kMemory = std::size_t{1} << 28;
 
-/** Missing waits of the host show when it is far ahead, missing waits of main when it is not. */
+/**
+ * Missing waits of the host show when the host runs far ahead, missing waits of main when it does
+ * not.
+ */
 unsigned run_ahead(std::uint64_t schedule) {
   return schedule != 0 && schedule % 2 == 0 ? 20 : 1000;
 }
@@ -66,7 +69,7 @@ std::string PipelineCase::name() const {
 
 namespace {
 
-/** Of 20 cells, each pair of values of any two options is in one. */
+/** In 20 cells, each pair of values of any two options occurs. */
 void vary_lookup(PipelineCase& what, std::size_t copy, std::size_t rest) {
   what.lookup.position = kLookupPositions[(rest + copy) % kLookupPositions.size()];
   what.lookup.stream = kLookupStreams[(rest + 2 * copy) % kLookupStreams.size()];
@@ -240,7 +243,7 @@ PipelineRig::OnDevice PipelineRig::upload(std::size_t number) {
   const auto features = exchange.start(input, streams.main);
   features->receive(Waits::coarse);
   OnDevice batch{input, features->arrange()};
-  streams.main.synchronize();  // the host's batch goes
+  streams.main.synchronize();  // then the host's batch can be destroyed
   return batch;
 }
 

@@ -25,27 +25,27 @@ namespace millrace::test {
 enum class RigModel {
   tiny,
   sparse_nn,        ///< with position weights
-  sparse_nn_plain,  ///< without: its lookups read no dense parameters
-  sparse_nn_long,   ///< with, and more rows than a small cache holds
+  sparse_nn_plain,  ///< without position weights: its lookups read no dense parameters
+  sparse_nn_long,   ///< with position weights, and more rows than a small cache holds
 };
 
-/// One cell of what a pipeline can be.
+/// One combination of a pipeline's options.
 struct PipelineCase {
   PipelineKind kind = PipelineKind::sparse_dist;
   CopyMethod copy = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
   std::string policy = "millrace";  ///< or "torch"
-  std::uint64_t schedule = 0;       ///< 0: timed, else the seed of an adversarial one
+  std::uint64_t schedule = 0;       ///< 0: timed; otherwise the seed of an adversarial schedule
   RigModel model = RigModel::tiny;
   std::optional<TableCache> cache{};  ///< of a SparseNN's tables
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
   std::size_t copies_ahead = 0;
-  std::string left_out{};  ///< one of PipelineRig::edges
+  std::string left_out{};  ///< an edge of PipelineRig::edges; empty: none
 
   [[nodiscard]] std::string name() const;
-  /// What a pipeline of this case is made with.
+  /// The options of this case's pipeline.
   [[nodiscard]] PipelineOptions options(bool execute_all_batches) const {
     return {.copy = copy,
             .waits = waits,
@@ -57,21 +57,21 @@ struct PipelineCase {
   }
 };
 
-/// What tells the kinds of pipelines apart.
+/// Properties that differ between the kinds of pipelines.
 struct ExpectedPipeline {
   std::size_t at_rest = 1;  ///< batches held between steps
-  std::size_t at_peak = 1;  ///< and at any moment
+  std::size_t at_peak = 1;  ///< batches held at any moment, at most
   std::string exchange_on = "main", update_on = "main";
 };
 [[nodiscard]] ExpectedPipeline expected_of(PipelineKind kind);
 
-/// Every kind of pipeline x copy strategy x waits x policy; further options of a kind pairwise with
-/// those and with each other.
+/// Every kind of pipeline x copy strategy x waits x policy. Further options of a kind are combined
+/// pairwise with those and with each other.
 [[nodiscard]] std::vector<PipelineCase> all_cases(RigModel model = RigModel::tiny);
 [[nodiscard]] std::vector<PipelineCase> cases_of(PipelineKind kind,
                                                  RigModel model = RigModel::tiny);
 
-/// A machine on which a small model trains, with a checker that sees all of it.
+/// A machine on which a small model trains. A checker observes all its work.
 class PipelineRig {
  public:
   explicit PipelineRig(const PipelineCase& what = {});
@@ -83,24 +83,24 @@ class PipelineRig {
   [[nodiscard]] std::unique_ptr<TrainPipeline> make(const PipelineCase& what, TrainModel& model,
                                                     bool execute_all_batches = true);
 
-  /// Batch `number` of an endless sequence: sizes go up and down, every seventh is empty.
+  /// Batch `number` of an endless sequence. Sizes go up and down, and every seventh batch is empty.
   [[nodiscard]] ModelInput load(std::size_t number);
   struct OnDevice {
     InputTensors input;
     SparseFeatures features;
   };
-  /// Copies and exchanges on main.
+  /// Copies the batch and exchanges its features on main.
   [[nodiscard]] OnDevice upload(std::size_t number);
-  /// Copies, exchanges and trains on main, and waits.
+  /// Copies, exchanges and trains on main, then waits for main.
   void plain_step(std::size_t number);
 
-  /// All that was trained, and the state of optimizers. Waits for main.
+  /// All trained parameters and the state of the optimizers. Waits for main.
   [[nodiscard]] std::vector<float> parameters();
-  /// What the checker says so far.
+  /// The races that the checker has found so far.
   [[nodiscard]] std::vector<std::string> races() const;
-  /// All that orders the program's work, what was left out included.
+  /// All edges that order the program's work, including the one that is left out.
   [[nodiscard]] std::set<std::string> edges() const;
-  /// Blocks of device memory that are live, beside the model's own.
+  /// Live blocks of device memory, without the model's own.
   [[nodiscard]] std::size_t live_blocks();
 
  private:
@@ -115,7 +115,7 @@ class PipelineRig {
   const bool attached_ = (checking.attach(device), true);
 
  public:
-  LeavingOutDevice program_device{device};  ///< of the program
+  LeavingOutDevice program_device{device};  ///< the device that the program uses
   OrderedDevice ordered{program_device};
   DeviceSource source{program_device};
   PinnedSource pinned_source{program_device};
@@ -137,20 +137,20 @@ class PipelineRig {
   const std::size_t blocks_of_model_;
 };
 
-/// Batches of a rig.
+/// Serves batches of a rig.
 class RigSource final : public BatchSource {
  public:
   RigSource(PipelineRig& rig, std::vector<std::size_t> numbers)
       : rig_(rig), numbers_(std::move(numbers)) {}
-  /// From `begin` to before `end`.
+  /// Batches `begin` to `end` - 1.
   RigSource(PipelineRig& rig, std::size_t begin, std::size_t end)
       : RigSource(rig, numbers(begin, end)) {}
 
   [[nodiscard]] static std::vector<std::size_t> numbers(std::size_t begin, std::size_t end);
   [[nodiscard]] std::size_t drawn() const noexcept { return next_; }
 
-  std::function<void(std::size_t number)> before;  ///< a batch is loaded
-  std::size_t asked = 0;                           ///< how often, the end included
+  std::function<void(std::size_t number)> before;  ///< called before a batch is loaded
+  std::size_t asked = 0;                           ///< calls of `do_next`, the last one included
 
  private:
   std::optional<ModelInput> do_next() override {
@@ -165,12 +165,12 @@ class RigSource final : public BatchSource {
   std::size_t next_ = 0;
 };
 
-/// Parameters after training on these batches with the plain loop.
+/// Parameters after the plain loop trained on these batches.
 [[nodiscard]] std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers,
                                                  RigModel model = RigModel::tiny);
 [[nodiscard]] std::vector<float> plainly_trained(std::size_t batches,
                                                  RigModel model = RigModel::tiny);
-/// The same after the stale loop that semi_sync is to equal, written by hand.
+/// Parameters after the stale loop that semi_sync must equal, written by hand.
 [[nodiscard]] std::vector<float> stalely_trained(std::size_t batches, const StaleOptions& options,
                                                  RigModel model = RigModel::tiny);
 

@@ -12,12 +12,12 @@ using namespace millrace::test;
 namespace {
 
 constexpr std::size_t kPrefetchBatches = 10;
-constexpr std::uint64_t kPrefetchSeeds = 60;  // within which what is left out has to be named
+constexpr std::uint64_t kPrefetchSeeds = 60;  // the checker has to name left-out waits within these
 
-/// Where in a step a wait is made, by the call of the model before it.
+/// The place of a wait in a step: the model's last call before it.
 enum class After { nothing, zero_gradients, look_up, forward, backward, update, optimizer };
 
-/// A model that hands everything on, and remembers what it was asked last.
+/// A model that forwards all calls and remembers the last one.
 class Watched final : public TrainModel {
  public:
   explicit Watched(TrainModel& inner) : inner_(inner) {}
@@ -68,7 +68,7 @@ struct PrefetchOutcome {
   std::size_t left_out = 0;
 };
 
-/// Without the waits that are made between one call of the model and the next.
+/// Leaves out the waits that follow the model's call `without` and precede its next call.
 PrefetchOutcome run(PipelineCase what, After without) {
   PipelineRig rig{what};
   Watched model{*rig.model};
@@ -120,8 +120,8 @@ TEST_CASE("an update waits for the prefetch of the next batch, which may have mo
 }
 
 TEST_CASE("a lookup finds its rows behind the update that waited for them, but for the first") {
-  // What main waits for before a lookup is what the update before it has waited for. Without tables
-  // to order it is what brings the features.
+  // Before a lookup, main waits for what the previous update has already waited for. Without cached
+  // tables there is no such order, and the wait makes the features available.
   PipelineCase what = cached(GENERATE(Waits::coarse, Waits::precise));
   const std::vector<float> expected = plainly_trained(kPrefetchBatches, what.model);
   for (std::uint64_t seed = 0; seed < 4; ++seed) {

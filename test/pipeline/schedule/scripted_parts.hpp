@@ -14,13 +14,13 @@
 
 namespace millrace::test {
 
-/// What a script is told to throw.
+/// The exception that a script throws.
 class Scripted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What the parts of a pipeline were asked, in order; each may be told to throw, once.
+/// Records the calls to the parts of a pipeline, in order. Each call can be set to throw once.
 class Script {
  public:
   void say(std::string line) {
@@ -32,7 +32,7 @@ class Script {
   }
   void fail(std::string line) { failing_.insert(std::move(line)); }
 
-  /// Since the last call.
+  /// The calls since the last `take`.
   [[nodiscard]] std::vector<std::string> take() { return std::exchange(log_, {}); }
 
  private:
@@ -40,7 +40,7 @@ class Script {
   std::set<std::string> failing_;
 };
 
-/// Batches tell their numbers by how many examples they have.
+/// A batch's example count encodes its number.
 [[nodiscard]] inline std::size_t number_of(std::size_t examples) { return examples - 1; }
 
 class ScriptedSource final : public BatchSource {
@@ -66,7 +66,8 @@ class ScriptedSource final : public BatchSource {
   std::size_t next_, end_;
 };
 
-/// Features go through as they are; an exchange tells its batch and refuses to be asked twice.
+/// Passes features through unchanged. Records each call with its batch's number; a second `arrange`
+/// returns no features.
 class ScriptedExchange final : public SparseExchange {
  public:
   explicit ScriptedExchange(Script& script) : script_(script) {}

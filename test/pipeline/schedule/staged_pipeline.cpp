@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::size_t kRows = 64;
 constexpr std::size_t kBytes = kRows * sizeof(float);
-constexpr std::size_t kRoom = std::size_t{2} << 20;  // of a batch: so that memory is used again
+constexpr std::size_t kRoom = std::size_t{2} << 20;  // bytes per batch, so that memory is reused
 constexpr std::size_t kStagedBatches = 10;
 
-/// A batch of numbers; `forgetful` records no use.
+/// A batch of numbers. A `forgetful` batch records no use.
 struct Rows {
   BatchTensor values;
   std::size_t number = 0;
@@ -32,7 +32,7 @@ struct Rows {
   }
 };
 
-/// Three stages on three streams, and main, which adds up what comes out.
+/// Three stages on three streams. Main adds up their results.
 struct Scene {
   explicit Scene(std::uint64_t schedule = 0, const std::string& left_out = "")
       : rig({.schedule = schedule, .left_out = left_out}) {
@@ -76,7 +76,7 @@ struct Scene {
     };
   }
 
-  /// On main, as a caller would.
+  /// Uses the rows on main, as a caller would.
   void consume(const Rows& rows) {
     rig.device.launch({.name = "add",
                        .views = {{rows.values.data(), kBytes, Access::read},
@@ -167,7 +167,7 @@ TEST_CASE("staged: each edge left out is named, but those that the last use of a
     StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
     const auto source = scene.source(kStagedBatches);
     while (const std::optional<Rows> rows = pipeline.progress(source)) scene.consume(*rows);
-    const std::set<std::string> edges = scene.rig.edges();  // before the test waits
+    const std::set<std::string> edges = scene.rig.edges();  // before the test's own wait
     return std::tuple{edges, scene.rig.races(), scene.result()};
   };
   const std::set<std::string> implied{"batch used by data-dist", "batch used by side"};

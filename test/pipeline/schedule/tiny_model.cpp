@@ -16,7 +16,7 @@ View view(const Array<float>& array, Access access) {
 }
 View reads(const BatchTensor& tensor) { return {tensor.data(), tensor.bytes(), Access::read}; }
 
-/// A jagged tensor in a kernel. Garbage in it leads nowhere out of bounds.
+/// A jagged tensor as a kernel sees it. Garbage in it causes no access out of bounds.
 struct Jagged {
   std::span<const std::int64_t> values;
   std::span<const std::int32_t> offsets;

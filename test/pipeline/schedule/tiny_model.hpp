@@ -12,9 +12,9 @@
 
 namespace millrace::test {
 
-/// The smallest model that notices whatever is out of order: sums of embeddings, weighted and not,
-/// beside dense features, into one linear layer; everything is trained by SGD. It has host kernels,
-/// and keeps what it needs as TrainModel asks.
+/// The smallest model that detects work in the wrong order. Weighted and unweighted sums of
+/// embeddings and the dense features are the inputs of one linear layer. SGD trains all parameters.
+/// The model has host kernels and keeps what it needs as TrainModel asks.
 class TinyModel final : public TrainModel {
  public:
   static constexpr std::size_t kRows = 11, kWidth = 3, kDense = 2;
@@ -34,11 +34,11 @@ class TinyModel final : public TrainModel {
   void swap_gradients(Buffer& other) override;
   void abandon() noexcept override;
 
-  /// All that was trained. Waits for main.
+  /// All trained parameters. Waits for main.
   [[nodiscard]] std::vector<float> parameters();
 
  private:
-  static constexpr std::size_t kColumns = 2 * kWidth;  // of a lookup
+  static constexpr std::size_t kColumns = 2 * kWidth;  // columns of a lookup
   struct Lookup;
 
   void launch(Operation operation) { launch(std::move(operation), main_); }

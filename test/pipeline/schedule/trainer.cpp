@@ -19,7 +19,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 constexpr std::size_t kBatch = 48;
-constexpr std::uint64_t kSteps = 8;  // of an epoch
+constexpr std::uint64_t kSteps = 8;  // steps per epoch
 
 SyntheticSettings small_data() {
   return {.batch_size = kBatch,
@@ -61,7 +61,7 @@ struct Run {
   Trainer trainer;
 };
 
-/// One batch after the other, by hand, with nothing under way.
+/// Trains on one batch after the other by hand, with nothing in flight.
 std::string plain_loop() {
   TrainingDevice device{{}};
   Stream& main = device.streams().main;
@@ -102,7 +102,7 @@ TEST_CASE(
         Run run{{.pipeline = kind,
                  .copy = copy,
                  .waits = waits,
-                 .lookup = {.order_after_dense = true},  // it has position weights
+                 .lookup = {.order_after_dense = true},  // the model has position weights
                  .check_races = true}};
         run.train_epochs(2);
         CHECK(run.digest() == expected);
@@ -138,13 +138,13 @@ TEST_CASE("a trainer stops at a step, drains anywhere, and goes on with the same
 
 namespace {
 
-/// Trains to the end of two epochs, going on from `file` where that is given, and saving there
-/// after so many steps. @return the digest
+/// When `trained` saves a checkpoint.
 struct Saving {
-  std::uint64_t after = 0;  ///< steps; 0: nothing is saved
-  bool ends = false;        ///< with what was saved
+  std::uint64_t after = 0;  ///< save after this many steps; 0: save nothing
+  bool ends = false;        ///< stop after saving
 };
 
+// Trains to the end of two epochs. Continues from `file` if `load`. @return the digest
 std::string trained(const TrainingOptions& options, const std::filesystem::path& file,
                     const Saving& saving, bool load = false) {
   Run run{options};
@@ -205,7 +205,7 @@ TEST_CASE("saving changes no bit of a run, and one that goes on ends with its bi
       CHECK(trained(options, file, {}, true) == whole);
     }
   }
-  CHECK(digests.size() == 1 + 6);  // the exact ones, and each way to be stale
+  CHECK(digests.size() == 1 + 6);  // one for all exact runs, one for each stale setting
 }
 
 TEST_CASE("a checkpoint of semi-sync is one of its model to every other pipeline") {
@@ -236,10 +236,10 @@ TEST_CASE("a loss that is not a finite number is reported with its step, and not
   }
   const auto kind = GENERATE(PipelineKind::base, PipelineKind::sparse_dist);
   Run run{{.pipeline = kind}, model};
-  run.trainer.resume(40, {0, 0});  // steps of an earlier run count
+  run.trainer.resume(40, {0, 0});  // continues after 40 steps of an earlier run
   while (run.trainer.step()) {
   }
-  CHECK(run.trainer.diverged_at() == std::nullopt);  // as far as losses were looked at
+  CHECK(run.trainer.diverged_at() == std::nullopt);  // none in the losses checked so far
   run.trainer.look_at_losses();
   CHECK(run.trainer.diverged_at() == 40 + first);
   CHECK(!std::isfinite(run.trainer.take_progress().loss));
@@ -253,7 +253,7 @@ TEST_CASE("a loss that is not a finite number is reported with its step, and not
 TEST_CASE("no loss is lost, however many steps there are between two questions") {
   SyntheticSettings settings = small_data();
   settings.batch_size = 1;
-  settings.examples = 2500;  // more than twice what the log holds
+  settings.examples = 2500;  // more than twice the capacity of the loss log
   TrainingDevice often_device{{}}, seldom_device{{}};
   SyntheticSource often_source{settings, often_device.staging()};
   SyntheticSource seldom_source{settings, seldom_device.staging()};
@@ -313,7 +313,7 @@ TEST_CASE("evaluating through any pipeline gives the same figures, without a rac
       Run run{{.pipeline = kind,
                .copy = copy,
                .waits = copy == CopyMethod::precise ? Waits::precise : Waits::coarse,
-               .lookup = {.order_after_dense = true},  // it has position weights
+               .lookup = {.order_after_dense = true},  // the model has position weights
                .check_races = true}};
       run.train_epochs(1);
       INFO(to_string(kind) << ", " << to_string(copy));

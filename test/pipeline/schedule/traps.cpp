@@ -6,9 +6,9 @@
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
-// The traps of the reference's pipelines that these can fall into, by its numbers. Number 17 needs
-// chunked copies; 14 is with the tests of exactness; 3, 6, 9, 15 and part of 1, 4 and 5 with those
-// of experiments' loops.
+// Traps of the reference's pipelines that these pipelines can fall into, with the reference's
+// numbers. Trap 17 needs chunked copies. Trap 14 is tested in exactness.cpp. The tests of the
+// experiments' loops cover 3, 6, 9, 15 and parts of 1, 4 and 5.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -51,7 +51,7 @@ class Keeper final : public ForwardingModel {
   SparseFeatures kept;
 };
 
-/// Bytes under a tag that are live when backward begins, and when the optimizer does.
+/// Live bytes of a tag at the start of backward and of the optimizer step.
 class FeatureMeter final : public ForwardingModel {
  public:
   explicit FeatureMeter(PipelineRig& rig, std::string tag = "features")
@@ -94,7 +94,7 @@ std::vector<std::string> logged(const PipelineCase& what) {
 
 TEST_CASE(
     "trap 1: an update that is not behind backward, or not before the next lookup, is found") {
-  /// Updates where the pipeline did not order it.
+  /// Updates on a stream on which the pipeline did not order the update.
   class Elsewhere final : public ForwardingModel {
    public:
     Elsewhere(TrainModel& inner, Stream& stream) : ForwardingModel(inner), stream_(stream) {}
@@ -177,7 +177,7 @@ TEST_CASE("what savers free is gone when backward begins") {
   const std::size_t all = at_backward({});
   const std::size_t dense = at_backward({.features = true});
   CHECK(at_backward({.batch = true}) == 0);
-  if (all > 0) {  // base and semi-sync give the batch back behind forward anyway
+  if (all > 0) {  // base and semi-sync free the batch after forward in any case
     CHECK(dense > 0);
     CHECK(dense < all);
   }

@@ -16,16 +16,16 @@
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kSteps = 20, kExamples = 8;  // of all ranks
+constexpr std::size_t kSteps = 20, kExamples = 8;  // examples of all ranks per step
 constexpr double kTolerance = 1e-5;
 
 struct Outcome {
   double difference = 0;
   std::vector<std::string> races;
-  std::vector<std::vector<float>> dense;  ///< of each rank
+  std::vector<std::vector<float>> dense;  ///< per rank
 };
 
-/// How a rank trains: by itself, or through a pipeline.
+/// Trains the share of one rank, with a loop by hand or through a pipeline.
 using TrainRank = std::function<void(ShardedRank& rank, std::size_t first, std::size_t count)>;
 
 void plainly(const SparseNNConfig& config, ShardedRank& rank, std::size_t first,
@@ -35,7 +35,7 @@ void plainly(const SparseNNConfig& config, ShardedRank& rank, std::size_t first,
   }
 }
 
-/// Ranks as actors of one machine, with the race checker.
+/// Trains the ranks as actors of one machine, with the race checker.
 Outcome train_agreeing(const SparseNNConfig& config, const ShardingPlan& plan,
                        std::uint64_t schedule, const Trained& alone,
                        const TrainRank& train_rank = nullptr) {
@@ -132,7 +132,7 @@ TEST_CASE("several ranks train what one rank does under every schedule, without 
   }
 }
 
-// Pairwise over all options they train what the loop by hand does: sharded_cells.cpp.
+// sharded_cells.cpp compares these pipelines with the loop by hand, pairwise over all options.
 TEST_CASE("every pipeline trains several ranks as one, without a race") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
@@ -175,7 +175,7 @@ TEST_CASE("several ranks with cached tables train what one rank without does, in
 
 namespace {
 
-/// When two ranks have done three steps, on the machine's clock.
+/// The time on the machine's clock after two ranks have done three steps.
 Nanoseconds time_of(const std::string& plan_name, bool data) {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan plan = plan_named(plan_name, config, 2);
@@ -202,7 +202,7 @@ Nanoseconds time_of(const std::string& plan_name, bool data) {
 TEST_CASE("with costs only, sharded training takes the time that it takes with data") {
   CHECK(time_of("table-wise", false) == time_of("table-wise", true));
   CHECK(time_of("data-parallel", false) == time_of("data-parallel", true));
-  CHECK(time_of("mixed", false) > Nanoseconds{0});  // splits are taken to be even: other times
+  CHECK(time_of("mixed", false) > Nanoseconds{0});  // costs assume even splits, so the times differ
 }
 
 TEST_CASE("optimizers with state train alike on several ranks") {
@@ -216,7 +216,7 @@ TEST_CASE("optimizers with state train alike on several ranks") {
 
 namespace {
 
-/// Runs a body on each of two ranks, and tells what each threw.
+/// Runs a body on each of two ranks. Returns the exception text of each.
 std::vector<std::string> thrown_by(
     std::uint64_t schedule,
     const std::function<void(unsigned, std::unique_ptr<ShardedRank>&, ProcessGroup&)>& body) {

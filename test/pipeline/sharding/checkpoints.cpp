@@ -28,17 +28,17 @@ struct Folder {
   fs::path path;
 };
 
-/// Ranks that load a checkpoint, train some steps, and save.
+/// Ranks that load a checkpoint, train some steps and save a checkpoint.
 struct Job {
   SparseNNConfig config;
   ShardingPlan plan;
-  std::size_t from = 0, to = 0;  ///< steps
-  fs::path load, save;           ///< "": not
+  std::size_t from = 0, to = 0;  ///< first step and end
+  fs::path load, save;           ///< "": none
 };
 
 struct Done {
   std::string digest;
-  std::vector<std::string> zero;  ///< that a checkpoint did not have
+  std::vector<std::string> zero;  ///< tensors that the loaded checkpoint lacks
 };
 
 Done run(const Job& job) {
@@ -82,7 +82,7 @@ SparseNNConfig with(OptimizerKind tables, OptimizerKind dense) {
   return config;
 }
 
-/// The digest of one rank that loads it, as a model without any sharding.
+/// The digest of one rank that loads the file into a model without sharding.
 std::string digest_of_one(const SparseNNConfig& config, const fs::path& file) {
   VirtualMachine machine;
   OrderedDevice device{machine.add_device({.memory_bytes = std::size_t{1} << 28})};
@@ -146,7 +146,7 @@ TEST_CASE("a table that another optimizer updated keeps its weights, and its sta
                            .save = folder.path / "other"});
   CHECK(loaded.zero.size() == config.tables.size() + config.weighted_tables.size());
   CHECK(loaded.zero.front() == "table.users.m");
-  const Checkpoint there{folder.path / "other"};  // has tables' weights, and no dense.m
+  const Checkpoint there{folder.path / "other"};  // has the tables' weights and no dense.m
   const Done again = run({.config = config,
                           .plan = plan_named("row-wise", config, 2),
                           .load = folder.path / "other",

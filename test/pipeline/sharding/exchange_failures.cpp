@@ -8,19 +8,19 @@ namespace millrace::test {
 namespace {
 
 constexpr std::size_t kFailureExamples = 8, kShare = 4,
-                      kFailureSteps = 2;  // of all ranks, of each of the two
+                      kFailureSteps = 2;  // examples of both ranks, of each rank; steps
 
 enum class Part { start, receive, arrange };
 
 struct FailureOutcome {
   std::vector<std::vector<float>> trained[2];
-  std::string errors[2];  ///< what each rank was told of the group
-  bool failed = false;    ///< the call that was to fail
+  std::string errors[2];  ///< the text of each rank's CollectiveError
+  bool failed = false;    ///< the call that has to fail was reached
   std::vector<std::string> races;
-  std::int64_t pinned = 0;  ///< pieces of pinned memory that are left in the end
+  std::int64_t pinned = 0;  ///< pieces of pinned memory that are live at the end
 };
 
-/// Counts pieces of pinned memory.
+/// Counts live pieces of pinned memory.
 class PinnedCount final : public DeviceObserver {
  public:
   PinnedCount(Device& device, std::int64_t& left) : device_(device), left_(left) {
@@ -38,7 +38,7 @@ class PinnedCount final : public DeviceObserver {
   std::int64_t& left_;
 };
 
-/// Runs `train` as each rank. An error of the group is what that rank is told.
+/// Runs `train` as each rank and keeps the text of a CollectiveError.
 template <typename Train>
 FailureOutcome run_ranks(ShardedMachine& machine, const Train& train) {
   FailureOutcome outcome;
@@ -53,20 +53,20 @@ FailureOutcome run_ranks(ShardedMachine& machine, const Train& train) {
   return outcome;
 }
 
-/// Keeps what the rank has trained, and waits for the others.
+/// Keeps what the rank trained, then waits for the other rank.
 void finish(ShardedMachine::Place& place, ShardedRank& rank, FailureOutcome& outcome) {
   outcome.trained[place.number] = rank.trained().values;
   place.group.barrier();
 }
 
-/// Two ranks train, and call number `call` of one of rank 1 fails, in that part of the exchange
-/// which is asked for again until it succeeds. 0: none fails.
+/// Two ranks train. In one part of the exchange, call number `call` of rank 1 fails (0: none). The
+/// part is repeated until it succeeds.
 FailureOutcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan plan = plan_named("mixed", config, 2);
   ShardedMachine machine{2, schedule};
   return run_ranks(machine, [&](ShardedMachine::Place& place, FailureOutcome& outcome) {
-    FaultInjector faults{place.device};  // before who counts: what fails is not counted
+    FaultInjector faults{place.device};  // made first, so failed calls are not counted
     const PinnedCount count{place.device, outcome.pinned};
     ShardedRank rank{place.ordered, &machine.checking, config, plan, &place.group};
     const auto until_done = [&](bool fails, const auto& what) {
@@ -98,7 +98,7 @@ FailureOutcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
   });
 }
 
-/// Trains while that call fails, and checks that nobody notices.
+/// Trains while that call fails, and checks that the result is that of a run without a failure.
 FailureOutcome train_as_whole(Part part, std::uint64_t call, const FailureOutcome& whole) {
   const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
   FailureOutcome outcome = train(part, call, schedule);
@@ -162,7 +162,7 @@ TEST_CASE(
 
 namespace {
 
-/// Two ranks train through a pipeline, call number `call` of rank 1 fails, and it goes on.
+/// Two ranks train through a pipeline. Call number `call` of rank 1 fails, and training continues.
 FailureOutcome train(PipelineKind kind, std::uint64_t call) {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan plan = plan_named("row-wise", config, 2);

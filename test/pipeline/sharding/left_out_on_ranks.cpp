@@ -45,45 +45,46 @@ std::vector<ShardedCell> cells() {
       fused(in_place, coarse, "mixed", {after_data_dist, LookupStream::data_dist, true})};
 }
 
-/// Edges that others imply, each with the reason.
+/// Edges that other edges imply, each with the reason.
 std::set<std::string> redundant(const ShardedCell& cell) {
   const bool on_main =
       cell.kind == PipelineKind::base || cell.kind == PipelineKind::sparse_dist_lite;
   std::set<std::string> edges{
-      "model's used by gradients",         // main waits for that use before the model goes
-      "gradients waits for pooled-rows"};  // no data: of exchanges, that of the update goes first
-  // The update's exchange waits for backward, and the sum of the gradients for that exchange.
-  // Behind it the update writes those of data-parallel tables; stashed ones were written a step
-  // before.
+      "model's used by gradients",         // main waits for that use before the model is freed
+      "gradients waits for pooled-rows"};  // orders no data; the update's exchange runs first
+  // The update's exchange waits for backward, and the sum of the gradients waits for that exchange.
+  // After it, the update writes the gradients of data-parallel tables (plan "mixed"). Stashed
+  // gradients were written one step earlier.
   if (cell.plan != "mixed" || cell.options.stale.stash_gradients) {
     edges.insert("gradients waits for main");
   }
-  // What is exchanged is of the stream that exchanges it.
+  // The exchanged features belong to the stream that exchanges them.
   edges.insert(on_main ? "features used by main" : "features used by data-dist");
   // A batch that is freed on main, or by main's marker, needs no record of main's use.
   if (cell.options.copy != CopyMethod::side_stream) edges.insert("batch used by main");
   if (cell.kind == PipelineKind::sparse_dist_lite) {
-    // The host waits for counts behind the whole step before, and only then loads and copies.
+    // The host waits for the counts, which arrive after the whole previous step. Only then does it
+    // load and copy.
     edges.insert({"host batch freed by copy's marker", "batch used by main",
                   "batch freed by main's marker"});
   }
   if (on_main) return edges;
-  edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
-  edges.insert("host waits for main");      // the test's, behind copies that block by themselves
-  if (cell.options.waits == Waits::precise) edges.insert("main waits for copy");  // data-dist has
+  edges.insert("batch used by data-dist");  // main waits for that use before it frees the batch
+  edges.insert("host waits for main");      // the test's wait, after copies that block the host
+  if (cell.options.waits == Waits::precise) edges.insert("main waits for copy");  // data-dist did
   if (cell.kind == PipelineKind::prefetch_sparse_dist) {
-    // The update waits for prefetch, whose next marker is behind the lookup after the update.
+    // The update waits for prefetch. The next marker of prefetch comes after the lookup that
+    // follows the update.
     edges.insert({"features used by prefetch", "features used by main"});
   }
   if (cell.kind != PipelineKind::fused_sparse_dist) return edges;
-  // Gradients of pooled rows: main waits for the lookup behind the update before it allocates
-  // again.
+  // Gradients of pooled rows: main waits for the lookup after the update before it allocates again.
   edges.insert({"model's used by lookup", "model's used by data-dist"});
   if (cell.options.lookup.stream != LookupStream::main) {
     edges.insert("features used by main");  // ids of means: lookup's stream waits for backward
   }
   if (cell.options.lookup.stream == LookupStream::own) {
-    edges.insert("model's used by main");  // pooled rows: likewise, lookup's stream for backward
+    edges.insert("model's used by main");  // pooled rows: lookup's stream waits for backward
   }
   if (cell.options.lookup.stream == LookupStream::data_dist) {
     edges.insert("batch used by main");  // data-dist, whose use is recorded, waits for backward
@@ -91,7 +92,7 @@ std::set<std::string> redundant(const ShardedCell& cell) {
   return edges;
 }
 
-/// Whether the checker names it, on one of several host paths.
+/// True if the checker names the left-out edge under one of several schedules.
 bool named(ShardedCell cell) {
   cell.data = false;
   for (std::uint64_t number = 0; number < 20; ++number) {
@@ -129,10 +130,10 @@ TEST_CASE("each edge of pipelines over sharded tables is named when it is left o
 
 namespace {
 
-/// Waits that another one of the same step implies, beside those of `redundant`.
+/// Edges of which another wait of the same step implies a single wait, including `redundant`.
 std::set<std::string> implied_once(const ShardedCell& cell) {
-  // Rows of the side that is looked up last come last, and behind the lookup; in semi-sync the next
-  // lookup's come before what the update waits for.
+  // The rows of the side that is looked up last arrive last, after the lookup. In semi-sync, the
+  // rows of the next lookup arrive earlier than the data that the update waits for.
   std::set<std::string> edges = redundant(cell);
   edges.insert({"main waits for pooled-rows", "main waits for lookup", "main waits for data-dist"});
   return edges;

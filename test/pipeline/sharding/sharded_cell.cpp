@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kCellExamples = 8;  // of all ranks
+constexpr std::size_t kCellExamples = 8;  // examples of all ranks per step
 
 constexpr std::array kPlans{"row-wise", "mixed", "table-wise"};
 constexpr std::array kLookups{
@@ -26,7 +26,7 @@ constexpr std::array<std::uint64_t, 3> kStaleFrom{0, 3, 900};
 constexpr std::array<std::optional<TableCache>, 4> kCaches{
     TableCache{0.1, CachePolicy::lru}, TableCache{0.1, CachePolicy::lfu}, TableCache{1}, {}};
 
-/// The values of each option that a kind has: first those that all have.
+/// The number of values of each option of a kind. The options that all kinds have come first.
 std::vector<std::size_t> options_of(PipelineKind kind) {
   std::vector<std::size_t> options{kCopyMethods.size(), 2, 2, 2, 2, 2, 2};
   if (kind == PipelineKind::fused_sparse_dist) {

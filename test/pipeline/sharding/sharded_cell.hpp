@@ -11,24 +11,24 @@
 
 namespace millrace::test {
 
-/// One cell of what a pipeline over sharded tables can be.
+/// One combination of options of a pipeline over sharded tables.
 struct ShardedCell {
   PipelineKind kind = PipelineKind::sparse_dist;
   PipelineOptions options{};
   unsigned ranks = 2;
   std::size_t steps = 7;
-  std::string plan = "row-wise";  ///< as plan_named; "mixed" has tables that are data-parallel
+  std::string plan = "row-wise";  ///< name for plan_named; "mixed" has data-parallel tables
   std::string policy = "millrace";
   std::optional<TableCache> cache{};  ///< of tables that are not data-parallel
-  std::uint64_t schedule = 0;         ///< 0: timed, else the seed of an adversarial one
-  bool data = true;                   ///< or costs only: nothing is trained, and nothing can break
-  std::string left_out{};             ///< one of ShardedCellOutcome::edges, on rank 0
-  std::size_t wait_left_out = 0;      ///< only this one of ShardedCellOutcome::waits, from 1
+  std::uint64_t schedule = 0;         ///< 0: timed; otherwise the seed of an adversarial schedule
+  bool data = true;                   ///< false: costs only, nothing is computed
+  std::string left_out{};             ///< an edge of ShardedCellOutcome::edges, for rank 0
+  std::size_t wait_left_out = 0;      ///< leave out only this one of `waits`, from 1; 0: none
 
   [[nodiscard]] std::string name() const;
 };
 
-/// Each pair of values of any two options of the kind is in one of them.
+/// Cells in which each pair of values of any two options of the kind occurs.
 [[nodiscard]] std::vector<ShardedCell> sharded_cells(PipelineKind kind);
 
 /// The parameters of each rank, tensor by tensor.
@@ -37,13 +37,13 @@ using RanksTrained = std::vector<std::vector<std::vector<float>>>;
 struct ShardedCellOutcome {
   RanksTrained trained;
   std::vector<std::string> races;
-  std::set<std::string> edges;     ///< that the program of rank 0 made, or left out
-  std::vector<std::string> waits;  ///< those of its streams, one by one
+  std::set<std::string> edges;     ///< that the program of rank 0 made or left out
+  std::vector<std::string> waits;  ///< the waits of rank 0's streams, one by one
 };
 
-/// A few steps of the cell.
+/// Trains a few steps of the cell.
 [[nodiscard]] ShardedCellOutcome run(const ShardedCell& cell);
-/// What the ranks train without a pipeline: with the plain loop, or the stale one.
+/// The ranks' parameters after training without a pipeline, with the plain or the stale loop.
 [[nodiscard]] RanksTrained trained_by_hand(const ShardedCell& cell);
 
 }  // namespace millrace::test

@@ -11,9 +11,9 @@
 namespace millrace::test {
 namespace {
 
-constexpr std::uint64_t kSchedules = 3;  // of each cell; the first is timed
+constexpr std::uint64_t kSchedules = 3;  // schedules per cell; the first is timed
 
-/// What the cell's parameters depend on.
+/// Names the options that determine the cell's parameters.
 std::string loop_of(const ShardedCell& cell) {
   if (cell.kind != PipelineKind::semi_sync) return fmt::format("{} {}", cell.ranks, cell.plan);
   return fmt::format("{} {} {} {}", cell.ranks, cell.plan, cell.options.stale.start_batch,

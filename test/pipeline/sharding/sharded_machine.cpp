@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t kMemory = std::size_t{1} << 28;
 
-/// Missing waits of the host show when it is far ahead, missing waits of main when it is not.
+/// Missing waits of the host show when the host runs far ahead, missing waits of main when it does
+/// not.
 unsigned run_ahead(std::uint64_t schedule) {
   return schedule != 0 && schedule % 2 == 0 ? 20 : 1000;
 }

@@ -13,22 +13,21 @@
 
 namespace millrace::test {
 
-/// A machine on which each rank is an actor with a device of its own, with a checker that sees all
-/// of it.
+/// A machine on which each rank is an actor with its own device. A checker observes all its work.
 class ShardedMachine {
  public:
-  /// @param schedule  0: timed, else the seed of an adversarial one
-  /// @param data      false: operations touch and cost what they would, and nothing is computed
+  /// @param schedule  0: timed; otherwise the seed of an adversarial schedule
+  /// @param data      false: operations have their accesses and costs and compute nothing
   explicit ShardedMachine(unsigned ranks, std::uint64_t schedule = 0, bool data = true);
 
   struct Place {
     unsigned number;
     VirtualDevice& device;
     LeavingOutDevice& program_device;
-    OrderedDevice &ordered, &program;  ///< over the one and the other
+    OrderedDevice &ordered, &program;  ///< over `device` and over `program_device`
     ProcessGroup& group;
   };
-  /// Once. @throws what `run_ranks` does
+  /// Runs `body` as each rank. Call it once. @throws what `run_ranks` throws
   void run(const std::function<void(Place&)>& body);
 
   [[nodiscard]] std::vector<std::string> races() const;

@@ -215,7 +215,7 @@ void ShardedRank::step(const GlobalBatch& batch, std::size_t first, std::size_t 
   train_plainly(*model_, main_, of_step, features->arrange());
 }
 
-/// Steps of one rank, in pinned memory.
+/// The batches of one rank's steps, in pinned memory.
 class ShardedRank::Source final : public BatchSource {
  public:
   Source(ShardedRank& rank, std::size_t steps, std::size_t examples, std::size_t first,

@@ -21,44 +21,44 @@
 
 namespace millrace::test {
 
-/// Examples of a step, of all ranks: what one rank trains on is a part of it.
+/// The examples of one step of all ranks. Each rank trains on a part of them.
 struct GlobalBatch {
   struct Feature {
     std::vector<std::vector<std::int64_t>> bags;
-    std::vector<std::vector<float>> weights;  ///< of a feature with weights
+    std::vector<std::vector<float>> weights;  ///< of a weighted feature
   };
   std::size_t examples = 0;
   std::vector<float> dense, labels;
   std::vector<Feature> features, weighted;
 
-  /// Batch `step`: some bags are empty.
+  /// Makes batch `step`. Some bags are empty.
   GlobalBatch(const SparseNNConfig& config, std::size_t step, std::size_t examples);
 };
 
-/// A model of tables for every kind of sharding, with and without weights; SGD throughout.
+/// A model with tables for every kind of sharding, weighted and unweighted. SGD trains everything.
 [[nodiscard]] SparseNNConfig sharded_config();
 
-/// What a rank trained with: the names of tensors and their values.
+/// What a rank trained: names and values of tensors.
 struct Trained {
   std::vector<std::string> names;
   std::vector<std::vector<float>> values;
   [[nodiscard]] const std::vector<float>& at(const std::string& name) const;
 };
 
-/// What a rank runs on.
+/// The parts of a rank's environment that tests vary.
 struct RankSetup {
   CheckingObserver* checking = nullptr;
-  Device* seen = nullptr;  ///< by the checker, where the rank's device stands for that one
+  Device* seen = nullptr;  ///< the device that the checker observes, if the rank's wraps it
   Policy policy = Policy::millrace();
-  bool batches_from_driver = false;  ///< from its pool
+  bool batches_from_driver = false;  ///< batches are allocated from the driver's pool
   bool cost_only = false;
-  std::string left_out{};  ///< one of ShardedRank::tellings
+  std::string left_out{};  ///< an entry of ShardedRank::tellings
 };
 
-/// One rank: a device's memory and stream, and what trains there.
+/// One rank: its device memory, its streams and the model that trains there.
 class ShardedRank {
  public:
-  /// `group` null: all tables here, by LocalEmbeddings.
+  /// With `group` null this rank has all tables and uses LocalEmbeddings.
   ShardedRank(OrderedDevice& device, const RankSetup& setup, const SparseNNConfig& config,
               const ShardingPlan& plan, ProcessGroup* group);
   ShardedRank(OrderedDevice& device, CheckingObserver* checking, const SparseNNConfig& config,
@@ -66,28 +66,28 @@ class ShardedRank {
       : ShardedRank(device, {.checking = checking, .cost_only = cost_only}, config, plan, group) {}
   ~ShardedRank();
 
-  /// Examples `first` to before `first + count` of the batch.
+  /// Trains on the examples `first` to `first + count` - 1 of the batch.
   void step(const GlobalBatch& batch, std::size_t first, std::size_t count);
-  /// The part of `step` up to the exchange's start.
+  /// The part of `step` up to the start of the exchange.
   [[nodiscard]] std::unique_ptr<FeatureExchange> start(const GlobalBatch& batch, std::size_t first,
                                                        std::size_t count);
-  /// And what comes after the exchange.
+  /// The part of `step` after the exchange.
   void train(const GlobalBatch& batch, std::size_t first, std::size_t count,
              const SparseFeatures& features);
-  /// Steps 0 to before `steps` through a pipeline; lookups are ordered after the dense optimizer if
-  /// they have to be.
+  /// Trains steps 0 to `steps` - 1 through a pipeline. Lookups are ordered after the dense
+  /// optimizer if they read dense parameters.
   void run(PipelineKind kind, const PipelineOptions& options, std::size_t steps,
            std::size_t examples, std::size_t first, std::size_t count);
-  bool goes_on = false;  ///< `run` does, behind an error of the driver
-  /// The stale loop that semi_sync is to equal, written by hand.
+  bool goes_on = false;  ///< `run` continues after a driver error
+  /// Trains with the stale loop that semi_sync must equal, written by hand.
   void run_stale(const StaleOptions& options, std::size_t steps, std::size_t examples,
                  std::size_t first, std::size_t count);
-  /// What allocators were told of uses and frees, or were not.
+  /// All uses and frees that allocators were told about, including the left-out one.
   [[nodiscard]] std::set<std::string> tellings() const;
   [[nodiscard]] SparseExchange& exchange() { return *exchange_; }
   [[nodiscard]] SparseNN& model() { return *model_; }
   [[nodiscard]] ModelContext& context() { return context_; }
-  /// As ShardedModel has them: of a rank with a group.
+  /// As ShardedModel returns it; for a rank with a group.
   [[nodiscard]] std::unique_ptr<WholeState> whole_state() {
     return sharded_->whole_state(*model_, context_);
   }
@@ -107,7 +107,8 @@ class ShardedRank {
 
   SparseNNConfig config_;
   CheckingObserver* checking_;
-  /// Kept: that memory of the heap is another rank's by now is not to be seen by a race checker.
+  /// Keeps uploaded bytes alive. Otherwise another rank could get the same heap memory, and the
+  /// race checker would report that reuse.
   std::deque<std::vector<std::byte>> uploaded_from_;
   Device& device_;
   DeviceSource source_;
@@ -125,12 +126,13 @@ class ShardedRank {
   std::unique_ptr<SparseExchange> exchange_;
 };
 
-/// What one rank with all tables and examples gets.
+/// What a single rank with all tables and examples trains.
 [[nodiscard]] Trained trained_alone(const SparseNNConfig& config, std::size_t steps,
                                     std::size_t examples);
 
-/// The largest difference of what the ranks have from what one has, relative to the largest value
-/// of its tensor. Shards are compared with their rows, what every rank has on every rank.
+/// The largest difference between a rank's values and those of a single rank, relative to the
+/// largest value of the tensor. A shard is compared with its rows of the whole table. Tensors that
+/// every rank has are compared on every rank.
 [[nodiscard]] double difference(const SparseNNConfig& config, const ShardingPlan& plan,
                                 const Trained& alone, unsigned rank, const Trained& of_rank);
 

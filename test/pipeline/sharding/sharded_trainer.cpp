@@ -35,7 +35,7 @@ std::unique_ptr<EpochSource> share_of(std::unique_ptr<EpochSource> source,
                                        staging);
 }
 
-/// Makes what is trained on, and what is tested on.
+/// The source to train on and the source to test on.
 struct Sources {
   std::unique_ptr<EpochSource> train, test;
 };
@@ -53,7 +53,7 @@ struct Result {
   std::vector<std::string> races;
 };
 
-/// An epoch, and a test. `group` null: one rank that has all.
+/// Trains for an epoch, then evaluates. With `group` null one rank has all tables and examples.
 Result train(TrainingDevice& device, ProcessGroup* group, const SparseNNConfig& config,
              const ShardingPlan& plan, const MakeSources& make) {
   Sources sources = make(device.staging());
@@ -76,7 +76,7 @@ Result train_alone(const TrainingOptions& options, const SparseNNConfig& config,
   return train(device, nullptr, config, {}, make);
 }
 
-/// What rank 0 says; the others say the same.
+/// The result of rank 0. Checks that all ranks have the same result.
 Result train_together(const TrainingOptions& options, const SparseNNConfig& config,
                       const ShardingPlan& plan, const MakeSources& make) {
   std::vector<Result> results(plan.ranks);
@@ -92,7 +92,7 @@ Result train_together(const TrainingOptions& options, const SparseNNConfig& conf
   return results.front();
 }
 
-/// Tables placed in turn: whole, by rows if they can be, everywhere.
+/// Tables take turns: table-wise, row-wise if possible, data-parallel.
 ShardingPlan mixed(const SparseNNConfig& config, unsigned ranks) {
   ShardingPlan plan = plan_alike(config, ranks, Sharding::row_wise);
   const ShardingPlan whole = plan_alike(config, ranks, Sharding::table_wise);
@@ -103,7 +103,7 @@ ShardingPlan mixed(const SparseNNConfig& config, unsigned ranks) {
   return plan;
 }
 
-/// Small ones, whose last batch has an example for one of two ranks alone.
+/// Small sources. In the last batch only one of two ranks has an example.
 Sources drawn_sources(const PinnedStaging& staging) {
   SyntheticSettings settings{
       .batch_size = 24,
@@ -138,16 +138,16 @@ ShardingPlan alike(const SparseNNConfig& config, const std::string& name, unsign
   return name == "mixed" ? mixed(config, ranks) : plan_alike(config, ranks, parse_sharding(name));
 }
 
-/// Where a run begins and ends, and which file it loads or saves.
+/// Whether a run begins with the file, and where it stops and saves the file.
 struct Stretch {
   bool loads = false;
-  std::uint64_t stop_at = 0;  ///< 0: it ends with the epoch, and saves nothing
+  std::uint64_t stop_at = 0;  ///< 0: at the end of the epoch, without saving
 };
 
-/// The digest of an epoch, or a part of one, on two ranks whose steps are stale.
+/// The digest after an epoch or a part of it, on two ranks with stale steps.
 std::string trained_stale(const std::filesystem::path& file, const Stretch& of) {
   SparseNNConfig config = drawn_model();
-  config.position_weights = {{"a", 2}};  // which lookups read
+  config.position_weights = {{"a", 2}};  // lookups read them
   const ShardingPlan plan = plan_alike(config, 2, Sharding::data_parallel);
   const TrainingOptions stale{.pipeline = PipelineKind::semi_sync,
                               .stale = {.start_batch = 3, .stash_gradients = true}};
@@ -247,7 +247,7 @@ TEST_CASE("ranks that go on with stale steps end with the bits of those that wer
   const ScratchFolder scratch;
   const std::filesystem::path file = scratch / "saved";
   const std::string whole = trained_stale(file, {});
-  for (const std::uint64_t steps : {2U, 3U, 4U, 6U}) {  // before the stale ones, and among them
+  for (const std::uint64_t steps : {2U, 3U, 4U, 6U}) {  // before the stale steps, and among them
     INFO("saved after " << steps);
     static_cast<void>(trained_stale(file, {.stop_at = steps}));
     CHECK(trained_stale(file, {.loads = true}) == whole);

@@ -52,7 +52,7 @@ TEST_CASE("tables placed alike are so, but for those that cannot be split by row
   const ShardingPlan by_rows = plan_alike(config, 4, Sharding::row_wise);
   by_rows.check(config);
   CHECK(by_rows.tables[0].sharding == Sharding::row_wise);
-  CHECK(by_rows.tables[1].sharding == Sharding::table_wise);  // 5 rows are no 4 blocks of 2
+  CHECK(by_rows.tables[1].sharding == Sharding::table_wise);  // 5 rows are not 4 blocks of 2
   CHECK(by_rows.tables[2].sharding == Sharding::table_wise);
   CHECK(by_rows.tables[1].rank != by_rows.tables[2].rank);
 }

@@ -25,7 +25,7 @@ ApplyReport apply_all(Log& log, Sink& copy, Executor& executor, std::size_t most
   return applier.report();
 }
 
-/// Two ranks write a step each; the next step of rank 1 never gets to the log.
+/// Two ranks write a step each. The next step of rank 1 never reaches the log.
 Writer with_gap_of_rank_1() {
   Writer writer{.ranks = 2};
   writer.write(0, {1});
@@ -75,17 +75,17 @@ TEST_CASE("what is lacking is found, all is asked for, and until then rows are c
   writer.write(0, {1, 2});
   MemorySink copy;
   apply_all(writer.log, copy, machine.executor());
-  static_cast<void>(writer.made(0, {5}));  // lost on the way
+  static_cast<void>(writer.made(0, {5}));  // never reaches the log
   writer.write(0, {3});
   ApplyReport report = apply_all(writer.log, copy, machine.executor());
   CHECK(report.gaps == 1);
   CHECK_FALSE(report.whole);
   CHECK(writer.log.snapshots_asked == 1);
   CHECK(copy.state().missing() >= kRows);
-  CHECK(rows_of(copy).at(3) == writer.table.at(3));  // what comes is written meanwhile
+  CHECK(rows_of(copy).at(3) == writer.table.at(3));  // new rows are written meanwhile
 
   writer.write(0, {4});
-  report = apply_all(writer.log, copy, machine.executor());  // another start: it is known still
+  report = apply_all(writer.log, copy, machine.executor());  // a new applier still knows
   CHECK_FALSE(report.whole);
   CHECK(report.gaps == 0);
   CHECK(copy.state().missing() >= kRows);
@@ -127,7 +127,7 @@ TEST_CASE("a batch with missing rows leaves a gap, which is reported and request
   CHECK(report.last_gap == "a row fell out");
   CHECK(writer.log.snapshots_asked == 1);
   CHECK(copy.state().missing() == kRows);
-  CHECK(rows_of(copy) == writer.table);  // what comes is written meanwhile
+  CHECK(rows_of(copy) == writer.table);  // new rows are written meanwhile
 
   report = apply_all(writer.log, copy, machine.executor());
   CHECK(report.gaps == 0);
@@ -150,7 +150,7 @@ TEST_CASE(
   CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
   writer.write(0, {3});
   CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
-  writer.answers = 5;  // whatever number it has
+  writer.answers = 5;  // any other number will do
   writer.write(0, {4});
   CHECK(apply_all(writer.log, copy, machine.executor()).whole);
 }
@@ -165,7 +165,8 @@ TEST_CASE("a snapshot that the copy had before a gap does not fill it") {
   static_cast<void>(writer.made(0, {2}));
   writer.write(0, {3});
   CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
-  // What it had read is gone, and something older is there again: all is read from the beginning.
+  // The batch that the copy had read no longer exists, and older batches exist again. The applier
+  // reads the log from its beginning.
   writer.log.batches.insert(writer.log.batches.begin(), 5, writer.log.batches.front());
   writer.log.removed = 5;
   writer.write(0, {4});

@@ -1,4 +1,5 @@
-// What an applier calls whole, and the end of a log, is so: whatever the log and the copy lose.
+// The law: what an applier reports as whole, at the end of a log, is complete, whatever the log and
+// the copy lose.
 #include <memory>
 #include <random>
 
@@ -15,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A copy that somebody empties: as a Redis, it takes the schema again by itself.
+/// A copy that a test can empty. Like a Redis sink, it then has the schema again without `begin`.
 class EmptiedSink final : public Sink {
  public:
   [[nodiscard]] std::string name() const override { return "copy"; }
@@ -36,7 +37,7 @@ class EmptiedSink final : public Sink {
   std::unique_ptr<MemorySink> sink_ = std::make_unique<MemorySink>();
 };
 
-/// One applier to one copy.
+/// One applier for one copy.
 struct Applying {
   explicit Applying(Log& log, Sink& copy)
       : source(log), applier(source, copy, machine.executor()) {}
@@ -45,7 +46,7 @@ struct Applying {
     while (applier.apply_next(1s, always)) {
     }
   }
-  /// Whether it calls the copy whole, and the end of the log reached.
+  /// True if the applier reports the copy as whole and has reached the end of the log.
   bool is_complete() {
     const auto left = applier.left(always);
     return left && left->count == 0 && applier.report().whole && !applier.report().failing;
@@ -56,7 +57,7 @@ struct Applying {
   Applier applier;
 };
 
-/// Trainers, and all that goes wrong with their log and a copy of it.
+/// Trainers, their log and a copy of it, with all the faults that log and copy can have.
 class Scene {
  public:
   explicit Scene(std::uint64_t drawn_from) : random_(drawn_from) {
@@ -64,10 +65,10 @@ class Scene {
     for (std::uint32_t rank = 0; rank < writer_.ranks; ++rank) writer_.snapshot(rank);
   }
 
-  /// An applier that is stopped somewhere. What it says of the copy is checked. @return whether the
-  /// copy was complete
+  /// Runs an applier that stops at a drawn point, and checks what it reports about the copy.
+  /// @return whether the copy was complete
   bool live(bool undisturbed) {
-    if (undisturbed) writer_.log.schema = kSchema;  // as each start of a trainer brings it
+    if (undisturbed) writer_.log.schema = kSchema;  // every start of a trainer writes the schema
     Applying applying{writer_.log, copy_};
     for (std::uint32_t rank = 0; undisturbed && rank < writer_.ranks; ++rank) train(rank);
     for (std::uint64_t calls = random_() % 12; calls > 0; --calls) {
@@ -178,7 +179,7 @@ TEST_CASE("where nothing is left of what came after the copy, all rows are asked
   CHECK_THAT(applying.applier.report().last_gap,
              Catch::Matchers::ContainsSubstring("not in what is left"));
   applying.apply_all();
-  CHECK(writer.log.snapshots_asked == 1);  // once
+  CHECK(writer.log.snapshots_asked == 1);  // only once
   writer.snapshot();
   applying.apply_all();
   CHECK(applying.is_complete());
@@ -202,7 +203,7 @@ TEST_CASE("a batch that was read and not written is left, and is written next", 
   writer.write(0, {1});
   EmptiedSink copy;
   Applying applying{writer.log, copy};
-  int calls = 0;  // state, seek, schema, begin, read: and no more
+  int calls = 0;  // it stops after state, seek, schema, begin and read
   CHECK_FALSE(applying.applier.apply_next(1s, [&] { return ++calls <= 5; }));
   REQUIRE(copy.state().schema);
   CHECK(copy.state().commits.empty());
@@ -213,7 +214,7 @@ TEST_CASE("a batch that was read and not written is left, and is written next", 
 
 namespace {
 
-/// A copy that had the whole log and was emptied.
+/// A copy that had the whole log and was then emptied.
 struct EmptiedCopy {
   EmptiedCopy() {
     writer.snapshot();
@@ -237,7 +238,7 @@ TEST_CASE("a copy that was emptied gets the log again, also if nothing new is wr
   if (follows) writer.write(0, {7});
   CHECK_FALSE(applying.is_complete());
   applying.apply_all();
-  applying.apply_all();  // the first may have found out only
+  applying.apply_all();  // the first call may only have detected it
   CHECK(applying.is_complete());
   CHECK(applying.applier.report().restarts == 1);
   CHECK(rows_of(copy) == writer.table);

@@ -11,18 +11,18 @@
 
 #include "millrace/streamer/sink.hpp"
 
-/// A log in memory, and trainers that write it.
+/// A log in memory and the trainers that write it.
 namespace millrace::test {
 
 inline constexpr std::uint64_t kRows = 20;
 inline const StreamSchema kSchema{RowContent::weights, {{"table.a", kRows, 1, 0}}};
 
-/// Batches in memory; those before `removed` are there no more.
+/// Batches in memory. The batches with an index below `removed` no longer exist.
 struct Log {
   std::vector<StepBatch> batches;
   std::size_t removed = 0;
   int snapshots_asked = 0;
-  std::set<std::uint64_t> lost;  ///< commits whose batches lack something
+  std::set<std::uint64_t> lost;  ///< steps of commits whose batches lack a row
   std::optional<StreamSchema> schema = kSchema;
 };
 
@@ -59,7 +59,8 @@ class LogSource final : public RecordSource {
   std::size_t at_ = 0;
 };
 
-/// Writes what trainers would: a chain for each of some ranks, and what the table is.
+/// Writes what trainers would write, with one chain of commits per rank. Keeps the table's
+/// contents.
 struct Writer {
   Log log;
   std::map<std::int64_t, float> table;
@@ -87,7 +88,7 @@ struct Writer {
   void write(std::uint32_t rank, const std::vector<std::int64_t>& rows) {
     log.batches.push_back(made(rank, rows));
   }
-  /// All rows anew, as who is asked for them does.
+  /// Writes all rows again, as a trainer does on request.
   void snapshot(std::uint32_t rank = 0) {
     newest[rank] = {};
     StepBatch batch = made(rank, {});

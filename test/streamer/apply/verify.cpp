@@ -13,7 +13,7 @@ namespace {
 const StreamSchema kVerifySchema{RowContent::weights_and_state,
                                  {{"table.a", 3, 2, 1}, {"table.b", 2, 1, 0}}};
 
-/// Tables whose numbers say where they are.
+/// Reference tables whose numbers encode their place.
 ReferenceTables reference(Lineage lineage = {}) {
   return {.read =
               [](const StreamedTable& table, std::int64_t row, std::span<float> weights,
@@ -28,7 +28,7 @@ ReferenceTables reference(Lineage lineage = {}) {
           .lineage = std::move(lineage)};
 }
 
-/// All rows as they should be; then `change` is told.
+/// Writes all rows with the values of the reference. A test then calls `change`.
 void fill(MemorySink& sink) {
   sink.begin(kVerifySchema);
   StepBatch batch;

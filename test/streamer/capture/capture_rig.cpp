@@ -144,6 +144,7 @@ std::string CaptureRig::compare() {
       };
       const auto version = delivered.find(
           {kFirstTable + static_cast<std::uint32_t>(t), static_cast<std::int64_t>(row)});
+      // `ids` delivers no values, so a row that differs from its first contents must be delivered.
       const bool wrong =
           ids ? differs(first_, true) && version == delivered.end() : differs(copy, state);
       if (!wrong) continue;

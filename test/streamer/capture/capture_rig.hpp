@@ -19,21 +19,21 @@ struct CaptureCase {
   OptimizerKind optimizer = OptimizerKind::rowwise_adagrad;
   bool cached = false;
   TrainsOn on = TrainsOn::main;
-  std::uint64_t schedule = 0;  ///< 0: timed, else the seed of an adversarial one
+  std::uint64_t schedule = 0;  ///< 0: timed; otherwise the seed of an adversarial schedule
   std::uint64_t data = 1;      ///< seed of batches and gradients
   std::size_t steps = 8;
   std::size_t tables = 4;
-  std::string left_out{};       ///< an edge
-  unsigned refuse_every = 0;    ///< about, of the receiver; 0: it takes all
-  Nanoseconds receive_time{0};  ///< it takes
+  std::string left_out{};       ///< an edge; empty: none
+  unsigned refuse_every = 0;    ///< the receiver refuses about one call in n; 0: none
+  Nanoseconds receive_time{0};  ///< per call of the receiver
 
   [[nodiscard]] std::string name() const;
 };
 
-/// Any of them, drawn from a seed: with slots that are too few or too small as well.
+/// A case drawn from a seed. Slots may be too few or too small.
 [[nodiscard]] CaptureCase draw_case(CaptureMode mode, std::uint64_t seed);
 
-/// A MemorySink behind the receiver; newest versions.
+/// Writes the rows that it receives into a MemorySink, which keeps the newest version of each row.
 class SinkReceiver final : public CaptureReceiver {
  public:
   SinkReceiver(const CaptureCase& what, Executor& executor, CheckingObserver& checking)
@@ -42,7 +42,7 @@ class SinkReceiver final : public CaptureReceiver {
   [[nodiscard]] bool captured(const CapturedRows& rows) override;
 
   MemorySink sink;
-  std::vector<std::uint64_t> steps;  ///< as told
+  std::vector<std::uint64_t> steps;  ///< in the order of delivery
   std::uint64_t calls = 0, rows = 0, missing = 0, modelled = 0;
 
  private:
@@ -58,10 +58,10 @@ class CaptureRig : public TrainingRig {
   explicit CaptureRig(const CaptureCase& what);
   ~CaptureRig();
 
-  /// Tells the rest. Whether that was all.
+  /// Delivers the remaining rows. Returns false if rows are still dirty.
   [[nodiscard]] bool flush(Nanoseconds patience = Nanoseconds::max());
-  /// What the rows that were told, applied to the first snapshot, have in common with the tables:
-  /// "" if that is all. Ends the capture.
+  /// Applies the delivered rows to the first contents of the tables. Returns how the result differs
+  /// from the tables, "" if it does not. Ends the capture.
   [[nodiscard]] std::string compare();
 
  private:

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kRows = 40'000;
 
-/// A device that does what is enqueued late: gathers take at most `most` bits, and their headers
-/// come in order.
+/// A device that executes enqueued work late. A gather takes at most four bits, and headers arrive
+/// in order.
 class Program {
  public:
   explicit Program(std::uint64_t seed) : random_(seed) {}
@@ -44,7 +44,7 @@ class Program {
       check();
     }
     CHECK(bits_.empty());
-    CHECK(wanted_.empty());  // all was delivered
+    CHECK(wanted_.empty());  // all rows were delivered
     CHECK(protocol_.missing(protocol_.point()) == 0);
   }
 
@@ -52,8 +52,8 @@ class Program {
   struct Gather {
     std::uint64_t sequence;
     DirtyPoint point;
-    std::set<std::uint64_t> rows;  ///< that it took
-    std::uint64_t left;            ///< bits behind it
+    std::set<std::uint64_t> rows;  ///< the rows that it took
+    std::uint64_t left;            ///< bits that are left after it
   };
 
   void request() {
@@ -155,7 +155,7 @@ TEST_CASE("a lost header leaves rows dirty, and returned rows are missing until 
   protocol.marked_returned(4);
   CHECK(protocol.missing(protocol.point()) == 4);
   protocol.return_all();
-  CHECK(protocol.missing(protocol.point()) == 10);  // never more than there are
+  CHECK(protocol.missing(protocol.point()) == 10);  // at most the number of rows
   CHECK(protocol.holds());
 }
 

@@ -20,7 +20,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// The bitmap, and a set beside it.
+/// The bitmap, and a set with the bits that it should have.
 class Scene {
  public:
   Scene(std::size_t rows, IndexType type, std::uint32_t shift)
@@ -34,7 +34,7 @@ class Scene {
     dirty_.mark_dirty(first, end, bench_.main);
     for (std::uint64_t row = first; row < end; ++row) expected_.insert(row >> shift_);
   }
-  /// Takes rows as the bitmap is to, and compares.
+  /// Collects rows from the bitmap and compares them with the expected rows.
   void collect(std::size_t most) {
     const DirtyRows::Collected collected = dirty_.collect(most, bench_.main);
     std::vector<std::uint64_t> expected;

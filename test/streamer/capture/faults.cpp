@@ -10,7 +10,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// Between tables and their capture: calls of the driver fail while the capture is told.
+/// Stands between tables and their capture, and lets driver calls fail while the capture is called.
 class Failing final : public RowUpdateObserver {
  public:
   Failing(CaptureRig& rig, std::function<void(FaultInjector&)> fail)

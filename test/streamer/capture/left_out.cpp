@@ -16,7 +16,7 @@ namespace {
 CaptureCase left_out_case(CaptureMode mode, GatherOn gather_on, bool cached) {
   return {.options = {.mode = mode,
                       .content = RowContent::weights_and_state,
-                      .slots = mode == CaptureMode::ring_kernel ? 4U : 2U,  // more than its buffers
+                      .slots = mode == CaptureMode::ring_kernel ? 4U : 2U,  // more than 2 buffers
                       .slot_bytes = 4000,
                       .gather_on = gather_on},
           .optimizer = OptimizerKind::adagrad,
@@ -25,7 +25,7 @@ CaptureCase left_out_case(CaptureMode mode, GatherOn gather_on, bool cached) {
           .steps = 12};
 }
 
-/// Trains with these left out, and says how it shows: "" if it does not.
+/// Trains with the edge `what.left_out` left out. Returns how that shows, "" if it does not.
 std::string trained(const CaptureCase& what, std::set<std::string>* edges) {
   CaptureRig rig{what};
   rig.compute_until_a_race();
@@ -47,20 +47,20 @@ std::string trained(const CaptureCase& what, std::set<std::string>* edges) {
   return all || edges != nullptr ? "" : "rows are left";
 }
 
-/// How a capture is used: what is seen of its waits depends on it.
+/// How a capture is used, which decides which of its waits can be tested.
 enum class Use {
-  whole,      ///< all is told in the end
-  abandoned,  ///< goes with marks that nobody waits for
-  torn,       ///< copies have begun whose end the host could not wait for
+  whole,      ///< all rows are delivered at the end
+  abandoned,  ///< destroyed with marks that no host wait covers
+  torn,       ///< copies have begun, and the host's wait for their end failed
 };
 
 struct LeftOutCase {
   CaptureCase what;
   Use use = Use::whole;
-  std::string wait{};  ///< that is left out
+  std::string wait{};  ///< the wait to leave out
 };
 
-/// Trains with a wait left out, and says how it shows: "" if it does not.
+/// Trains with a wait left out. Returns how that shows, "" if it does not.
 std::string used(const LeftOutCase& left) {
   CaptureRig rig{left.what};
   rig.compute_until_a_race();
@@ -94,7 +94,7 @@ std::string used(const LeftOutCase& left) {
 
 constexpr std::uint64_t kSchedules = 20;
 
-/// How it shows that a wait is left out; "" if it does not.
+/// How a left-out wait shows under one of several schedules, "" if it does not.
 std::string seen(LeftOutCase left, const std::string& wait) {
   left.wait = wait;
   std::string found;
@@ -119,15 +119,16 @@ TEST_CASE("every wait of a capture that is left out is named, or seen in what wa
   const std::string update = on_main ? "main" : "update";
   const bool itself = mode == CaptureMode::sync || mode == CaptureMode::sync_pageable;
   const auto redundant = [&](const std::string& edge) {
-    // Where the training thread waits for the copy, nothing that it enqueues is before the gather.
+    // If the training thread waits for the copy, its later work comes after the gather anyway.
     if (itself && edge.ends_with("waits for gather") && !edge.starts_with("host")) return true;
-    // A stream that waits for the update waits for all that made the tables.
+    // A stream that waits for the update waits for all work that made the tables.
     if (!on_main && edge == "gather waits for main") return true;
     // A copy to pageable memory has waited when it returns.
     return mode == CaptureMode::sync_pageable && edge == "host waits for update";
   };
-  // Where main only flushes, for whose first two gathers the host has waited for all copies: a
-  // third needs it, if there is one. Where main trains it is needed always.
+  // Here main only flushes, and the host has waited for all copies before its first two gathers.
+  // Only a third gather, if there is one, needs this wait. If main trains, the wait is always
+  // needed.
   if (mode == CaptureMode::ring_kernel && !on_main) edges.erase("main waits for capture");
   if (mode == CaptureMode::ring) CHECK(edges.contains("host waits for capture"));
   if (gather_on == GatherOn::own_stream) {
@@ -153,7 +154,8 @@ TEST_CASE("every wait of a capture that is left out is named, or seen in what wa
 TEST_CASE("the next update waits for the gather: the checker names both, left out") {
   CaptureCase what = left_out_case(CaptureMode::ring, GatherOn::own_stream, false);
   what.left_out = "update waits for gather";
-  // Not the timed schedule: there the host may have seen the gather's end before the next update.
+  // Not with the timed schedule, in which the host may see the end of the gather before the next
+  // update.
   std::string race;
   for (std::uint64_t i = 0; i < kSchedules && race.empty(); ++i) {
     what.schedule = 100 * seed() + i;
@@ -173,17 +175,19 @@ TEST_CASE("waits that only some programs need are needed there, and do no harm e
     bool needed;
   };
   const auto expected = GENERATE(values<Expected>({
-      // What a capture made on main, by a stream that has not waited for main since, or has.
+      // Memory that a capture allocated on main, and a stream that has waited for main since, or
+      // not.
       {CaptureMode::ring, Use::whole, TrainsOn::off_main, "update waits for main, first 1", true},
       {CaptureMode::mapped, Use::whole, TrainsOn::off_main, "update waits for main, first 1", true},
       {CaptureMode::sync, Use::whole, TrainsOn::off_main, "update waits for main, first 1", true},
       {CaptureMode::ring, Use::whole, TrainsOn::update, "update waits for main, first 1", false},
-      // Likewise the slots that it makes later; pinned memory is the host's when it is given out.
+      // The same for slots that it allocates later. Pinned memory belongs to the host from the
+      // start.
       {CaptureMode::ring, Use::whole, TrainsOn::off_main, "update waits for main, later", true},
       {CaptureMode::ring, Use::whole, TrainsOn::update, "update waits for main, later", false},
       {CaptureMode::ring_kernel, Use::whole, TrainsOn::off_main, "update waits for main, later",
        false},
-      // Where all was told the host has waited for all; not for marks.
+      // When all rows are delivered, the host has waited for all work, except for marks.
       {CaptureMode::ring, Use::whole, TrainsOn::update, "main waits for update, end", false},
       {CaptureMode::ring, Use::abandoned, TrainsOn::update, "main waits for update, end", true},
       {CaptureMode::mapped, Use::abandoned, TrainsOn::update, "main waits for update, end", true},

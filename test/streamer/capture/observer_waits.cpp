@@ -29,7 +29,7 @@ bool ObserverWaits::leaves_out(const std::string& edge) {
   const bool beside = std::this_thread::get_id() != thread_;
   if (!beside && place_.empty()) return false;
   const std::size_t between = edge.find(" waits for ");
-  if (edge.substr(0, between) == edge.substr(between + 11)) return false;  // itself: orders nothing
+  if (edge.substr(0, between) == edge.substr(between + 11)) return false;  // own stream
   std::string wait = fmt::format("{}, {}", edge, beside ? "beside" : place_);
   if (!beside && numbered_) wait += fmt::format(" {}", ++of_call_[edge]);
   made_.insert(wait);

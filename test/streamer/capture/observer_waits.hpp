@@ -10,9 +10,10 @@
 
 namespace millrace::test {
 
-/// Between tables and who observes them: says which waits of a program are the observer's and where
-/// it makes them, and leaves one of them out. "update waits for main, first 2" is the second such
-/// wait of the first update that the observer is told of; those of threads of its own are "beside".
+/// Stands between tables and their observer. Names the waits that the observer makes and their
+/// place, and leaves out one of them. "update waits for main, first 2" is the second such wait in
+/// the first update that the observer gets. The place of waits on the observer's own threads is
+/// "beside".
 class ObserverWaits final : public RowUpdateObserver {
  public:
   ObserverWaits(TrainingRig& rig, RowUpdateObserver& observer, std::string left_out);
@@ -21,7 +22,7 @@ class ObserverWaits final : public RowUpdateObserver {
   void rows_updated(const RowUpdate& update) override;
   void rows_will_move(StreamRef stream) override;
 
-  /// What is called is the observer.
+  /// Attributes the waits in `function` to the observer, at `place`.
   template <typename Function>
   void during(const std::string& place, bool numbered, Function&& function) {
     place_ = place;
@@ -35,7 +36,7 @@ class ObserverWaits final : public RowUpdateObserver {
     }
     place_.clear();
   }
-  /// The waits that there were.
+  /// The names of all waits of the observer.
   [[nodiscard]] const std::set<std::string>& made() const { return made_; }
 
  private:

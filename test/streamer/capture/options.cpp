@@ -14,7 +14,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Waits of the thread that made it.
+/// Counts the waits of the thread that constructs it.
 class OwnWaits final : public DeviceObserver {
  public:
   explicit OwnWaits(Device& device) : device_(device) { device.add_observer(*this); }
@@ -120,7 +120,7 @@ TEST_CASE("rows that are marked are delivered, once, though they did not change"
   CHECK(rig.capture->mark_dirty(rows) == 1);
   CHECK(rig.capture->dirty());
   CHECK(rig.flush());
-  CHECK(rig.receiver.rows == 2);  // the others are not of this source
+  CHECK(rig.receiver.rows == 2);  // the others are duplicates or of other sources
   CHECK(rig.capture->mark_all_dirty() == 2);
   rig.train();
   CHECK(rig.flush());
@@ -176,7 +176,7 @@ TEST_CASE("memory of a capture is accounted for under its own names, and goes wi
     }
     return std::size_t{0};
   };
-  CHECK(bytes_of(rig.memory, "captured rows") >= 2 * 10'000);  // others when they are needed
+  CHECK(bytes_of(rig.memory, "captured rows") >= 2 * 10'000);  // two slots; more on demand
   CHECK(bytes_of(rig.pinned, "captured rows") == bytes_of(rig.memory, "captured rows"));
   CHECK(bytes_of(rig.memory, "dirty rows") >= 261 / 8);
   rig.train();
@@ -200,7 +200,7 @@ TEST_CASE("slots are made as the host gets ahead, and no more than it may have")
   const std::size_t first = bytes();
   rig.train();
   const std::size_t of_slot = first / std::min<std::size_t>(most, 2);
-  CHECK(bytes() <= most * of_slot + 1024);  // and how the tables lie
+  CHECK(bytes() <= most * of_slot + 1024);  // and the layout of the tables
   CHECK(rig.capture->counts().dropped_steps == 0);
   if (most == 40) CHECK(rig.capture->counts().waits == 0);
   CHECK(rig.flush());

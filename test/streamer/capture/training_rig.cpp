@@ -16,7 +16,7 @@ std::vector<TableConfig> tables_of(std::size_t count) {
   std::vector<TableConfig> tables;
   for (std::size_t t = 0; t < count; ++t) {
     const std::size_t rows = count > 8 ? 1 + t % 7 : kRows[t % 4];
-    // A part of a larger table, some of them.
+    // Some tables are a part of a larger table.
     tables.push_back({.name = fmt::format("t{}", t),
                       .rows = rows,
                       .width = kWidths[t % 4],
@@ -129,7 +129,7 @@ void TrainingRig::train() {
   while (next_ < batches_.size()) step();
 }
 
-// Blocks of all sizes: what main is given next has just been written.
+// Blocks of all sizes, so that the memory that main allocates next was just written.
 void TrainingRig::churn_main(std::size_t of_each) {
   std::vector<Buffer> blocks;
   for (std::size_t bytes = 64; bytes <= std::size_t{1} << 17; bytes *= 2) {

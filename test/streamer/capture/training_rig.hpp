@@ -17,12 +17,12 @@
 
 namespace millrace::test {
 
-/// Where a loop trains.
+/// The stream on which a loop trains.
 enum class TrainsOn {
-  main,      ///< all of it
-  update,    ///< updates are on a stream of their own
-  off_main,  ///< all of it is on that stream, which has not waited for main since the tables were
-             ///< made; main does other work, and frees that work's memory
+  main,      ///< everything runs on main
+  update,    ///< updates run on their own stream
+  off_main,  ///< everything runs on the update stream, which has not waited for main since the
+             ///< tables were made; main does other work and frees its memory
 };
 inline constexpr std::array kTrainsOn{TrainsOn::main, TrainsOn::update, TrainsOn::off_main};
 [[nodiscard]] const char* to_string(TrainsOn where) noexcept;
@@ -31,44 +31,45 @@ struct TrainingCase {
   OptimizerKind optimizer = OptimizerKind::rowwise_adagrad;
   bool cached = false;
   TrainsOn on = TrainsOn::main;
-  std::uint64_t schedule = 0;  ///< 0: timed, else the seed of an adversarial one
+  std::uint64_t schedule = 0;  ///< 0: timed; otherwise the seed of an adversarial schedule
   std::uint64_t data = 1;      ///< seed of batches and gradients
   std::size_t steps = 8;
   std::size_t tables = 4;
 };
 
-/// Of each table: weights, and state as it is told.
+/// The weights and the state of each table; the state in the layout of delivered rows.
 struct TableContents {
   std::vector<std::vector<float>> weights, state;
 };
 
-/// Tables that train, on a device whose accesses are checked.
+/// Trains tables on a device. A checker observes all accesses.
 class TrainingRig {
  public:
-  /// Tables are numbered in the schema from here on.
+  /// The number of the first table in the schema.
   static constexpr std::uint32_t kFirstTable = 3;
-  using RowName = std::pair<std::uint32_t, std::int64_t>;  ///< table, row: as told
+  using RowName = std::pair<std::uint32_t, std::int64_t>;  ///< table and row, as delivered
 
   explicit TrainingRig(const TrainingCase& what);
   ~TrainingRig();
 
-  /// Trains all steps, as a loop does that prefetches one batch ahead; waits for nothing.
+  /// Trains all steps like a loop that prefetches one batch ahead. Waits for nothing.
   void train();
   void step();
-  /// Rows that a step, from 1, changes.
+  /// The rows that a step changes. The first step is 1.
   [[nodiscard]] const std::set<RowName>& changed(std::size_t step) const {
     return batches_[step - 1].rows;
   }
-  /// Orders a stream behind all use of the tables so far, and later use behind what is on it.
+  /// Orders `stream` after all previous use of the tables, and later use after the work on
+  /// `stream`.
   void use_tables_on(Stream& stream);
   [[nodiscard]] Stream& tables_on() const { return *tables_on_; }
   [[nodiscard]] bool has(const RowName& name) const;
-  /// What is there behind all steps so far.
+  /// The tables' contents after all steps so far.
   [[nodiscard]] TableContents contents();
   [[nodiscard]] std::vector<std::uint32_t> table_numbers() const;
-  /// Main takes memory, so many blocks of each size, writes, and frees it.
+  /// Main allocates `of_each` blocks of each size, writes them and frees them.
   void churn_main(std::size_t of_each = 1);
-  /// From the first race on nothing is computed: what is found behind it need be no number.
+  /// Stops computing at the first race, because values after a race can be garbage.
   void compute_until_a_race();
   [[nodiscard]] std::vector<std::string> races() const;
 

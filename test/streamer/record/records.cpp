@@ -17,7 +17,7 @@ rc::Gen<Version> any_version() {
                                      rc::gen::arbitrary<std::uint64_t>());
 }
 
-/// Every pattern of bits, NaN with what it carries among them.
+/// Floats of every bit pattern, including NaN with any payload.
 rc::Gen<std::vector<float>> any_floats() {
   return rc::gen::map(rc::gen::arbitrary<std::vector<std::uint32_t>>(),
                       [](const std::vector<std::uint32_t>& bits) {
@@ -64,7 +64,7 @@ StreamSchema any_schema() {
   return schema;
 }
 
-/// One record of each kind, with numbers so that no byte of a field is zero by chance only.
+/// One record of each kind. Their numbers leave no byte of a field zero only by chance.
 std::vector<Bytes> one_of_each() {
   const float numbers[] = {1.5F, -2.25F, 1e-30F};
   Bytes row, ids, commit, schema, position;
@@ -156,7 +156,7 @@ TEST_CASE("a commit that was written before commits had a time is read, and its 
   commit.wall_time_ms = 1'764'000'000'123;
   Bytes timed;
   append_record(timed, commit);
-  CHECK(timed.size() == bytes.size());  // who read commits before reads these
+  CHECK(timed.size() == bytes.size());  // readers of older commits can read it
   CHECK(parse_record(timed).commit == commit);
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("a record with any one byte changed to any other is refused", "[record
 TEST_CASE("a record that ends anywhere before its end is refused", "[record]") {
   for (const Bytes& record : one_of_each()) {
     for (std::size_t length = 0; length < record.size(); ++length) {
-      // Memory of exactly this length, so that a sanitizer sees what is read behind it.
+      // Memory of exactly this length, so that a sanitizer finds reads beyond its end.
       const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(length));
       CAPTURE(length);
       CHECK(is_refused(cut));

@@ -10,8 +10,8 @@
 
 namespace millrace::test {
 
-/// Passes every call on to a sink that a test keeps, and first calls `before` with its name: it may
-/// throw. Clock and faults are so the test's own.
+/// Forwards every call to a sink that the test keeps. It first calls `before` with the call's name,
+/// and `before` may throw. So the test controls clock and faults.
 class FaultySink final : public Sink {
  public:
   using Before = std::function<void(const std::string& call)>;
@@ -55,7 +55,7 @@ class FaultySink final : public Sink {
     before_("list_rows");
     return sink_->list_rows(visit);
   }
-  /// Sets it to the rows of each batch, before that is written.
+  /// Sets `*rows` to the number of rows of each batch before the batch is written.
   void watch_rows(std::size_t* rows) { rows_ = rows; }
   void request_snapshot() { ++requested_; }
   void request_snapshot(std::uint64_t number) { requested_ = number; }

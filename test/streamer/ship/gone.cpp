@@ -1,4 +1,4 @@
-// Rows that go from a sink, and a sink that goes to another trainer.
+// Rows that disappear from a sink, and a sink that a later trainer takes over.
 #include <atomic>
 #include <set>
 
@@ -11,7 +11,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// A sink that has all rows of version 3:10, with which a trainer goes on.
+/// A sink with all rows in version 3:10, from which a trainer continues.
 std::shared_ptr<MemorySink> whole_memory() {
   auto memory = std::make_shared<MemorySink>();
   memory->begin(ship_beginning().schema);
@@ -51,7 +51,7 @@ TEST_CASE(
   rig.step({1, 2});
   REQUIRE(rig.settle());
   for (const std::int64_t row : {2, 5}) rig.memory->forget(0, row);
-  REQUIRE(rig.shipper.drain(1h));  // nobody looks at what is not asked for
+  REQUIRE(rig.shipper.drain(1h));  // rows are audited only on request
   CHECK(rig.trainer.dirty().empty());
   REQUIRE(rig.shipper.drain(1h, true));
   CHECK(rig.trainer.dirty() == std::set<std::int64_t>{2, 5});
@@ -112,7 +112,7 @@ TEST_CASE("a trainer that a later one overtakes says so, and counts nothing as d
   rig.step({1});
   REQUIRE(rig.settle());
   REQUIRE(rig.shipper.report().rows >= kShipRows);
-  rig.memory->write(ship_batch({kShipEpoch + 1, 1}, {}, 1, 1.0F));  // the later one's
+  rig.memory->write(ship_batch({kShipEpoch + 1, 1}, {}, 1, 1.0F));  // of a later trainer
   rig.step({2});
   rig.step({3});
   CHECK_FALSE(rig.shipper.drain(1h));
@@ -152,7 +152,7 @@ TEST_CASE("a sink that is down says so while it is, and since when") {
 }
 
 TEST_CASE("what a slow sink lags behind does not grow with the queue") {
-  // Each step changes 8 of 64 rows, and the sink takes half of the rows that change.
+  // Each step changes 8 of 64 rows. In that time the sink writes half as many rows.
   std::vector<Nanoseconds> lags;
   for (const std::size_t rows : {kShipRows, 100 * kShipRows}) {
     ShipRig* here = nullptr;
@@ -174,7 +174,7 @@ TEST_CASE("what a slow sink lags behind does not grow with the queue") {
     REQUIRE(rig.settle());
     CHECK(ship_rows_of(*rig.memory) == rig.trainer.table());
     lags.push_back(rig.shipper.report().lag_p50);
-    // All rows take the sink 16 ms: a step waits for one batch, and goes with the next.
+    // All rows take the sink 16 ms. A step waits for one batch and is sent with the next.
     CHECK(rig.shipper.report().lag_most <= 40ms);
   }
   CHECK(lags[0] == lags[1]);

@@ -1,4 +1,4 @@
-// Host memory that runs out while a step is shipped.
+// Host memory runs out while a step is shipped.
 #include <map>
 #include <new>
 #include <set>
@@ -20,8 +20,8 @@ std::set<std::int64_t> rows_from(std::int64_t first, std::int64_t count) {
   return rows;
 }
 
-/// Offers a step as RowStreamer does, while so many allocations fail from the one with this number.
-/// @return false if there are fewer allocations
+/// Offers a step as RowStreamer does, while `failures` allocations fail, from allocation `number`
+/// on. @return false if there are fewer allocations
 bool offer_without_memory(ShipRig& rig, const std::set<std::int64_t>& changed, std::uint64_t number,
                           std::uint64_t failures) {
   Shipment shipment = rig.trainer.step(changed, rig.machine.now());
@@ -49,7 +49,7 @@ TEST_CASE("a step that is offered without host memory is delivered later, and mi
                 {.queue_bytes = 200, .when_full = policy, .longest_retry = 1s}};
     rig.step(rows_from(0, 3));
     rig.machine.executor().spend(1ms);
-    rig.step(rows_from(2, 3));  // the first one waits in a call of the sink
+    rig.step(rows_from(2, 3));  // the first step waits in a call of the sink
     const bool failed = offer_without_memory(rig, rows_from(4, 20), number, failures);
     const std::map<std::int64_t, float> wanted = rig.trainer.table();
     up = true;

@@ -14,7 +14,7 @@ TEST_CASE("a lineage has the steps that made the tables, and not those that were
   lineage.extend({4, 120});
   CHECK(lineage.contains({1, 0}));
   CHECK(lineage.contains({1, 100}));
-  CHECK_FALSE(lineage.contains({1, 101}));  // made before the checkpoint at 100 was gone back to
+  CHECK_FALSE(lineage.contains({1, 101}));  // training went back to 1:100
   CHECK_FALSE(lineage.contains({2, 1}));
   CHECK(lineage.contains({4, 120}));
   CHECK(lineage.last() == Version{4, 120});

@@ -12,7 +12,7 @@ TEST_CASE("a recapture is missing until a shipment with its ticket is delivered"
   CHECK(pending.missing_now() == 17);
   CHECK(pending.drop_included(2) == 17);
   CHECK(pending.drop_included(3) == 7);
-  pending.delivered(3, 4);  // its commit counts four more rows
+  pending.delivered(3, 4);  // its commit counts four rows as missing
   CHECK(pending.missing_now() == 11);
   CHECK(pending.drop_included(5) == 0);
   pending.delivered(5, 0);

@@ -36,7 +36,7 @@ TEST_CASE("a queue has each row once, in its newest value, however much room it 
       delivered += rows.size();
       left_out += no_room.size();
       for (std::size_t i = 0; i < no_room.size(); ++i) {
-        CHECK_FALSE(newest.contains(no_room.row(i).row));  // it would have replaced that
+        CHECK_FALSE(newest.contains(no_room.row(i).row));  // replacing a queued row needs no room
         rows.erase(no_room.row(i).row);
       }
       for (const std::int64_t row : rows) newest[row] = step;

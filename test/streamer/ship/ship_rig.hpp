@@ -18,7 +18,7 @@ namespace millrace::test {
 inline constexpr std::uint64_t kShipRows = 64;
 inline constexpr std::uint64_t kShipEpoch = 7;
 
-/// A table of one number a row, and what is to be told of it again.
+/// A table with one number per row, and the rows that it has to send.
 class ShippedTable final : public Recapture {
  public:
   [[nodiscard]] std::uint64_t recapture(const StepBatch& rows) override {
@@ -27,7 +27,7 @@ class ShippedTable final : public Recapture {
     return ++ticket_;
   }
   [[nodiscard]] std::uint64_t recapture_all() override {
-    const FailingHostMemory::Paused paused;  // RowStreamer needs none for this
+    const FailingHostMemory::Paused paused;  // RowStreamer allocates nothing here
     const std::lock_guard lock{mutex_};
     for (std::uint64_t row = 0; row < kShipRows; ++row)
       dirty_.insert(static_cast<std::int64_t>(row));
@@ -36,7 +36,7 @@ class ShippedTable final : public Recapture {
   }
   [[nodiscard]] std::uint64_t all_rows() const override { return kShipRows; }
 
-  /// A step that changes some rows, and tells at most so many.
+  /// A step that changes some rows and sends at most `most` rows.
   Shipment step(const std::set<std::int64_t>& changed, Nanoseconds now,
                 std::size_t most = kShipRows) {
     const std::lock_guard lock{mutex_};
@@ -101,7 +101,7 @@ inline StepBatch ship_batch(Version version, Version after, std::int64_t row, fl
   return made;
 }
 
-/// A machine with a clock of its own, a sink in memory behind faults, and a shipper to it.
+/// A machine with its own clock, a memory sink with faults, and a shipper for that sink.
 struct ShipRig {
   explicit ShipRig(FaultySink::Before before = {}, ShippingOptions options = {},
                    Lineage lineage = {},
@@ -114,7 +114,7 @@ struct ShipRig {
   void step(const std::set<std::int64_t>& changed) {
     shipper.offer(trainer.step(changed, machine.now()), machine.executor());
   }
-  /// Goes on training without changes until nothing is missing.
+  /// Trains without changes until no row is missing.
   bool settle() {
     for (int i = 0; i < 8; ++i) {
       if (!shipper.drain(std::chrono::hours{1})) return false;

@@ -33,7 +33,7 @@ using test::ship_batch;
 std::map<std::int64_t, float> rows_of(Sink& sink) { return test::ship_rows_of(sink); }
 StreamBeginning beginning(Lineage lineage = {}) { return test::ship_beginning(std::move(lineage)); }
 
-/// One step is shipped to a sink whose first eight writes fail in one way.
+/// Ships one step to a sink whose first eight writes fail with the same error.
 struct FailingWrites {
   explicit FailingWrites(const SinkError& error)
       : rig{[this, error](const std::string& call) {
@@ -47,7 +47,7 @@ struct FailingWrites {
     REQUIRE(at.size() == 8);
   }
 
-  std::vector<Nanoseconds> at;  ///< of each write that failed
+  std::vector<Nanoseconds> at;  ///< times of the failed writes
   Rig rig;
 };
 
@@ -72,7 +72,7 @@ TEST_CASE("calls that fail are made again after pauses that double, up to the lo
   Nanoseconds longest = 100ms;
   for (std::size_t i = 1; i < at.size(); ++i, longest = std::min<Nanoseconds>(2 * longest, 1s)) {
     CHECK(at[i] - at[i - 1] >= longest / 2);
-    CHECK(at[i] - at[i - 1] <= longest + 11ms);  // it looks up from a pause every 10 ms
+    CHECK(at[i] - at[i - 1] <= longest + 11ms);  // a pause is checked every 10 ms
   }
   CHECK(rig.shipper.report().retries == 8);
   CHECK(rig.shipper.report().last_error == "it is down");
@@ -96,7 +96,7 @@ TEST_CASE("ranks that there are no more make nobody send all rows again") {
     std::uint32_t ranks;
     std::size_t snapshots;
   };
-  // Rank 1 was there before; it is there with rank 0; rank 0 knows of it.
+  // Rank 1 wrote only in an earlier epoch, or in the epoch of rank 0, or rank 0 counts two ranks.
   for (const There& what : {There{4, 1, 0}, There{5, 1, 1}, There{4, 2, 1}}) {
     auto memory = std::make_shared<MemorySink>();
     memory->begin(beginning().schema);
@@ -180,7 +180,7 @@ TEST_CASE("a request of whatever number is answered, once, and none silences tho
     CHECK(rig.shipper.report().snapshots == ++snapshots);
     CHECK(rig.memory->state().commits.at(0).answers == number);
   }
-  rig.sink->request_snapshot(0);  // the place was emptied
+  rig.sink->request_snapshot(0);  // the sink was emptied
   rig.step({3});
   REQUIRE(rig.settle());
   CHECK(rig.shipper.report().snapshots == snapshots);
@@ -293,11 +293,11 @@ TEST_CASE("a sink that works, but slowly, has no longer than that either") {
   here = &rig;
   for (int i = 0; i < 20; ++i) {
     rig.step({i});
-    rig.machine.executor().spend(1ms);  // the first is under way, the others wait as one
+    rig.machine.executor().spend(1ms);  // the first is in flight, the others wait merged
   }
   const Nanoseconds before = rig.machine.now();
   rig.shipper.stop(5s);
-  CHECK(rig.machine.now() - before <= 8s);  // the one under way is not interrupted
+  CHECK(rig.machine.now() - before <= 8s);  // the call in flight is not interrupted
   const ShippingReport report = rig.shipper.report();
   CHECK(report.undelivered_steps >= 15);
   CHECK(report.steps + report.undelivered_steps == 20);
@@ -325,7 +325,7 @@ TEST_CASE("a step that is offered after close is delivered, if there is time") {
   rig.step({1});
   REQUIRE(rig.settle());
   rig.shipper.close(10s);
-  rig.machine.executor().spend(1s);  // nothing waits meanwhile
+  rig.machine.executor().spend(1s);  // the queue is empty
   rig.step({2});
   rig.shipper.stop(9s);
   const ShippingReport report = rig.shipper.report();
@@ -339,7 +339,7 @@ TEST_CASE("a flush that took back what was written is followed by a snapshot") {
   bool fail = false;
   Rig rig{[&](const std::string& call) {
             if (call != "flush" || !std::exchange(fail, false)) return;
-            StepBatch back;  // the commit is another's now
+            StepBatch back;  // replaces the commit
             back.commit = {.version = {kEpoch, 99}, .step = 99};
             memory->write(back);
             throw SinkError{Kind::retry, "no room on the disk"};
@@ -374,7 +374,7 @@ TEST_CASE("the queue holds no more bytes than it may, whatever the policy, and n
     }
     const ShippingReport full = rig.shipper.report();
     CHECK(full.most_queue_bytes <= room + 60 * sizeof(Shipment) + kRows * record_bytes(1));
-    CHECK((full.recaptured_rows > 0) != merges);  // one of each row has room
+    CHECK((full.recaptured_rows > 0) != merges);  // the queue has room for one of each row
     CHECK((full.coalesced_rows > 0) == merges);
     down = false;
     REQUIRE(rig.settle());
@@ -420,7 +420,7 @@ TEST_CASE("a sink that has all of a checkpoint gets the rows beyond it, and no s
   rig.step({});
   REQUIRE(rig.shipper.drain(1h));
   CHECK(rig.trainer.snapshots() == 0);
-  CHECK(rig.memory->state().missing() == 2);  // rows 3 and 4, which are told with the next step
+  CHECK(rig.memory->state().missing() == 2);  // rows 3 and 4, sent with the next step
   CHECK(rig.trainer.dirty() == std::set<std::int64_t>{3, 4});
   REQUIRE(rig.settle());
   CHECK(rows_of(*memory)[3] == 0);

@@ -14,7 +14,7 @@ using namespace millrace;
 
 namespace {
 
-/// Rows of one table of one number, of a source.
+/// Rows of one source, with one table of one number per row.
 struct Given {
   Given(std::size_t source, std::uint64_t step, std::vector<std::uint32_t> ids,
         std::uint64_t missing = 0)
@@ -95,7 +95,7 @@ TEST_CASE("a step that a source passed over has rows missing") {
   steps.add(Given{0, 5, {1}}.rows);
   steps.add(Given{1, 5, {}}.rows);
   CHECK(steps.take()->batch.commit.missing == 0);
-  steps.add(Given{0, 10, {1, 2, 3}}.rows);  // of 6 to 10
+  steps.add(Given{0, 10, {1, 2, 3}}.rows);  // stands for steps 6 to 10
   steps.add(Given{1, 8, {4}}.rows);
   auto step = steps.take();
   REQUIRE(step);
@@ -120,7 +120,7 @@ TEST_CASE(
     std::uint64_t last = 0, number = 0;
     for (int call = 0; call < 60; ++call) {
       const std::size_t source = random() % sources;
-      at[source] += 1 + random() % 3;  // some are passed over
+      at[source] += 1 + random() % 3;  // some steps are skipped
       std::set<std::uint32_t> ids;
       for (std::uint64_t i = random() % 4; i > 0; --i) {
         ids.insert(static_cast<std::uint32_t>(random() % 10));

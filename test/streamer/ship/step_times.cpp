@@ -1,4 +1,4 @@
-// The time that a commit claims: no row that changed before it is undelivered and not counted.
+// The law of a commit's time: each row that changed earlier is delivered or counted as missing.
 #include "ship/step_times.hpp"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A trainer with two sinks, of which one does not work.
+// A trainer with two sinks, one of which does not work.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -46,14 +46,14 @@ class TwoSinkTrainer {
       streamer.step_done();
       each_step(streamer);
     }
-    streamer.stop(std::chrono::milliseconds{500});  // a sink that does not work takes all of it
+    streamer.stop(std::chrono::milliseconds{500});  // a broken sink takes all of this time
     return streamer.report();
   }
   [[nodiscard]] std::vector<float> weights() {
     ModelState state;
     bags_->add_state(state, "table");
     std::vector<float> all = bench_.memory.download(state);
-    all.resize(kTwoSinkRows * kWidth);  // the optimizer's are behind
+    all.resize(kTwoSinkRows * kWidth);  // drops the optimizer's state
     return all;
   }
 

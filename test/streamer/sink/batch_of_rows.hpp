@@ -9,17 +9,17 @@
 
 namespace millrace::test {
 
-/// One table, of rows of four numbers.
+/// One table whose rows have four numbers.
 [[nodiscard]] StreamSchema four_wide_schema();
 
-/// Rows [first, end) at `version`, each of the number `value`.
+/// Rows `first` to `end` - 1 at `version`. The first number of each row is `value`.
 [[nodiscard]] StepBatch batch_of_rows(Version version, Version after, std::int64_t first,
                                       std::int64_t end, float value);
 
-/// The first number of each row that is there.
+/// The first number of each row in the sink.
 [[nodiscard]] std::map<std::int64_t, float> values_in(Sink& sink);
 
-/// What a call threw; nothing: nothing.
+/// The SinkError that a call threw.
 struct Refusal {
   SinkError::Kind kind{};
   std::string what;

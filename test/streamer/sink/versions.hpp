@@ -17,7 +17,7 @@ inline Versions versions_in(Sink& sink) {
   return versions;
 }
 
-/// The versions after this many steps of which step n writes rows n and n + 1.
+/// The versions after `steps` steps, of which step n writes rows n and n + 1.
 inline Versions versions_after(std::uint64_t steps) {
   Versions versions;
   for (std::uint64_t step = 1; step <= steps; ++step) {

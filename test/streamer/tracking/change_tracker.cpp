@@ -19,7 +19,7 @@ namespace {
 
 using RowName = std::pair<std::uint32_t, std::int64_t>;  // table, row
 
-/// Two tables that train, and what changed in them.
+/// Two tables that train, and a tracker of their changes.
 class Scene {
  public:
   explicit Scene(std::optional<TableCache> cache = {}, const TrackerOptions& options = {})
@@ -28,7 +28,7 @@ class Scene {
              {.optimizer = {.kind = OptimizerKind::adam}, .cache = cache}),
         tracker({bags, {7, 9}}, {bench.context, pinned}, options) {}
 
-  /// @return the rows that it changes
+  /// @return the rows that the step changes
   std::set<RowName> step() {
     const HostBags batch = draw_bags(random_, bags.features(), {60, 200}, 4, 6, false);
     const BatchTensor gradient = bench.memory.upload(
@@ -45,7 +45,7 @@ class Scene {
     }
     return changed;
   }
-  /// All that a consumer reads; each row once, and as it is.
+  /// Reads all rows for a consumer. Checks that each row comes once, with its current values.
   std::set<RowName> read(std::string_view consumer, RowContent content = RowContent::ids) {
     std::map<RowName, std::pair<std::vector<float>, std::vector<float>>> rows;
     range = tracker.read(consumer, content, bench.main, [&](const CapturedRows& delivered) {
@@ -131,7 +131,7 @@ TEST_CASE("what could not be delivered is read again, as is what is put back") {
   Scene scene{{}, {.chunk_bytes = 600}};
   scene.tracker.add_consumer("c");
   std::set<RowName> changed;
-  while (changed.size() < 60) changed.merge(scene.step());  // of which a chunk holds some
+  while (changed.size() < 60) changed.merge(scene.step());  // more rows than a chunk holds
   std::set<RowName> delivered;
   bool first = true;
   const auto range =

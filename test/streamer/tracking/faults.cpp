@@ -10,8 +10,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// From the n-th call on, of a kind or of any, every one fails; nothing that
-/// was enqueued is lost.
+/// From call `number` on, all calls fail, of one kind or of all kinds. Work that is already
+/// enqueued still runs.
 class FailingFrom final : public DeviceObserver {
  public:
   FailingFrom(Device& device, std::optional<Call> kind, std::uint64_t number)
@@ -41,7 +41,7 @@ enum class Ends { whole, refused, thrown, put_back };
 
 class Thrown {};
 
-/// Reads while calls fail, and then while none do.
+/// Reads while calls fail, then reads again without failures.
 void check(TrackerRig& rig, Ends ends, std::optional<Call> kind, std::uint64_t from, bool& failed) {
   rig.tracker->add_consumer("c");
   std::set<TrainingRig::RowName> changed, delivered;

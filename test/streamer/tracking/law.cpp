@@ -14,7 +14,7 @@ namespace {
 
 using RowName = TrainingRig::RowName;
 
-/// What a tracker is to know: plain sets, of bits.
+/// What a tracker should know about a consumer, as plain sets of bits.
 struct Consumer {
   std::string name;
   std::size_t rows_of_bit = 1;
@@ -25,7 +25,7 @@ struct Consumer {
   [[nodiscard]] std::set<std::uint64_t>& next() { return closed ? *closed : now; }
 };
 
-/// A random program over tables and their consumers, beside those sets.
+/// A random program over tables and their consumers. It compares the tracker with the plain sets.
 class Program {
  public:
   explicit Program(std::uint64_t seed)
@@ -93,7 +93,7 @@ class Program {
     const TableView& table = rig_.bags->tables()[name.first - TrainingRig::kFirstTable];
     return static_cast<std::uint64_t>(table.first_row + name.second - table.row_of_whole);
   }
-  /// Rows of these bits that are told.
+  /// The rows of these bits, without the rows of skipped tables.
   [[nodiscard]] std::set<RowName> rows_of(const std::set<std::uint64_t>& bits,
                                           std::size_t rows_of_bit) const {
     std::set<RowName> rows;
@@ -189,7 +189,7 @@ class Program {
     consumer.closed.reset();
   }
 
-  /// Some of what was read the last time.
+  /// Puts back some rows of the last read.
   void put_back(Consumer& consumer) {
     for (TrackerRig::Chunk chunk : rig_.chunks) {
       std::erase_if(chunk.ids, [&](std::uint64_t) { return random_() % 2 == 0; });
@@ -243,7 +243,7 @@ TEST_CASE(
   const auto rows = rig.read("c", RowContent::weights, rig.main);
   CHECK(names_of(rows) == changed);
   CHECK(rig.range.to == 2);
-  CHECK(rig.compare(rows, RowContent::weights) == "");  // as they are behind step 3
+  CHECK(rig.compare(rows, RowContent::weights) == "");  // with the values after step 3
   CHECK(names_of(rig.read("c", RowContent::weights, rig.main)) == rig.changed(3));
   CHECK(rig.range.after == 2);
   CHECK(rig.range.to == 3);

@@ -6,6 +6,8 @@ using namespace millrace;
 using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
 
+// The law: for each cap and chunk size a consumer is refused, or it reads every changed row. Per
+// changed row it reads at most the rows of one bit.
 TEST_CASE("a consumer that there is can read, whatever the cap and the chunks") {
   const std::size_t tables = GENERATE(4, 300);
   const std::size_t cap = GENERATE(std::size_t{0}, std::size_t{28}, std::size_t{32},

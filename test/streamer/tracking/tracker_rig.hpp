@@ -15,7 +15,7 @@
 
 namespace millrace::test {
 
-/// Tables that train while a tracker remembers what changes.
+/// Tables that train while a tracker records their changes.
 class TrackerRig : public TrainingRig {
  public:
   struct Delivered {
@@ -28,33 +28,32 @@ class TrackerRig : public TrainingRig {
         tracker(std::in_place, ChangeTracker::Source{*bags, table_numbers()},
                 TrackerEnvironment{context, pinned}, options) {}
 
-  /// How a visitor takes chunks, counted from 0.
+  /// How a visitor handles chunks, which are counted from 0.
   struct Visits {
-    std::size_t refused = ~std::size_t{0};   ///< this one is not taken
-    std::size_t put_back = ~std::size_t{0};  ///< this one is told, and put back
-    bool ordered = true;  ///< the stream is behind what was read and put back before
+    std::size_t refused = ~std::size_t{0};   ///< does not take this chunk
+    std::size_t put_back = ~std::size_t{0};  ///< takes this chunk and puts it back
+    bool ordered = true;                     ///< orders the stream after all use of the tables
   };
-  /// What a consumer reads.
+  /// The rows that a consumer reads.
   Rows read(std::string_view consumer, RowContent content, Stream& stream, const Visits& visits);
   Rows read(std::string_view consumer, RowContent content, Stream& stream) {
     return read(consumer, content, stream, Visits{});
   }
-  /// Some of the rows of the last read, later.
+  /// Some rows of the last read, to be put back later.
   struct Chunk {
-    std::vector<std::uint64_t> ids;  ///< counted through the tables
+    std::vector<std::uint64_t> ids;  ///< counted through all tables
     std::uint64_t after = 0;
   };
   void put_back(std::string_view consumer, const Chunk& chunk, Stream& stream);
-  /// How rows that were read differ from what the tables have now; "" if they
-  /// do not.
+  /// How rows that were read differ from the tables' contents now; "" if they do not.
   [[nodiscard]] std::string compare(const Rows& rows, RowContent content);
 
   std::optional<ChangeTracker> tracker;
   ChangeTracker::Range range;  ///< of the last read
-  std::vector<Chunk> chunks;   ///< that it was told in
+  std::vector<Chunk> chunks;   ///< of the last read
 };
 
-/// Their names.
+/// Names of the rows.
 [[nodiscard]] std::set<TrainingRig::RowName> names_of(const TrackerRig::Rows& rows);
 
 }  // namespace millrace::test

@@ -1,4 +1,4 @@
-// The memory of arrays is memory: their copies need an order.
+// Copies of arrays need an order, like copies of other memory.
 
 #include "test/virtual_cuda/laws/arrays.hpp"
 
@@ -16,7 +16,7 @@ cudaArray_t allocate(std::size_t width, std::size_t height) {
   return array;
 }
 
-/// From a block of 64 bytes, which only reads it.
+/// Writes a row from a block of 64 bytes, which the copy only reads.
 void write_row(cudaArray_t array, std::size_t y, const DeviceBlock& block, cudaStream_t stream) {
   CUDA_OK(cudaMemcpy2DToArrayAsync(array, 0, y, block.get(), 64, 64, 1, cudaMemcpyDeviceToDevice,
                                    stream));

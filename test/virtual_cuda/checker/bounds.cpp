@@ -1,4 +1,4 @@
-// Copies and fills that leave their allocation, and those that only look as if they did.
+// Copies and fills that leave their allocation, and some that only seem to.
 
 #include <cstdint>
 
@@ -16,7 +16,7 @@ void is_named(const Races& races, const char* what) {
   CHECK_THAT(Races::last().message, ContainsSubstring(what));
 }
 
-/** Pages that a program maps side by side, with access, after one that stays without memory. */
+/** Pages that a program maps next to each other, with access. */
 class Mappings {
  public:
   explicit Mappings(std::size_t count) : count_{count} {

@@ -1,7 +1,7 @@
 // The cases of the test suite of the race checker CuSan (github.com/tudasc/cusan, test/runtime),
-// written anew for this runtime. Each has a form with a race and one in which it is mended, unless
-// it never has one. Where CuSan's program is two processes of MPI, this is the code of both, one
-// after the other, and MPI's accesses are told as accesses of host code.
+// written again for this runtime. Each case has a racy form and a mended form, unless it has no
+// race at all. If CuSan's program is two processes of MPI, the case is the code of both, one after
+// the other. MPI's accesses are reported as accesses of host code.
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,7 +23,7 @@ constexpr std::size_t kArrayBytes = kCount * sizeof(int);
 
 enum class Form { racy, mended };
 
-/** Memory as the cases use it, freed at the end as their programs do. */
+/** Memory of the cases. It is freed at the end, as their programs do. */
 class Memory {
  public:
   Memory() = default;
@@ -61,7 +61,7 @@ class Memory {
   std::vector<void*> device_, pinned_, pageable_;
 };
 
-// What MPI does with a buffer.
+// How MPI accesses a buffer.
 void send(const int* buffer, std::size_t bytes = kArrayBytes) { host_reads(buffer, bytes); }
 void receive(const int* buffer, std::size_t bytes = kArrayBytes) { host_writes(buffer, bytes); }
 
@@ -75,7 +75,7 @@ void fetch_async(int* to, const int* from, cudaStream_t stream) {
   host_reads(to, kArrayBytes);
 }
 
-// A kernel writes managed memory, `wait` may wait for it, and the host reads.
+// A kernel writes managed memory, `wait` waits for it in the mended form, and the host reads.
 template <typename Wait>
 void write_and_look(cudaStream_t stream, Form form, Wait wait) {
   Memory memory;
@@ -124,7 +124,7 @@ void mpi_to_cuda(Form form) {
   int* const received = memory.device();
   if (form == Form::mended) receive(received);
   launch_write(received, nullptr);
-  if (form == Form::racy) receive(received);  // which may come in until the wait for it
+  if (form == Form::racy) receive(received);  // MPI may write until the wait for it
   fetch(memory.pageable(), received);
 }
 
@@ -182,7 +182,7 @@ void host_alloc(Form) {
   host_writes(memory.pinned(), kArrayBytes);
 }
 
-// One stream writes the first buffer, another one the second; then one of them writes the second.
+// One stream writes the first buffer and another stream the second. Then `then` uses the second.
 template <typename Then>
 void two_buffers(Form form, Then then) {
   const Stream first{cudaStreamDefault}, second{cudaStreamDefault};
@@ -214,7 +214,7 @@ void functor(Form form) {
   host_reads(data, kArrayBytes);
 }
 
-// A fill of managed memory waits for the legacy stream, and that for blocking streams.
+// A fill of managed memory waits for the legacy stream, which waits for blocking streams.
 void memset_synchronizes(Form form) {
   const Stream first{cudaStreamDefault}, second{cudaStreamDefault};
   Memory memory;
@@ -240,7 +240,8 @@ void memset_does_not_synchronize_nonblocking(Form form) {
   host_reads(data, kArrayBytes);
 }
 
-// CuSan: an allocation between the two waits for the device. CUDA does not promise it.
+// In CuSan, an allocation between the two accesses waits for the device. CUDA does not promise
+// that.
 template <typename Allocate>
 void allocation_between(Form form, Allocate allocate) {
   const Stream first{cudaStreamDefault}, second{cudaStreamDefault};
@@ -284,7 +285,7 @@ void event_query(Form form) { event_query_of(Event{cudaEventDefault}, form); }
 void event_with_flags_query(Form form) { event_query_of(Event{cudaEventDisableTiming}, form); }
 void cuda_to_mpi_event_query(Form form) {
   const Event event;
-  event_query_of(event, form);  // MPI reads, as the host does there
+  event_query_of(event, form);  // MPI reads here, like the host there
   Memory memory;
   receive(memory.managed());
 }
@@ -315,7 +316,7 @@ void host_copy_before_mpi(Form form) {
   send(data);
 }
 
-// Work on the legacy stream comes after that of blocking streams; a wait for it waits for both.
+// Work on the legacy stream comes after that of blocking streams. A wait for it waits for both.
 void default_stream_waits(Form form) {
   const Stream stream{cudaStreamDefault};
   Memory memory;
@@ -355,7 +356,7 @@ void chunked(Form) {
   }
 }
 
-// CuSan's kernel is told which half it writes. Here the second launch may reach the end alone.
+// CuSan's kernel knows which half it writes. Here only the second launch may reach the end.
 void partial_write(Form) {
   const Stream stream{cudaStreamDefault};
   Memory memory;
@@ -395,7 +396,7 @@ void work_after_default_stream_nonblocking(Form form) {
   host_reads(data, kArrayBytes);
 }
 
-// CuSan: to wait for the legacy stream is to wait for blocking streams, also if it has no work.
+// In CuSan, a wait for the legacy stream waits for blocking streams, even if it has no work.
 void sync_of_default_stream(Form form) {
   const unsigned flags = form == Form::mended ? cudaStreamDefault : cudaStreamNonBlocking;
   const Stream stream{flags};
@@ -433,7 +434,7 @@ void malloc_pitch(Form form) {
 
 constexpr std::size_t kWidth = 256, kHeight = 8;
 
-// A copy of rows to pageable memory waits; CuSan's case then copies on another stream.
+// A copy of rows to pageable memory waits. CuSan's case then copies on another stream.
 template <typename Between>
 void rows_between(Form form, Between between) {
   const Stream first{cudaStreamDefault}, second{cudaStreamDefault};
@@ -498,13 +499,13 @@ void wait_event(Form form) {
   CUDA_OK(cudaStreamSynchronize(second));
 }
 
-// The pointer that the kernel writes through is before the one that it gets.
+// The kernel writes through a pointer that lies before the one that it gets.
 void negative_index(Form form) {
   Memory memory;
   int* const data = memory.managed();
   fill(data);
   CUDA_OK(cudaDeviceSynchronize());
-  launch_write(memory.managed(), nullptr);  // what a signature says of it: the list of pointers
+  launch_write(memory.managed(), nullptr);  // the signature only shows the list of pointers
   if (form == Form::mended) CUDA_OK(cudaDeviceSynchronize());
   host_reads(data, kArrayBytes);
 }
@@ -518,13 +519,13 @@ void null_in_a_struct(Form form) {
 }
 
 struct Case {
-  const char* name;  ///< of CuSan's program
+  const char* name;  ///< the name of CuSan's program
   void (*run)(Form);
   bool racy_is_named = true;
   bool mended_is_named = false;
 };
 
-// docs/virtual-cuda-checker.md has this table, and why where these are not CuSan's verdicts.
+// docs/virtual-cuda-checker.md has this table, and explains verdicts that differ from CuSan's.
 constexpr Case kCases[] = {
     {"02_event", event},
     {"03_cuda_to_mpi", cuda_to_mpi},

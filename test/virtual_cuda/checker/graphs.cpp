@@ -1,4 +1,4 @@
-// What orders the launches of graphs, and their nodes.
+// The order between launches of graphs, and between their nodes.
 
 #include <atomic>
 #include <thread>
@@ -10,7 +10,7 @@ using kernels::launch_write;
 
 namespace {
 
-/** A graph of fills, each of a block of its own. */
+/** A graph of fills, each of its own block. */
 class FillGraph {
  public:
   FillGraph() { CUDA_OK(cudaGraphCreate(&graph_, 0)); }
@@ -127,7 +127,7 @@ cudaGraphNode_t add_fill(cudaGraph_t graph, const DeviceBlock& block) {
   return node;
 }
 
-/** A graph with one IF node whose bodies, that of ELSE included, fill the blocks. */
+/** A graph with one IF node. Each of its bodies, including ELSE, fills one block. */
 class Choice {
  public:
   explicit Choice(const std::vector<const DeviceBlock*>& blocks) {

@@ -111,7 +111,7 @@ TEST_CASE("rows that are copied do not touch the bytes between them", "[laws]") 
   CUDA_OK(cudaMemset2DAsync(block.get() + 32, 64, 1, 32, 4, second));
   CHECK(races.count() == 0);
   CUDA_OK(cudaMemset2DAsync(block.get() + 31, 64, 1, 2, 4, second));
-  CHECK(races.count() == 1);  // of two operations, whatever the number of rows
+  CHECK(races.count() == 1);  // one race of two operations, whatever the number of rows
 }
 
 TEST_CASE("memory of a pool may not be used after its free in stream order", "[laws]") {
@@ -222,7 +222,7 @@ TEST_CASE("memory that goes back to the host's own allocator is forgotten", "[la
   CUDA_OK(cudaMallocHost(&pinned, kBytes));
   CUDA_OK(cudaMemcpyAsync(block.get(), pinned, kBytes, cudaMemcpyHostToDevice, stream));
   CUDA_OK(cudaFreeHost(pinned));
-  host_writes(pinned, kBytes);  // which malloc may have given to anyone
+  host_writes(pinned, kBytes);  // malloc may have given it to anyone
   CHECK(races.count() == 0);
 }
 
@@ -253,7 +253,7 @@ TEST_CASE("what a host function does is in the order of its stream", "[laws]") {
   SECTION("and work on another stream does not") {
     CUDA_OK(cudaMemcpyAsync(block.get(), pinned.get(), kBytes, cudaMemcpyHostToDevice, second));
     CUDA_OK(cudaDeviceSynchronize());
-    // Calls that are made after its end count as ordered after it.
+    // Calls that are made after the end of the host function count as ordered after it.
     CHECK(races.count() <= 1);
     if (!deferred()) return;
     REQUIRE(races.count() == 1);
@@ -296,7 +296,7 @@ TEST_CASE("a graph has the edges that were captured and no others", "[laws]") {
   CHECK(races.count() == (races_inside ? 1 : 0));
   const std::size_t inside = races.count();
 
-  // Its launches are ordered with each other and with their streams.
+  // Launches of the graph are ordered with each other and with the work of their streams.
   launch_write(ints(two), first);
   CUDA_OK(cudaGraphLaunch(executable, first));
   CHECK(races.count() == 2 * inside);
@@ -327,7 +327,7 @@ TEST_CASE("memory that is freed while other streams use it is found where a free
   CUDA_OK(cudaMalloc(&freed, kBytes));
   const Races races;
   launch_write(static_cast<int*>(freed), first);
-  CUDA_OK(cudaFree(freed));  // which waits for the device
+  CUDA_OK(cudaFree(freed));  // it waits for the device
   CHECK(races.count() == 0);
   CUDA_OK(cudaMemsetAsync(freed, 0, 1, first));
   CHECK(races.count() == 1);

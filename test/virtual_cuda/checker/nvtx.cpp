@@ -1,5 +1,5 @@
-// A sub-allocator that annotates its memory with NVTX's own header. CMake names the library that
-// NVTX loads.
+// A sub-allocator that annotates its memory with NVTX's own header. NVTX loads the library that
+// CMake names.
 
 #include <nvtx3/nvToolsExtMem.h>
 
@@ -10,7 +10,7 @@ using kernels::launch_write;
 
 namespace {
 
-/** Regions of one allocation, as an allocator of a program would have them. */
+/** Regions of one allocation, as a program's allocator would have them. */
 class Arena {
  public:
   Arena() : domain_{nvtxDomainCreateA("arena")} {
@@ -83,7 +83,7 @@ TEST_CASE("regions that an allocator annotates with NVTX are followed", "[nvtx]"
     CUDA_OK(cudaStreamWaitEvent(second, event, 0));
     launch_write(arena.take(kBytes), second);
     CHECK(races.count() == 0);
-    launch_write(other + kBytes / sizeof(int), second);  // no region
+    launch_write(other + kBytes / sizeof(int), second);  // outside of any region
     CHECK(races.count() == 1);
   }
   SECTION("a region is not used after it was given back") {

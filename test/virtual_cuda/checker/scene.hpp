@@ -9,22 +9,23 @@
 
 namespace millrace::test {
 
-/// Of most blocks.
+/// The size of most blocks.
 inline constexpr std::size_t kBytes = 4096;
 
-/** Kernels that compute nothing: the checker knows what they access by their names. */
+/** Kernels that compute nothing. The checker derives their accesses from their names. */
 namespace kernels {
 /// write(int*, int)
 void launch_write(int* to, cudaStream_t stream);
 /// read_and_write(int*, int const*, int)
 void launch_read(int* to, const int* from, cudaStream_t stream);
 
-/// Two buffers by value: the signature does not say which of them a kernel writes.
+/// Two buffers that are passed by value. The signature does not show which of them a kernel writes.
 struct Buffers {
   int* first;
   int* second;
 };
-/// write_second(Buffers, int), which tells that it writes `second`; and the same for `first`
+/// write_second(Buffers, int) declares that it writes `second`, and write_first that it writes
+/// `first`.
 void launch_write_first(const Buffers& buffers, cudaStream_t stream);
 void launch_write_second(const Buffers& buffers, cudaStream_t stream);
 }  // namespace kernels
@@ -41,7 +42,7 @@ class Races {
   [[nodiscard]] std::size_t count() const {
     return virtual_cuda().races(nullptr, nullptr) - before_;
   }
-  /// The one that was named last.
+  /// The race that was named last.
   [[nodiscard]] static Race last() {
     Race found;
     virtual_cuda().races(
@@ -56,7 +57,7 @@ class Races {
   std::size_t before_;
 };
 
-/** Races that are named one by one, so far. */
+/** The number of races that were named one by one so far. */
 inline std::size_t named_races() {
   std::size_t all = 0;
   const auto count = [](const MillraceRace*, void* data) { ++*static_cast<std::size_t*>(data); };

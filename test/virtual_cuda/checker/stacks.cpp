@@ -1,11 +1,11 @@
-// Who called: a report has the functions of both calls.
+// A report shows the functions that made each of the two calls.
 
 #include "test/virtual_cuda/checker/scene.hpp"
 
 using Catch::Matchers::ContainsSubstring;
 using namespace millrace::test;
 
-// Functions with names that a symbol table has as they are, and that no compiler merges.
+// Functions whose names are unchanged in a symbol table, and that no compiler merges.
 extern "C" {
 __attribute__((noinline)) void framework_fill(void* address, cudaStream_t stream) {
   CUDA_OK(cudaMemsetAsync(address, 1, 64, stream));

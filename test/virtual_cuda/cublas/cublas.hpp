@@ -3,8 +3,8 @@
 #include "test/virtual_cuda/laws/gpu.hpp"
 
 /// @file
-/// The functions of cuBLAS and cuBLASLt that the tests call: their headers are in no toolkit that
-/// is required. Handles and descriptions are opaque.
+/// The functions of cuBLAS and cuBLASLt that the tests call. No toolkit that the build requires has
+/// their headers. Handles and descriptions are opaque.
 
 extern "C" {
 int cublasCreate_v2(void** handle);

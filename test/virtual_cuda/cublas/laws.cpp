@@ -37,7 +37,7 @@ int multiply(void* handle, int m, int n, int k) {
                       memory, kHalf, m, 68, -1);
 }
 
-/// Virtual microseconds on `stream` of what `enqueue` enqueues.
+/// The virtual time on `stream` of the work that `enqueue` enqueues, in microseconds.
 template <typename Enqueue>
 double time_of(cudaStream_t stream, Enqueue enqueue) {
   const Event start{cudaEventDefault};
@@ -71,7 +71,7 @@ const std::vector<Row> kCublasLt{
 TEST_CASE("a product takes the time of its flops, in the order of its stream") {
   const Stream stream;
   const Handle handle{stream};
-  // 67 TFLOP/s of the profile
+  // the profile has 67 TFLOP/s
   const double expected = 2.0 * 4096 * 2048 * 1024 / 67e12 * 1e6;
   const double once = time_of(stream, [&] { CHECK(multiply(handle, 4096, 2048, 1024) == 0); });
   CHECK(once == Approx(expected).epsilon(0.05));
@@ -141,7 +141,7 @@ TEST_CASE("the host waits for a result that it gets, and not for one on the GPU"
   CUDA_OK(cudaDeviceSynchronize());
   pinned[0] = 0;
   float result = 5;
-  REQUIRE(cublasSetPointerMode_v2(handle, 1) == 0);  // on the device
+  REQUIRE(cublasSetPointerMode_v2(handle, 1) == 0);  // pointers are on the device
   CUDA_OK(cudaMemcpyAsync(pinned.get(), block.get(), 1, cudaMemcpyDeviceToHost, stream));
   REQUIRE(cublasSdot_v2(handle, 1 << 20, nullptr, 1, nullptr, 1, &result) == 0);
   CHECK(result == 5);

@@ -1,4 +1,4 @@
-// Nodes of any kind that are made and changed in one call.
+// Nodes of any kind that are made or changed in one call.
 
 #include <cstring>
 
@@ -45,11 +45,11 @@ cudaGraphNodeParams copy_of(void* to, void* from) {
 cudaGraphNodeParams event_of(cudaGraphNodeType type, cudaEvent_t event) {
   cudaGraphNodeParams parameters = {};
   parameters.type = type;
-  parameters.eventRecord.event = event;  // that of a wait is at the same place
+  parameters.eventRecord.event = event;  // a wait has its event in the same place
   return parameters;
 }
 
-/** A graph, and what it is launched as. */
+/** A graph and its executable instance. */
 struct Graph {
   Graph() { CUDA_OK(cudaGraphCreate(&graph, 0)); }
   ~Graph() {

@@ -19,11 +19,11 @@ std::vector<unsigned char> random_bytes(std::size_t count) {
   return bytes;
 }
 
-/// A box in a larger one of `side` elements.
+/// A box within a cube of `side` elements per edge.
 struct Place {
   cudaPos at;
   std::size_t side;
-  std::size_t element;  ///< bytes
+  std::size_t element;  ///< bytes per element
 
   [[nodiscard]] std::size_t byte(std::size_t x, std::size_t y, std::size_t z) const {
     return ((at.z + z) * side + at.y + y) * side * element + at.x * element + x;
@@ -67,7 +67,7 @@ TEST_CASE("a box goes from memory by two arrays to memory as a loop over its byt
     const auto place = [&](std::size_t unit) {
       return Place{{offset(), offset(), offset()}, kSide, unit};
     };
-    // To the first array.
+    // Copies the box to the first array.
     const Place in_source = place(element), in_first = place(element);
     cudaMemcpy3DParms step = box_of(box, cudaMemcpyHostToDevice);
     step.srcPtr = packed(source.data(), kSide * element, kSide);
@@ -75,7 +75,7 @@ TEST_CASE("a box goes from memory by two arrays to memory as a loop over its byt
     step.dstArray = first;
     step.dstPos = in_first.at;
     CUDA_OK(cudaMemcpy3DAsync(&step, stream));
-    // To the second, and from there to memory.
+    // Copies it to the second array, and from there to memory.
     const Place in_second = place(element);
     step = box_of(box, cudaMemcpyDeviceToDevice);
     step.srcArray = first;
@@ -170,7 +170,7 @@ TEST_CASE("rows are copied to, between and from arrays, at offsets in bytes") {
   for (std::size_t y = 0; y < 3; ++y) std::memcpy(&expected[(y + 1) * 16 + 2], &source[y * 10], 6);
   CHECK(read(first, 16, 4) == expected);
   CHECK(cudaMemcpy2DArrayToArray(second, 0, 0, first, 0, 0, 4, 1, cudaMemcpyDeviceToDevice) ==
-        cudaErrorInvalidValue);  // elements of other sizes
+        cudaErrorInvalidValue);  // elements of different sizes
   const Array third{{8, 4, 0}, unsigned_format(16)};
   CUDA_OK(cudaMemcpy2DToArray(third, 0, 0, zeros.data(), 16, 16, 4, cudaMemcpyHostToDevice));
   CUDA_OK(cudaMemcpy2DArrayToArray(third, 4, 0, first, 2, 1, 4, 2, cudaMemcpyDeviceToDevice));

@@ -9,7 +9,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// After everything that was enqueued so far.
+/// Launches a graph after all work that was enqueued so far, and waits for it.
 void run(cudaGraphExec_t executable) {
   CUDA_OK(cudaDeviceSynchronize());
   const Stream stream;
@@ -17,7 +17,7 @@ void run(cudaGraphExec_t executable) {
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-/// Threes in one of four rows of 16 bytes, else zeros.
+/// Threes in one of four rows of 16 bytes, zeros in the others.
 std::vector<unsigned char> threes_in_row(std::size_t row) {
   std::vector<unsigned char> data(16 * 4);
   std::fill_n(data.begin() + static_cast<std::ptrdiff_t>(row * 16), 16, 3);
@@ -62,7 +62,7 @@ TEST_CASE("a node copies an array, and tells what it was described with") {
     for (std::size_t x = 2; x < 10; ++x) expected[y * 16 + x] = 3;
   CHECK(read(array, 16, 4) == expected);
 
-  // Another place in the same array.
+  // The node gets another place in the same array.
   CUDA_OK(cudaMemcpy2DToArray(array, 0, 0, zeros.data(), 16, 16, 4, cudaMemcpyHostToDevice));
   found.dstPos = {0, 0, 0};
   found.extent = {8, 1, 1};

@@ -1,4 +1,4 @@
-// Copies of lines, which CUDA has deprecated: they go on in the next row where a row ends.
+// Copies of lines, which CUDA has deprecated. They continue in the next row where a row ends.
 
 #include <rapidcheck.h>
 

@@ -1,4 +1,4 @@
-// What arrays there are, what they tell of themselves, and the memory that they take.
+// The kinds of arrays, the properties that they report, and the memory that they take.
 
 #include "test/virtual_cuda/laws/arrays.hpp"
 
@@ -13,7 +13,7 @@ struct Shape {
   unsigned flags;
 };
 
-/// One of each kind that CUDA documents.
+/// One array of each kind that CUDA documents.
 const Shape kShapes[] = {
     {{7, 0, 0}, cudaArrayDefault},       {{7, 5, 0}, cudaArraySurfaceLoadStore},
     {{7, 5, 0}, cudaArrayTextureGather}, {{7, 5, 3}, cudaArrayDefault},

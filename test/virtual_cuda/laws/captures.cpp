@@ -31,7 +31,7 @@ TEST_CASE("captured work does not run, and runs at each launch of its graph") {
   CHECK(read(block) == all(64, 1));
 
   const cudaGraphExec_t executable = instantiate(graph);
-  CUDA_OK(cudaGraphDestroy(graph));  // an executable graph needs it no more
+  CUDA_OK(cudaGraphDestroy(graph));  // an executable graph no longer needs it
   CUDA_OK(cudaGraphLaunch(executable, stream));
   CUDA_OK(cudaStreamSynchronize(stream));
   CHECK(seen[0] == 1);
@@ -39,7 +39,7 @@ TEST_CASE("captured work does not run, and runs at each launch of its graph") {
   CUDA_OK(cudaGraphLaunch(executable, stream));
   CUDA_OK(cudaGraphLaunch(executable, stream));
   CUDA_OK(cudaStreamSynchronize(stream));
-  CHECK(seen[0] == 2);  // what the launch before left
+  CHECK(seen[0] == 2);  // left by the previous launch
   CUDA_OK(cudaGraphExecDestroy(executable));
 }
 

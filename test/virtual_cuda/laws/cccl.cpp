@@ -1,5 +1,5 @@
 #if MILLRACE_TEST_TOOLKIT
-// CUB's headers name the launch syntax and a few builtins, which only nvcc has.
+// CUB's headers use the launch syntax and a few builtins, which only nvcc has.
 #include <cuda_runtime.h>
 
 #include <cub/util_allocator.cuh>
@@ -26,7 +26,7 @@ TEST_CASE(
   CUDA_OK(allocator.DeviceFree(again));
   CUDA_OK(cudaStreamSynchronize(first));
   void* other = nullptr;
-  // It asks once whether the event of the free is done; a query may say "not ready" once more.
+  // The allocator queries the event of the free once, and the query may still return "not ready".
   CUDA_OK(allocator.DeviceAllocate(&other, 1 << 16, second));
   static_cast<void>(cudaGetLastError());
   CHECK((other == block || deferred()));
@@ -50,7 +50,7 @@ TEST_CASE("blocks that CUB's allocator hands out keep what is written to them") 
       Live made{nullptr, 1 + random() % 9000, static_cast<unsigned char>(random()),
                 &streams[random() % 2]};
       CUDA_OK(allocator.DeviceAllocate(&made.address, made.bytes, *made.stream));
-      // CUB asks whether events are done, and takes "not ready" for the next call's error.
+      // CUB queries whether events are done, and leaves "not ready" as the next call's error.
       static_cast<void>(cudaGetLastError());
       CUDA_OK(cudaMemsetAsync(made.address, made.value, made.bytes, *made.stream));
       live.push_back(made);

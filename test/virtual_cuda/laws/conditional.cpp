@@ -1,4 +1,5 @@
-// What conditional nodes of graphs run. Kernels set their conditions through host implementations.
+// The bodies that conditional nodes of graphs run. Kernels set the conditions through their host
+// implementations.
 
 #include "test/virtual_cuda/laws/conditional.hpp"
 
@@ -89,7 +90,7 @@ TEST_CASE("a WHILE node runs its body until a kernel clears its condition") {
   const cudaGraphConditionalHandle inner_condition = condition_of(graph, 1);
   const Conditional outer = add_conditional(graph, outer_condition, cudaGraphCondTypeWhile);
   cudaGraphNode_t last = add_set(outer.bodies[0], inner_condition, 1);
-  // 4 passes of the inner loop
+  // The inner loop has 4 passes.
   cudaGraphNode_t copy = nullptr;
   const DeviceBlock four{sizeof(int)};
   set_counter(four, 4);
@@ -170,7 +171,7 @@ TEST_CASE("a launch begins with the default value if the handle says so, and els
   const Conditional choice = add_conditional(graph, handle, cudaGraphCondTypeSwitch, 3);
   for (unsigned i = 0; i < 3; ++i) add_fill(choice.bodies[i], block, i);
   add_set(graph, handle, 2, {choice.node});
-  // Two launches are enqueued before the first one has an effect.
+  // Two launches are enqueued before the first launch takes effect.
   graph.enqueue(stream);
   CUDA_OK(cudaMemcpyAsync(other.get(), block.get(), kBytes, cudaMemcpyDeviceToDevice, stream));
   graph.launch(stream);

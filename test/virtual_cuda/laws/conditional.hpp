@@ -4,7 +4,7 @@
 
 #include "test/virtual_cuda/laws/driver.hpp"
 
-// What the compiler's host code calls; the toolkit declares these in a header of nvcc's.
+// The functions that the compiler's host code calls. The toolkit declares them in a header of nvcc.
 extern "C" {
 void** __cudaRegisterFatBinary(void* binary);
 void __cudaUnregisterFatBinary(void** module);
@@ -17,9 +17,9 @@ namespace millrace::test {
 
 inline constexpr std::size_t kBytes = 64;
 
-inline void set_stub() {}         // of a kernel that sets a condition
-inline void count_down_stub() {}  // of one that clears it when its counter is 0
-inline void cannot_stub() {}      // of one without a host implementation
+inline void set_stub() {}         // kernel that sets a condition
+inline void count_down_stub() {}  // kernel that clears its condition when its counter is 0
+inline void cannot_stub() {}      // kernel without a host implementation
 
 // set(cudaGraphConditionalHandle condition, unsigned value)
 inline void set_on_host(const MillraceLaunch* launch) {
@@ -39,7 +39,7 @@ inline void cost_of_count_down(const MillraceLaunch*, MillraceCost* cost) {
   cost->nanoseconds = 1'000'000;
 }
 
-/** A module as a program's static initializers register it. */
+/** A module, registered as a program's static initializers register it. */
 class Kernels {
  public:
   Kernels() : module_{__cudaRegisterFatBinary(nullptr)} {
@@ -152,7 +152,7 @@ inline int counter_of(const DeviceBlock& counter) {
   return value;
 }
 
-/** A graph, and what it is launched as. */
+/** A graph and its executable instance. */
 struct LaunchedGraph {
   LaunchedGraph() { CUDA_OK(cudaGraphCreate(&graph, 0)); }
   ~LaunchedGraph() {
@@ -174,7 +174,7 @@ struct LaunchedGraph {
   cudaGraphExec_t executable = nullptr;
 };
 
-/** A loop that counts down from `from`, one in each pass. */
+/** A loop that counts down from `from` by one in each pass. */
 inline void add_loop(cudaGraph_t graph, const DeviceBlock& counter, int from) {
   set_counter(counter, from);
   const cudaGraphConditionalHandle handle = condition_of(graph, 1);

@@ -127,9 +127,9 @@ TEST_CASE("the graph inside a child node has no conditional nodes") {
   CHECK(last_error_of(cudaGraphAddNode(&node, embedded, nullptr, nullptr, 0, &parameters)) !=
         cudaSuccess);
   CHECK(count_nodes(embedded) == 1);
-  // The graph that was copied into the node still may.
+  // The graph that was copied into the node may still have conditional nodes.
   static_cast<void>(add_conditional(child, condition_of(child, 1), cudaGraphCondTypeIf));
-  // So may a clone of the embedded one.
+  // A clone of the embedded graph may have them too.
   cudaGraph_t clone = nullptr;
   CUDA_OK(cudaGraphClone(&clone, embedded));
   static_cast<void>(add_conditional(clone, condition_of(clone, 1), cudaGraphCondTypeIf));
@@ -209,7 +209,7 @@ TEST_CASE("an update takes over what is in the bodies, and refuses other bodies"
   build(longer, 5, 1, cudaGraphCondTypeIf, 2);
   first.launch(stream);
   CHECK(read(block) == all(kBytes, 1));
-  // The node in the body is changed after a launch was enqueued with its old parameters.
+  // The node in the body changes after a launch with its old parameters was enqueued.
   const DeviceBlock seen{kBytes};
   const cudaMemsetParams changed = fill_of(block, 6);
   first.enqueue(stream);
@@ -273,7 +273,7 @@ TEST_CASE("a drawing of a graph has the bodies of its conditional nodes") {
   const Conditional cases =
       add_conditional(graph, condition_of(graph, 1), cudaGraphCondTypeSwitch, 2, {choice.node});
   static_cast<void>(cases);
-  if (!is_virtual()) return;  // NVIDIA's has other words
+  if (!is_virtual()) return;  // NVIDIA's drawing has other words
   CHECK(drawing_of(graph) ==
         "digraph {\n"
         "node [shape=box];\n"

@@ -1,4 +1,4 @@
-// The driver's functions, which see the same machine as the runtime's.
+// The driver's functions, which use the same machine as the runtime's functions.
 
 #include "test/virtual_cuda/laws/driver.hpp"
 
@@ -230,7 +230,7 @@ TEST_CASE("a primary context is active while it is retained, and is released as 
     DRIVER_OK("cuDevicePrimaryCtxRelease", 1);
     CHECK_FALSE(active(1));
     CHECK(driver("cuDevicePrimaryCtxRelease", 1) == kInvalidContext);
-    CUDA_OK(cudaSetDevice(1));  // the runtime makes it active
+    CUDA_OK(cudaSetDevice(1));  // the runtime makes the context active
     CHECK(active(1));
     DRIVER_OK("cuDevicePrimaryCtxRetain", &context, 1);
     DRIVER_OK("cuDevicePrimaryCtxRelease", 1);
@@ -326,7 +326,7 @@ TEST_CASE("a copy from or to a CUDA array that is not given is refused") {
   CUgraph graph = nullptr;
   CUgraphNode node = nullptr;
   DRIVER_OK("cuGraphCreate", &graph, 0U);
-  // Whether every function that copies returns `error` for this box of one row.
+  // True if every function that copies returns `error` for this box of one row.
   const auto all_return = [&](const CUDA_MEMCPY3D& box, int error) {
     CUDA_MEMCPY2D rows{};
     rows.srcMemoryType = box.srcMemoryType;
@@ -358,7 +358,7 @@ TEST_CASE("a copy from or to a CUDA array that is not given is refused") {
   for (auto* const type : {&box.srcMemoryType, &box.dstMemoryType}) {
     *type = CU_MEMORYTYPE_ARRAY;
     CHECK(all_return(box, kInvalidValue));
-    if (is_virtual()) {  // a GPU's driver reads what a handle points to
+    if (is_virtual()) {  // a GPU's driver reads the memory behind a handle
       box.srcArray = box.dstArray = reinterpret_cast<decltype(box.srcArray)>(block.get());
       CHECK(all_return(box, kInvalidValue));
       box.srcArray = box.dstArray = nullptr;
@@ -518,7 +518,7 @@ TEST_CASE("a search for a function gives the parameters of the version that it a
   CHECK_FALSE(same("cuMemAlloc", 2000, 3020));
   int status = -1;
   CHECK(driver_function("cuMemAllocAsync", 11010, 0, &status) == nullptr);
-  CHECK(status == 2);  // the version does not suffice
+  CHECK(status == 2);  // the version is too low
   CHECK(driver_function("cuNoSuchFunction", 13000, 0, &status) == nullptr);
   CHECK(status == 1);
   static_cast<void>(cudaGetLastError());

@@ -9,8 +9,8 @@
 
 namespace millrace::test {
 
-/// The driver's function of this name with the parameters of a version of CUDA; null if it has
-/// none.
+/// The driver's function of this name, with the parameters of a version of CUDA. Null if that
+/// version has no such function.
 inline void* driver_function(const char* name, unsigned version = 13000,
                              unsigned long long flags = 0, int* status = nullptr) {
   void* function = nullptr;
@@ -20,7 +20,8 @@ inline void* driver_function(const char* name, unsigned version = 13000,
   return function;
 }
 
-/// Calls the driver's function of this name in CUDA 13: the arguments' types are its parameters.
+/// Calls the driver's function of this name in CUDA 13. The types of the arguments must be those of
+/// its parameters.
 /// @return the code of the result
 template <typename... Parameters>
 int driver(const char* name, Parameters... arguments) {

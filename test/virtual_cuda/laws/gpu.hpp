@@ -15,26 +15,26 @@
 
 namespace millrace::test {
 
-/// Whether the laws are asked of the virtual runtime. Who asks NVIDIA's says so
+/// True if the laws run on the virtual runtime. A run on NVIDIA's runtime sets MILLRACE_LAWS_OF
 /// (tools/gpu-cases.py), so that a mistake in the virtual runtime cannot skip a law.
 inline bool is_virtual() {
   const char* const asked = std::getenv("MILLRACE_LAWS_OF");
   return asked == nullptr || asked != std::string_view{"nvidia"};
 }
 
-/// Skips a law that NVIDIA's runtime cannot be asked for.
+/// Skips a law that NVIDIA's runtime cannot be tested for.
 inline void only_virtual(const char* reason) {
   if (!is_virtual()) SKIP(reason);
 }
 
-/// Skips a law on a machine that has one GPU. The virtual one has as many as its tests say.
+/// Skips a law on a machine with one GPU. The virtual machine has as many GPUs as its tests set.
 inline void needs_two_gpus() {
   int count = 0;
   CUDA_OK(cudaGetDeviceCount(&count));
   if (!is_virtual() && count < 2) SKIP("it needs two GPUs");
 }
 
-/// Whether work takes effect after its call.
+/// True if work takes effect after its call.
 inline bool deferred() {
   const char* const schedule = std::getenv("MILLRACE_VIRTUAL");
   return schedule != nullptr && !std::string_view{schedule}.starts_with("instant");
@@ -42,7 +42,7 @@ inline bool deferred() {
 
 inline const MillraceVirtualCuda& virtual_cuda() {
   only_virtual("it uses a table that only the virtual runtime has");
-  static const void* const table = [] {  // host functions ask for it, and cannot call CUDA
+  static const void* const table = [] {  // host functions use it, and they cannot call CUDA
     const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
     const void* found = nullptr;
     CUDA_OK(cudaGetExportTable(&found, &id));
@@ -79,7 +79,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Device memory, or pinned memory of the host.
+/// Device memory, or pinned host memory.
 template <bool kPinned>
 class Block {
  public:
@@ -110,8 +110,8 @@ class Block {
 using DeviceBlock = Block<false>;
 using PinnedBlock = Block<true>;
 
-/// A multiple of every unit that NVIDIA's driver counts memory in: cudaMalloc takes 2 MiB, and a
-/// graph 32 MiB.
+/// A multiple of every unit in which NVIDIA's driver counts memory: cudaMalloc takes 2 MiB, and a
+/// graph takes 32 MiB.
 inline constexpr std::size_t kUnit = std::size_t{32} << 20;
 
 inline std::size_t free_memory() {
@@ -133,8 +133,8 @@ inline unsigned char* take(cudaMemPool_t pool, std::size_t bytes, cudaStream_t s
   return static_cast<unsigned char*>(address);
 }
 
-/// Whether two amounts of free memory are the same. On an H200, 2 MiB were missing once the first
-/// graph had allocated memory, so a GPU may miss up to 4.
+/// True if two amounts of free memory are the same. On an H200, 2 MiB were missing after the first
+/// graph had allocated memory, so a GPU may miss up to 4 MiB.
 inline bool same_memory(std::size_t one, std::size_t other) {
   const std::size_t tolerated = is_virtual() ? 0 : std::size_t{4} << 20;
   return std::max(one, other) - std::min(one, other) <= tolerated;

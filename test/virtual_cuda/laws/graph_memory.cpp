@@ -1,4 +1,4 @@
-// Memory of allocation nodes: from the launch that allocates it to its free, inside or outside of
+// Memory of allocation nodes, from the launch that allocates it to its free inside or outside of
 // the graph.
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class Maker {
   void* block_ = nullptr;
 };
 
-/// Whether the memory holds what the graph wrote, once the stream's work is done.
+/// True if the memory holds what the graph wrote. Waits for the stream.
 bool filled(const Maker& maker, const Stream& stream) {
   CUDA_OK(cudaStreamSynchronize(stream));
   return read(maker.block(), kUnit) == all(kUnit, 6);
@@ -61,7 +61,7 @@ TEST_CASE("memory that a graph allocated stays when the graph is destroyed, unti
   Maker maker{stream};
   CUDA_OK(maker.launch(stream));
   maker.destroy();
-  // Others do not get it.
+  // No other allocation gets this memory.
   const DeviceBlock other{kUnit};
   CUDA_OK(cudaMemset(other.get(), 1, kUnit));
   CHECK(filled(maker, stream));

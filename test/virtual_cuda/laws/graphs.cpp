@@ -127,7 +127,7 @@ TEST_CASE("memory that a capture allocates serves every launch") {
     CHECK(seen[0] == 6);
   }
   CUDA_OK(cudaGraphExecDestroy(executable));
-  // On an H200, 34 MiB were missing: its runtime may keep them for graphs until it trims.
+  // On an H200, 34 MiB were missing. Its runtime may keep them for graphs until it trims.
   if (!is_virtual()) CUDA_OK(cudaDeviceGraphMemTrim(0));
   CHECK(same_memory(free_memory(), before));
 }

@@ -1,4 +1,4 @@
-// Pools of memory that the host reaches: managed memory, and pinned memory of the host.
+// Pools of memory that the host can access: managed memory and pinned host memory.
 
 #include <cstdint>
 #include <cstring>
@@ -48,7 +48,7 @@ void give_access(cudaMemPool_t pool, const cudaMemLocation& gpu) {
   CUDA_OK(cudaMemPoolSetAccess(pool, &access, 1));
 }
 
-/** A pool that the GPU may use: pinned ones give it no access by themselves. */
+/** A pool that the GPU may use. Pinned pools need access for the GPU to be set. */
 cudaMemPool_t make_usable_pool(const Place& place) {
   const cudaMemPool_t pool = make_pool(place);
   if (place.type == cudaMemAllocationTypePinned) give_access(pool, kGpu);
@@ -214,7 +214,8 @@ TEST_CASE(
     cudaMemLocation host = kHost;
     cudaMemAccessFlags flags{};
     CUDA_OK(cudaMemPoolGetAccess(&flags, pool, &host));
-    // A managed pool tells only what was set, although everybody may use its memory.
+    // A managed pool reports only the access that was set, although every device may use its
+    // memory.
     CHECK(flags == (managed ? cudaMemAccessFlagsProtNone : cudaMemAccessFlagsProtReadWrite));
     CUDA_OK(cudaMemPoolGetAccess(&flags, pool, &gpu));
     CHECK(flags == cudaMemAccessFlagsProtNone);
@@ -238,7 +239,7 @@ TEST_CASE("a pool of a place that does not exist is refused") {
   }
 
   cudaMemPoolProps managed = properties_of({cudaMemAllocationTypeManaged, kNowhere});
-  managed.maxSize = 1 << 20;  // documented to be 0 for managed memory
+  managed.maxSize = 1 << 20;  // CUDA documents 0 for managed memory
   CHECK(create(managed) == cudaErrorInvalidValue);
   managed.maxSize = 0;
   managed.handleTypes = cudaMemHandleTypePosixFileDescriptor;

@@ -1,5 +1,5 @@
-// Which code of a fat binary a GPU runs. The GPUs here are H200s, 9.0, unless the schedule says
-// another profile.
+// The code of a fat binary that a GPU runs. The GPUs here are H200s (9.0), unless the schedule
+// names another profile.
 
 #include <array>
 
@@ -22,9 +22,9 @@ struct Code {
   unsigned architecture;
 };
 
-void kernel_stub() {}  // the host function that nvcc would make of the kernel
+void kernel_stub() {}  // the host function that nvcc would generate for the kernel
 
-/** A fat binary with these images, whose code is eight bytes each. */
+/** A fat binary with these images, each with eight bytes of code. */
 class FatBinary {
  public:
   explicit FatBinary(const std::vector<Code>& images) {
@@ -89,8 +89,8 @@ TEST_CASE("a kernel runs the newest code that its GPU can run") {
   const std::array cases{
       Case{{{2, gpu}, {1, gpu}}, gpu, gpu},
       Case{{{2, 75}, {1, 75}}, gpu, 75},                   // compiled from PTX for this GPU
-      Case{{{1, 50}, {1, 75}, {1, gpu + 10}}, gpu, 75},    // the newest that is not too new
-      Case{{{2, gpu}, {1, 75}}, gpu, gpu},                 // code before PTX
+      Case{{{1, 50}, {1, 75}, {1, gpu + 10}}, gpu, 75},    // the newest PTX that is not too new
+      Case{{{2, gpu}, {1, 75}}, gpu, gpu},                 // machine code rather than PTX
       Case{{{2, 75}, {2, gpu}, {2, gpu + 10}}, gpu, gpu},  // one image of several
   };
   for (const Case& each : cases) {

@@ -5,7 +5,7 @@
 
 #include "test/virtual_cuda/laws/driver.hpp"
 
-// What the compiler's host code calls; the toolkit declares these in a header of nvcc's.
+// The functions that the compiler's host code calls. The toolkit declares them in a header of nvcc.
 extern "C" {
 void** __cudaRegisterFatBinary(void* binary);
 void __cudaRegisterFatBinaryEnd(void** module);
@@ -23,10 +23,10 @@ using namespace millrace::test;
 
 namespace {
 
-void add_stub() {}       // the host function that nvcc would make of a kernel
-void silent_stub() {}    // of a kernel without a host implementation
-void fill_stub() {}      // of a kernel that is known by its readable name, and tells its cost
-char counter_shadow[8];  // of a device variable
+void add_stub() {}       // the host function that nvcc would generate for a kernel
+void silent_stub() {}    // kernel without a host implementation
+void fill_stub() {}      // kernel that is known by its readable name, with a cost
+char counter_shadow[8];  // the host's shadow of a device variable
 
 // add(int* to, int value, std::size_t count): adds to each element
 void add_on_host(const MillraceLaunch* launch) {
@@ -48,7 +48,7 @@ void cost_of_fill(const MillraceLaunch* launch, MillraceCost* cost) {
   cost->flops = *static_cast<double*>(launch->arguments[3]);
 }
 
-/** A module as a program's static initializers register it. */
+/** A module, registered as a program's static initializers register it. */
 class Module {
  public:
   Module() : module_{__cudaRegisterFatBinary(nullptr)} {
@@ -91,7 +91,7 @@ cudaError_t launch_fill(int* to, int value, long long nanoseconds, double flops,
                           stream);
 }
 
-/** From before the launch of a kernel of this cost to its end, in nanoseconds. */
+/** The time from before the launch of a kernel with this cost to its end, in nanoseconds. */
 double time_of_fill(long long nanoseconds, double flops) {
   const Stream stream;
   const DeviceBlock block{sizeof(int)};
@@ -293,7 +293,7 @@ TEST_CASE("a kernel that a node of any kind launches computes, and the node keep
   value = 5;
   CUDA_OK(cudaGraphAddNode(&nodes[1], graph, &nodes[0], nullptr, 1, &parameters));
 
-  // cudaLaunchAttributePriority, whose value is an int
+  // The value of cudaLaunchAttributePriority is an int.
   constexpr int kPriority = 8;
   alignas(8) char set[64] = {3};
   alignas(8) char found[64] = {};

@@ -1,4 +1,4 @@
-// What a program says of managed memory, and what it is told of it.
+// Advice about managed memory, and the attributes that the runtime reports for it.
 
 #include <rapidcheck.h>
 
@@ -162,7 +162,7 @@ TEST_CASE("the driver tells the same of managed memory as the runtime") {
             static_cast<std::size_t*>(rooms), static_cast<int*>(which), std::size_t{2}, address,
             2 * kPage);
   CHECK(where == cudaCpuDeviceId);
-  CHECK(mostly == 0);  // not of the second page
+  CHECK(mostly == 0);  // the second page differs
   CUdeviceptr ranges[] = {address, address + kPage};
   std::size_t bytes[] = {kPage, kPage};
   cudaMemLocation places[] = {gpu(0)};

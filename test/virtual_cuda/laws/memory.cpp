@@ -116,7 +116,7 @@ TEST_CASE("attributes tell what an address belongs to, and a freed one belongs t
   CUDA_OK(cudaMallocManaged(&managed, 64, cudaMemAttachGlobal));
   CUDA_OK(cudaPointerGetAttributes(&found, managed));
   CHECK(found.type == cudaMemoryTypeManaged);
-  static_cast<char*>(managed)[0] = 1;  // the host reaches it
+  static_cast<char*>(managed)[0] = 1;  // the host can access it
   CUDA_OK(cudaFree(managed));
   int local = 0;
   CUDA_OK(cudaPointerGetAttributes(&found, &local));

@@ -26,7 +26,7 @@ class Mipmapped {
     CUDA_OK(cudaArrayGetInfo(nullptr, &found, nullptr, level(number)));
     return found;
   }
-  /// As many as there are.
+  /// The number of existing levels.
   [[nodiscard]] unsigned levels() const {
     unsigned count = 0;
     cudaArray_t found = nullptr;

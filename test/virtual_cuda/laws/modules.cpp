@@ -81,7 +81,7 @@ TEST_CASE("a function of a module computes in stream order, with its arguments i
   Arguments arguments{block.get(), 3, 2.0, 8};
   void* parameters[] = {&arguments.to, &arguments.shift, &arguments.by, &arguments.count};
   REQUIRE(launch(scale, stream, parameters, nullptr) == 0);
-  arguments.by = -1;  // was copied at the launch
+  arguments.by = -1;  // the launch has copied the arguments
   CUDA_OK(cudaStreamSynchronize(stream));
   CHECK(floats(block) == std::vector<float>(8, 3));
 

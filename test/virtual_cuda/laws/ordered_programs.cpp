@@ -12,9 +12,9 @@ namespace {
 constexpr std::size_t kProgramBytes = 96;
 
 /**
- * A random program of copies, fills and host functions on several streams, in which events order
- * every pair of accesses to one block of which one writes. The host computes the same in the order
- * of the calls.
+ * A random program of copies, fills and host functions on several streams. Events order every two
+ * accesses to the same block of which at least one writes. The host computes the same work in the
+ * order of the calls.
  */
 class OrderedProgram {
  public:

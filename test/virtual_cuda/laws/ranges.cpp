@@ -57,7 +57,7 @@ struct Driver {
   }
 };
 
-/** Three pages side by side, to which no GPU has access yet. */
+/** Three pages next to each other. No GPU has access to them yet. */
 class Pages {
  public:
   Pages() {
@@ -97,7 +97,7 @@ bool refused(cudaError_t error) {
   return error == cudaErrorInvalidValue;
 }
 
-/** Whether every way to fill, write or read these bytes is refused. */
+/** True if every way to fill, write or read these bytes is refused. */
 bool out_of_reach(unsigned char* memory, std::size_t bytes, const Stream& stream) {
   const DeviceBlock device{bytes};
   const PinnedBlock pinned{bytes};
@@ -133,7 +133,7 @@ TEST_CASE(
   CHECK(range % page == 0);
   CHECK(free_memory() == before);  // addresses take no memory
   std::uint64_t handle = 0;
-  Properties exportable;  // as a file descriptor: what PyTorch's expandable segments ask for
+  Properties exportable;  // as a file descriptor, like PyTorch's expandable segments
   exportable.handle_types = 1;
   REQUIRE(driver.create(&handle, page, &exportable, 0) == 0);
   CHECK(driver.release(handle) == 0);
@@ -141,7 +141,7 @@ TEST_CASE(
   CHECK(before - free_memory() == page);
   for (const std::size_t at : {0, 2})
     REQUIRE(driver.map(range + at * page, page, 0, handle, 0) == 0);
-  CHECK(driver.map(range, page, 0, handle, 0) != 0);  // taken
+  CHECK(driver.map(range, page, 0, handle, 0) != 0);  // already mapped
   CHECK(driver.set_access(range, page, &access, 1) == 0);
   CHECK(driver.set_access(range, 2 * page, &access, 1) != 0);  // a part is not mapped
   CHECK(driver.release(handle) == 0);
@@ -150,14 +150,14 @@ TEST_CASE(
   auto* const second = reinterpret_cast<unsigned char*>(range + 2 * page);
   CUDA_OK(cudaMemsetAsync(first, 7, page, stream));
   CUDA_OK(cudaStreamSynchronize(stream));
-  CHECK(out_of_reach(second, 64, stream));  // the first address has access, and only it
+  CHECK(out_of_reach(second, 64, stream));  // only the first address has access
   CHECK(driver.set_access(range + 2 * page, page, &access, 1) == 0);
   CHECK(read(second, 64) == all(64, 7));
   cudaPointerAttributes found{};
   CUDA_OK(cudaPointerGetAttributes(&found, second));
   CHECK(found.type == cudaMemoryTypeDevice);
 
-  CHECK(driver.free(range, 4 * page) != 0);  // something is mapped there
+  CHECK(driver.free(range, 4 * page) != 0);  // memory is mapped there
   CHECK(driver.unmap(range, page) == 0);
   CHECK(before - free_memory() == page);  // the other mapping keeps it
   CHECK(read(second, 64) == all(64, 7));
@@ -179,7 +179,7 @@ TEST_CASE("a copy or fill that touches a page without access is refused, and mov
   CHECK(out_of_reach(last, 16, stream));
   CHECK(read(last, 8) == all(8, 3));
 
-  // Rows touch the pages that they lie in, and not what lies between.
+  // Rows touch the pages in which they lie, and not the pages between them.
   pages.set_access(2, kReadAndWrite);
   CHECK(refused(cudaMemset2D(last, page, 4, 8, 3)));
   CUDA_OK(cudaMemset2D(last, 2 * page, 4, 8, 2));

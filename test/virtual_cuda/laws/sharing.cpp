@@ -1,4 +1,4 @@
-// Memory that a process exports and imports again itself.
+// Memory that a process exports and then imports itself.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ CUmemGenericAllocationHandle create_pages(int handle_types) {
   return handle;
 }
 
-/** Pages of a handle at an address of their own. */
+/** The pages of a handle at their own address. */
 class Mapped {
  public:
   explicit Mapped(CUmemGenericAllocationHandle handle) {

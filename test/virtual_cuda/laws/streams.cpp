@@ -46,7 +46,7 @@ TEST_CASE("a stream that waits for an event comes after the work before the reco
   CUDA_OK(cudaStreamWaitEvent(second, event, 0));
   CUDA_OK(cudaMemcpyAsync(seen.get(), block.get(), 32, cudaMemcpyDeviceToHost, second));
   CUDA_OK(cudaStreamSynchronize(second));
-  CHECK((seen[0] == 3 || seen[0] == 9));  // the second fill of `first` is not ordered with it
+  CHECK((seen[0] == 3 || seen[0] == 9));  // the fill of `seen` is not ordered with it
   CUDA_OK(cudaStreamSynchronize(first));
   CHECK(seen[63] == 9);
 }

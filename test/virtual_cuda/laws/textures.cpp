@@ -1,5 +1,5 @@
-// Texture and surface objects: what they are made of, and what they tell. Only kernels read through
-// them.
+// Texture and surface objects: their parts, and the properties that they report. Only kernels read
+// through them.
 
 #include <cstring>
 
@@ -28,7 +28,7 @@ cudaTextureDesc smooth() {
   return texture;
 }
 
-/// The error of making a texture, which is destroyed again.
+/// The error of the creation of a texture. A created texture is destroyed again.
 cudaError_t create(const cudaResourceDesc& resource, const cudaTextureDesc& texture = smooth(),
                    const cudaResourceViewDesc* view = nullptr) {
   cudaTextureObject_t object = 0;

@@ -18,7 +18,7 @@ std::string_view flaw() {
 #include "test/virtual_cuda/mutations/flaws.def"
 #undef MILLRACE_FLAW
     };
-    // A name that is not known must not look like a checker without a flaw.
+    // An unknown name must not pass as a checker without a flaw.
     if (asked == nullptr ||
         std::find(std::begin(kKnown), std::end(kKnown), asked) == std::end(kKnown))
       std::abort();

@@ -5,17 +5,17 @@
 #include "millrace/ordering/race_checker.hpp"
 
 /// @file
-/// The checker of the mutation tests has the flaw that MILLRACE_CHECKER_FLAW names; "none" is none.
-/// check/rules.hpp includes this in their build.
+/// The checker of the mutation tests has the flaw that MILLRACE_CHECKER_FLAW names; "none" is no
+/// flaw. check/rules.hpp includes this file in the build of these tests.
 
 namespace millrace::virtual_cuda {
 
-/** Whether the checker has this flaw. */
+/** True if the checker has this flaw. */
 [[nodiscard]] bool has_flaw(std::string_view name);
-/** Whether a rule of the checker's own holds. */
+/** True if this rule of the checker holds. */
 [[nodiscard]] bool holds(Rule rule);
 
-/** A race checker that is told something else than what happens, if it has a flaw. */
+/** A race checker that a flaw gives wrong information about the program. */
 class Races : public RaceChecker {
  public:
   [[nodiscard]] Actor add_stream(std::string name, bool blocking = true, bool legacy = false,

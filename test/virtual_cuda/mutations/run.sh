@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the suite of the checker with each flaw, and says which cases find it:
+# Runs the suite of the checker with each flaw, and prints which cases find it:
 #   run.sh SUITE LIBCUDA FLAWS.DEF PART...
-# The runtime is in the folder 13 beside LIBCUDA.
-# Fails if the suite passes with a flaw, or does not pass without one.
+# The runtime is in the folder 13 next to LIBCUDA. Fails if the suite passes with a flaw, or does
+# not pass without one.
 set -euo pipefail
 suite=$1 library=$2 flaws=$3
 shift 3
@@ -13,13 +13,13 @@ export MILLRACE_VIRTUAL=${MILLRACE_VIRTUAL-adversarial:1}
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
 
-# The names of the cases that fail with a flaw, in all parts of the suite. What the parts write to standard error is in
-# the file $errors.
+# Prints the names of the cases that fail with a flaw, in all parts of the suite. The file $errors
+# gets the standard error of the parts.
 failed_cases() {
   local part
   : >"$errors"
   for part in "${parts[@]}"; do
-    # Lines of Catch's XML: the program's own exit code is 4 after races.
+    # Reads Catch's XML, because the program's own exit code is 4 after races.
     MILLRACE_CHECKER_FLAW=$1 LD_PRELOAD="$library $runtime" timeout 60 "$suite" -r xml "[$part]" 2>>"$errors" |
       awk -v part="$part" '
         /<TestCase name=/ { name = $0; sub(/.*<TestCase name="/, "", name); sub(/".*/, "", name) }

@@ -1,4 +1,4 @@
-// A program that nvcc compiles, as any other: it knows nothing of Millrace. Its results are those
+// A program that nvcc compiles, like any other: it knows nothing of Millrace. Its results are those
 // of a GPU if kernels.cpp is loaded, which implements its kernel on the host.
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// NVML tells of the GPUs what CUDA tells of them.
+// NVML reports the same about the GPUs as CUDA.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ nvmlDevice_t gpu(unsigned index) {
 
 }  // namespace
 
-// The first case: no other has made a CUDA runtime in this process.
+// This must be the first case: no other case has then made a CUDA runtime in this process.
 TEST_CASE("a process that asks NVML may fork, and its child may use CUDA") {
   const Nvml nvml;
   unsigned count = 0;

@@ -3,7 +3,7 @@
 
 millrace::test::Layout millrace::test::own_layout() {
   Layout layout;
-  // An error's name and value are one row.
+  // The name and the value of an error are one row.
   enum {
 #define MILLRACE_DRIVER_ERROR(name, value) name = value,
 #include "abi/driver_errors.def"

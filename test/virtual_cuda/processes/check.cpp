@@ -10,7 +10,7 @@ TEST_CASE("a program that is checked ends with 4 if it has races and would have 
   const std::string environment = "MILLRACE_VIRTUAL=" + schedule + " MILLRACE_VIRTUAL_REPORT=- ";
   const Ran ran = run("race", environment + "MILLRACE_VIRTUAL_CHECK=on");
   CHECK(ran.code == 4);
-  CHECK(ran.output.size() == 2);  // what the program printed is not lost
+  CHECK(ran.output.size() == 2);  // the program's output is not lost
   CHECK_THAT(ran.errors, ContainsSubstring("race (read after write): cudaMemsetAsync at "
                                            "virtual_cuda_program+0x"));
   CHECK_THAT(ran.errors, ContainsSubstring("  races: 1 (1 pairs of places"));

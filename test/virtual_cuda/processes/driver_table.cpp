@@ -42,7 +42,7 @@ std::string text_of(const std::string& file) {
   return text.str();
 }
 
-/// Calls `use` with each match of `pattern` in a header of the toolkit, if there is one.
+/// Calls `use` with each match of `pattern` in a header of the toolkit, if the header exists.
 template <typename Use>
 void for_each_match(const std::string& header, const char* pattern, Use use) {
   const std::string all = text_of(std::string{MILLRACE_CUDA_INCLUDE} + '/' + header);
@@ -104,12 +104,12 @@ TEST_CASE("the driver's headers declare nothing that its table lacks") {
                    });
     CAPTURE(header);
     CHECK(declared != 0);
-    // What a name of the header really stands for: "#define cuMemAlloc cuMemAlloc_v2".
+    // The symbol that a name of the header stands for: "#define cuMemAlloc cuMemAlloc_v2".
     for_each_match(header + ".h",
                    R"(#define\s+(cu[A-Z]\w*)\s+(?:__CUDA_API_PT(\w\w)\()?(cu[A-Z]\w*))",
                    [&](const std::smatch& found) {
                      std::string symbol = found[3];
-                     // This one is a function of the header itself.
+                     // The header itself defines this function.
                      if (symbol == "cuGetProcAddress_v2_ptsz") return;
                      if (found[2].matched) symbol += found[2] == "SZ" ? "_ptsz" : "_ptds";
                      CAPTURE(symbol);

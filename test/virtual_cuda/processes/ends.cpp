@@ -74,7 +74,8 @@ TEST_CASE("a loop of a graph runs as many passes as its kernel lets it, in bound
 }
 
 TEST_CASE("the host cannot touch device memory") {
-  // A signal ends it, or a sanitizer that reports the signal. It would return the 0 that it reads.
+  // A signal ends the program, or a sanitizer that reports the signal. Otherwise it would return
+  // the 0 that it reads.
   CHECK(run("touch_device_memory", "").code != 0);
 }
 

@@ -1,4 +1,4 @@
-// Small programs that know nothing of Millrace, one for each name: what a process does as a whole.
+// Small programs that know nothing of Millrace, one per name, for tests of whole processes.
 
 #include <dlfcn.h>
 #include <malloc.h>
@@ -47,7 +47,7 @@ int try_malloc() {
 int fork_after_first_call() {
   allocate();
   if (exit_code_of_child(try_malloc) != cudaErrorInitializationError) return 1;
-  allocate();  // the parent goes on
+  allocate();  // the parent continues
   return 0;
 }
 
@@ -60,7 +60,7 @@ int fork_before_first_call() {
 int exit_in_a_host_function() {
   cudaStream_t stream = nullptr;
   expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
-  // Another thread exits meanwhile: what the calls return depends on how far it is.
+  // Another thread exits at the same time, so the results of these calls depend on its progress.
   static_cast<void>(cudaLaunchHostFunc(
       stream, [](void*) { std::exit(3); }, nullptr));
   static_cast<void>(cudaStreamSynchronize(stream));
@@ -75,7 +75,7 @@ int exit_with_pending_work() {
   return 0;
 }
 
-/** A static object that was made before CUDA, and so is destroyed after it. */
+/** A static object that is constructed before CUDA, so it is destroyed after CUDA. */
 struct Late {
   void* block = nullptr;
   ~Late() {
@@ -88,7 +88,7 @@ int free_in_a_late_destructor() {
   return 0;
 }
 
-/** One that was made after CUDA, and is destroyed before it. */
+/** An object that is constructed after CUDA, so it is destroyed before CUDA. */
 struct Early {
   void* block = allocate();
   ~Early() { expect(cudaFree(block), cudaSuccess, "an early cudaFree"); }
@@ -117,7 +117,7 @@ int describe_a_texture() {
   expect(cudaRuntimeGetVersion(&version), cudaSuccess, "cudaRuntimeGetVersion");
   const std::size_t bytes = version < 13000 ? 64 : 144;
   cudaResourceDesc resource;
-  std::memset(&resource, 0x5a, sizeof resource);  // what lies behind is of no interest
+  std::memset(&resource, 0x5a, sizeof resource);  // the bytes after the description do not matter
   std::memset(&resource, 0, bytes);
   resource.resType = cudaResourceTypeLinear;
   resource.res.linear.devPtr = allocate();
@@ -137,7 +137,7 @@ int describe_a_texture() {
 
 int touch_device_memory() { return *static_cast<volatile char*>(allocate()); }
 
-/** A copy that nothing orders after the fill on another stream; prints what was copied. */
+/** A copy that is not ordered after the fill on another stream. Prints what was copied. */
 int race_and_end_with(int code) {
   cudaStream_t streams[2] = {};
   for (cudaStream_t& stream : streams)
@@ -157,7 +157,7 @@ int race_and_end_with(int code) {
 int race() { return race_and_end_with(0); }
 int race_and_fail() { return race_and_end_with(7); }
 
-/** A child that makes no call ends with its own code, and so does its parent, which makes none. */
+/** A child that makes no call ends with its own code, and so does its parent. */
 int race_in_a_parent() {
   static_cast<void>(race());
   std::fflush(stdout);
@@ -168,7 +168,9 @@ int race_in_a_parent() {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 5 : 1;
 }
 
-/** 1 GiB to the GPU from pinned memory, which takes a time that the profile gives; prints it. */
+/**
+ * Prints the time of a copy of 64 MiB from pinned memory to the GPU. The profile gives the time.
+ */
 int time_of_a_copy() {
   constexpr std::size_t kBytes = std::size_t{1} << 26;
   cudaEvent_t events[2] = {};
@@ -209,7 +211,7 @@ Function* look_up(const char* library, const char* name) {
   std::_Exit(9);
 }
 
-/** The runtime of CUDA 12, that of CUDA 13 and the driver, in one process. */
+/** The runtimes of CUDA 12 and CUDA 13 and the driver in one process. */
 int load_several_libraries() {
   const char* const runtime_12 = std::getenv("MILLRACE_TEST_CUDART_12");
   void* block = nullptr;
@@ -228,7 +230,7 @@ int load_several_libraries() {
   return seen == 'x' ? 0 : 1;
 }
 
-/** Before cuInit the driver has versions and addresses, and nothing else. */
+/** Before cuInit the driver only gives versions and addresses. */
 int call_the_driver_first() {
   int value = 0;
   const auto version = look_up<int(int*)>("libcuda.so.1", "cuDriverGetVersion");
@@ -254,7 +256,7 @@ const MillraceVirtualCuda& virtual_cuda() {
   return *found;
 }
 
-// The kernel fails. Its launch does not tell, and everything later does.
+// The kernel fails. Its launch does not report that, and every later call does.
 int lose_the_gpu() {
   static char stub;
   const MillraceKernel kernel{
@@ -292,7 +294,7 @@ double milliseconds_of(const void* kernel, void** arguments, cudaEvent_t (&event
   return static_cast<double>(milliseconds);
 }
 
-// The times of two kernels without host implementations, in microseconds.
+// Prints the times of two kernels without host implementations, in microseconds.
 int times_of_kernels() {
   static char stubs[2];
   void** const module = __cudaRegisterFatBinary(nullptr);
@@ -307,8 +309,9 @@ int times_of_kernels() {
   return 0;
 }
 
-// The times of kernels that only a table of costs knows, in nanoseconds: of two blocks, of two
-// pointers into one of them, of a block of a pool, of a class, and of no signature.
+// Prints the times of kernels that only a table of costs knows, in nanoseconds. Their pointers are
+// to two blocks, twice into one block, to a block of a pool, and in a class; the last kernel has no
+// signature.
 int times_by_bytes() {
   constexpr std::size_t kBytes = std::size_t{480} << 20;
   struct {
@@ -405,9 +408,9 @@ cudaGraphExec_t instantiate(const Loop& loop) {
   return executable;
 }
 
-std::size_t host_bytes_in_pass[2];  // of a loop: the 1,000th one and the last
+std::size_t host_bytes_in_pass[2];  // in pass 1,000 of a loop and in the last one
 
-/** Adds a kernel to the body that clears the condition in this pass. */
+/** Adds a kernel to the body of the loop. The kernel clears the condition in this pass. */
 cudaGraphNode_t add_last_pass(Loop& loop, unsigned pass) {
   static char stub;
   static constexpr std::size_t kArguments[] = {sizeof loop.condition, sizeof pass};

@@ -58,7 +58,7 @@ TEST_CASE("a library of kernels that cannot be loaded is named") {
 
 namespace {
 
-/** A file with this text, for a variable. */
+/** Writes a file with this text, to which a variable can point. */
 std::string costs_file(const std::string& text) {
   const std::string name =
       (std::filesystem::temp_directory_path() / ("costs_" + std::to_string(getpid()))).string();
@@ -101,7 +101,7 @@ TEST_CASE("kernels take the time of the bytes of their pointers where a table sa
   std::istringstream times{ran.output};
   double two_blocks = 0, half = 0, of_pool = 0, in_class = 0, plain = 0;
   times >> two_blocks >> half >> of_pool >> in_class >> plain;
-  // 960 MiB at 4.8 TB/s; the rest of the measured times is what launches and records take.
+  // 960 MiB at 4.8 TB/s. Launches and records take the rest of the measured times.
   constexpr double kTwoBlocks = 960.0 * (1 << 20) / 4.8e12 * 1e9;
   constexpr double kMost = 1.4;
   if (!told) {

@@ -9,7 +9,7 @@ using millrace::virtual_cuda::pointer_parameters;
 
 namespace {
 
-/// "0w 2r": the first parameter points to what is written, the third to what is read.
+/// "0w 2r": the kernel writes through the first parameter and reads through the third.
 std::string pointers(const char* readable) {
   const auto found = pointer_parameters(readable);
   if (!found) return "unknown";
@@ -36,7 +36,7 @@ TEST_CASE("a kernel's signature tells which pointers it reads and which it write
   CHECK(pointers("no_signature") == "unknown");
   CHECK(pointers("") == "unknown");
   CHECK(pointers(")") == "unknown");
-  CHECK(pointers("f(a<b, int*)") == "0w");  // no signature, and no harm
+  CHECK(pointers("f(a<b, int*)") == "0w");  // an invalid signature does no harm
 }
 
 TEST_CASE("a kernel's name has no parameters and no return type") {

@@ -20,7 +20,7 @@ namespace {
 
 struct RuntimeLibrary {
   const char* file;
-  const char* version;  ///< node of its symbols
+  const char* version;  ///< version node of its symbols
   Library own;
 };
 

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-/// The first word of each line that a command of the shell prints.
+/// The first word of each line that a shell command prints.
 inline std::set<std::string> words_of_command(const std::string& command) {
   std::set<std::string> words;
   std::FILE* const pipe = popen(command.c_str(), "r");

@@ -1,4 +1,5 @@
-// Prints the number of GPUs that its runtime sees, which it also opens by its path.
+// Prints the number of GPUs of the runtime that it is linked with, and of the one that it opens by
+// path.
 #include <dlfcn.h>
 
 #include <cstdio>

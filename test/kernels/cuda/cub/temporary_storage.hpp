@@ -8,8 +8,8 @@
 namespace millrace::test::kernels {
 
 /**
- * @brief CUB's protocol: called without storage, only how much is needed is told; else nothing but
- *        this much may be touched, and less is refused.
+ * @brief CUB's protocol. A call without storage only returns the needed size. Otherwise the call
+ * may touch only that many bytes, and it refuses a smaller storage.
  */
 template <typename Work>
 cudaError_t with_storage(void* storage, std::size_t& bytes, std::size_t needed, Work&& work) {
@@ -23,7 +23,7 @@ cudaError_t with_storage(void* storage, std::size_t& bytes, std::size_t needed, 
   return cudaSuccess;
 }
 
-/** @brief For `count` items in tiles: as much as CUB takes for each, or more. */
+/** @brief Scratch for `count` items in tiles: as much as CUB takes, or more. */
 inline std::size_t storage_for(std::size_t count) { return 1023 + count / 896 * 16; }
 
 }  // namespace millrace::test::kernels

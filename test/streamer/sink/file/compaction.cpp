@@ -25,7 +25,7 @@ Contents contents_in(Sink& sink) {
   return contents;
 }
 
-/// The first row that is another, in words; empty: none is.
+/// Describes the first row that differs; empty if no row does.
 std::string difference(const Contents& found, const Contents& right) {
   const auto shown = [](const Contents& contents, std::int64_t row) {
     const auto value = contents.find(row);
@@ -38,8 +38,8 @@ std::string difference(const Contents& found, const Contents& right) {
   return found == right ? "" : "other numbers";
 }
 
-/// Random steps of one rank: some rows again and again, some once; now and then a chain begins, a
-/// trainer starts anew, or a row is told late, as it was before.
+/// Random steps of one rank. Some rows change often, some once. Now and then a chain begins, a
+/// trainer restarts, or a row is delivered late, with an older version.
 class Steps {
  public:
   explicit Steps(std::uint64_t drawn_from, std::uint32_t rank = 0) : random_(drawn_from) {
@@ -79,7 +79,7 @@ class Steps {
   Version newest_;
 };
 
-/// A folder of small segments that is compacted, beside what it has to have.
+/// A folder of small segments that is compacted, and a sink with the contents that it must have.
 struct Compacted {
   FileBench bench;
   MemorySink right;
@@ -111,12 +111,12 @@ struct Compacted {
   }
 };
 
-/// Applies all that comes, or so much of it.
+/// Applies all batches, or stops after `most` calls.
 ApplyReport apply(const std::filesystem::path& folder, Sink& copy, std::size_t most = 100'000) {
   VirtualMachine machine;
   sink::FileSource source{folder};
   Applier applier{source, copy, machine.executor()};
-  for (unsigned idle = 0; most > 0 && idle < 2; --most) {  // it may have to begin anew
+  for (unsigned idle = 0; most > 0 && idle < 2; --most) {  // the applier may have to start again
     idle = applier.apply_next(kNow, [] { return true; }) ? 0 : idle + 1;
   }
   return applier.report();
@@ -163,7 +163,7 @@ TEST_CASE("a copy made from a compacted folder is one made from the whole", "[fi
 TEST_CASE("no commit in a compacted segment says that less is missing than is", "[file]") {
   Compacted folder{seed() + 3};
   folder.write(400);
-  std::map<Version, Contents> right;  // behind each commit
+  std::map<Version, Contents> right;  // contents after each commit
   MemorySink now;
   now.begin(file_schema());
   for (const StepBatch& batch : folder.all) {
@@ -207,7 +207,8 @@ TEST_CASE("a copy goes on from any commit, whatever was compacted meanwhile", "[
     gaps += report.gaps;
     CHECK(difference(contents_in(copy), contents_in(folder.right)) == "");
     CHECK(copy.state().commits.at(0).version == folder.right.state().commits.at(0).version);
-    // Where it stopped in the middle of what another start of the trainer compacted it may ask.
+    // A copy that stopped inside segments compacted by another start of the trainer may request a
+    // snapshot.
     CHECK((gaps == 0 || folder.sink->snapshot_request() > 0));
   }
 }
@@ -230,7 +231,7 @@ TEST_CASE("who follows a folder while it is compacted gets all, without a gap", 
     batch.add(
         {.version = {1, step}, .row = static_cast<std::int64_t>(step % 7), .weights = numbers});
     sink->write(batch);
-    if (step % 70 != 0) continue;  // it is behind, in segments that are compacted
+    if (step % 70 != 0) continue;  // the applier falls behind, into compacted segments
     for (std::uint64_t take = 50 + random() % 15; take > 0; --take) {
       (void)applier.apply_next(kNow, [] { return true; });
     }
@@ -267,11 +268,11 @@ TEST_CASE("a folder that keeps all is never compacted", "[file]") {
 
 namespace {
 
-/// Goes away at an operation: that one is done by half, those behind it not at all.
+/// A disk that dies at an operation. A write is half done then; later operations are not done.
 class DyingDisk final : public sink::Disk {
  public:
   struct Died {};
-  std::size_t left = ~std::size_t{0};  ///< operations
+  std::size_t left = ~std::size_t{0};  ///< operations until it dies
 
   ssize_t write(int file, const void* from, std::size_t bytes) override {
     const bool last = left == 1;
@@ -292,7 +293,7 @@ class DyingDisk final : public sink::Disk {
     live();
     return Disk::rename(from, to);
   }
-  int unlink(const char* path) override {  // also where somebody cleans up
+  int unlink(const char* path) override {  // called in clean-up too, so it never throws
     if (left == 0) return -1;
     --left;
     return Disk::unlink(path);
@@ -335,14 +336,14 @@ TEST_CASE("killed at any operation of its files, a folder that is compacted lose
     }
     sink.reset();
     MemorySink copy;
-    apply(folder.bench.folder, copy);  // as it was left
+    apply(folder.bench.folder, copy);  // the folder as the writer left it
     disk.left = ~std::size_t{0};
-    options.keep = sink::Keep::all;  // who goes on cleans up, and compacts nothing of its own
+    options.keep = sink::Keep::all;  // the next writer cleans up and does not compact
     sink = std::make_unique<sink::FileSink>(options);
     if (died) {
       const Version there = sink->state().commits.at(0).version;
       if (there == written.back().commit.version) folder.right.write(written.back());
-      sink->write(written.back());  // a repeat, or not
+      sink->write(written.back());  // may be a repeat
       CHECK(sink::superseded_in(folder.bench.folder, 0).empty());
       CHECK(!std::filesystem::exists(folder.bench.folder / ".compacting-rank-0000"));
     }

@@ -20,7 +20,7 @@ TEST_CASE("a disk that fills up anywhere in a batch leaves nothing of it, and la
     CHECK(versions_in(*sink).empty());
     CHECK(sink->state().commits.empty());
     CHECK(kind_of_failure([&] { sink->write(file_step(1)); }) == SinkError::Kind::retry);
-    bench.disk.room = bytes + 10;  // of the second, a part
+    bench.disk.room = bytes + 10;  // room for a part of the second step
     sink->write(file_step(1));
     CHECK(kind_of_failure([&] { sink->write(file_step(2)); }) == SinkError::Kind::retry);
     CHECK(versions_in(*sink) == versions_after(1));
@@ -69,7 +69,7 @@ TEST_CASE(
   sink->flush();
   CHECK(sink->state().commits.at(0).version == Version{1, 4});
   CHECK(bench.steps_read() == std::vector<std::uint64_t>{1, 2, 4});
-  // Who read what is gone is not told something else from the middle of it.
+  // A reader that is past the cut must not continue in the middle of the new data.
   CHECK(kind_of_failure([&] { (void)reader.next(std::chrono::nanoseconds{0}); }) ==
         SinkError::Kind::lost);
 }
@@ -83,7 +83,7 @@ TEST_CASE("a real disk that is full makes writes fail until there is room again"
   replace(ballast, std::string(50'000, 'x'));
   std::uint64_t step = 1;
   while (!kind_of_failure([&] { sink->write(file_step(step)); }) && step < 90) ++step;
-  REQUIRE(step < 90);  // or it never got full
+  REQUIRE(step < 90);  // otherwise the disk was never full
   CHECK(kind_of_failure([&] { sink->write(file_step(step)); }) == SinkError::Kind::retry);
   CHECK(versions_in(*sink) == versions_after(step - 1));
   std::filesystem::remove(ballast);

@@ -15,12 +15,12 @@
 
 namespace millrace::test {
 
-/// A disk with so much room left, that may fail otherwise as well.
+/// A disk with `room` bytes left and with other faults.
 class FailingDisk final : public sink::Disk {
  public:
   std::size_t room = ~std::size_t{0};
-  bool cuts = true;     ///< files can be cut off
-  bool reaches = true;  ///< what is written gets to the disk
+  bool cuts = true;     ///< files can be truncated
+  bool reaches = true;  ///< written data reaches the disk
   bool renames = true;  ///< files can be renamed
 
   ssize_t write(int file, const void* from, std::size_t bytes) override {
@@ -52,7 +52,7 @@ inline const StreamSchema& file_schema() {
   return schema;
 }
 
-/// Step n of rank 0 writes rows n and n + 1, and goes behind step n - 1; the first begins a chain.
+/// Step n of a rank writes rows n and n + 1 and follows step n - 1. Step 1 begins a chain.
 inline StepBatch file_step(std::uint64_t step, std::uint32_t rank = 0, std::uint64_t epoch = 1) {
   StepBatch batch;
   batch.commit.version = {epoch, step};
@@ -81,7 +81,7 @@ struct FileBench {
     sink->begin(file_schema());
     return sink;
   }
-  /// Opens it, and writes steps from..to.
+  /// Opens the sink and writes steps `from` to `to`.
   std::unique_ptr<Sink> written(std::uint64_t to, std::uint64_t from = 1) {
     auto sink = open();
     for (std::uint64_t step = from; step <= to; ++step) sink->write(file_step(step));
@@ -94,7 +94,7 @@ struct FileBench {
     }
     return paths;
   }
-  /// The steps that a source gives.
+  /// The steps that a source reads.
   [[nodiscard]] std::vector<std::uint64_t> steps_read() const {
     sink::FileSource source{folder};
     std::vector<std::uint64_t> steps;

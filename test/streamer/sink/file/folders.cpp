@@ -1,4 +1,4 @@
-// Whose a folder is, and what is in it.
+// The owner of a folder, and the folder's contents.
 #include <barrier>
 #include <fstream>
 #include <thread>
@@ -140,7 +140,7 @@ TEST_CASE("a reader of a segment that was removed learns that it is lost", "[fil
   std::filesystem::remove(bench.segments().at(0));
   sink::FileSource later{bench.folder};
   CHECK(kind_of_failure([&] { later.seek(first->position); }) == SinkError::Kind::lost);
-  later.seek("");  // to the beginning of what is there
+  later.seek("");  // to the first remaining segment
   CHECK(later.next(std::chrono::nanoseconds{0})->batch.commit.version.step > 1);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("a position inside of a batch is not gone on from", "[file]") {
       CHECK(position == right);
       ++taken;
     }
-    CHECK(taken == 1);  // behind its commit
+    CHECK(taken == 1);  // only the position after its commit
   }
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("a reader of a folder that is filled again learns that what it read is
   for (int step = 1; step <= 3; ++step) REQUIRE(source.next(std::chrono::nanoseconds{0}));
   std::filesystem::remove_all(bench.folder);
   CHECK(!source.next(std::chrono::nanoseconds{0}));
-  const std::uint64_t last = GENERATE(1, 3, 5);  // less than it read, as much, more
+  const std::uint64_t last = GENERATE(1, 3, 5);  // fewer steps than it read, as many, more
   (void)bench.written(last);
   CHECK(kind_of_failure([&] { (void)source.next(std::chrono::nanoseconds{0}); }) ==
         SinkError::Kind::lost);

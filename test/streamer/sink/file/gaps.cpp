@@ -1,4 +1,4 @@
-// Segments that are taken away from the middle of a folder: rows in others may be stale then.
+// Segments that are removed from the middle of a folder. Rows in other segments may then be stale.
 #include <filesystem>
 
 #include "test/streamer/sink/file/file_bench.hpp"
@@ -6,7 +6,7 @@
 namespace millrace::test {
 namespace {
 
-/// Steps [from, to], each in a segment of its own.
+/// Writes steps `from` to `to`. Step `snapshot` begins a chain.
 void write_steps(Sink& sink, std::uint64_t from, std::uint64_t to, std::uint64_t snapshot = 0) {
   for (std::uint64_t step = from; step <= to; ++step) {
     StepBatch batch = file_step(step);
@@ -77,7 +77,7 @@ TEST_CASE("a segment that is taken away while others are written is missed, once
   snapshot.commit.after = {};
   sink->write(snapshot);
   write_steps(*sink, 8, 9);
-  remove_segment(bench, 3);  // all was told again since
+  remove_segment(bench, 3);  // older than the snapshot of step 7
   CHECK_NOTHROW(sink->audit(0, 1));
   remove_segment(bench, 8);
   CHECK(kind_of_failure([&] { sink->audit(0, 1); }) == SinkError::Kind::lost);

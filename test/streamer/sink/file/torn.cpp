@@ -1,4 +1,4 @@
-// Segments that end anywhere, or are damaged.
+// Segments that end at any byte, or are damaged.
 #include "test/streamer/sink/file/file_bench.hpp"
 
 namespace millrace::test {
@@ -6,7 +6,7 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-/// Where the last step of three begins in the only segment, and what the segment is.
+/// A segment of three steps, and its contents after two and after three steps.
 struct ThreeSteps {
   FileBench bench;
   std::string two, three;
@@ -103,7 +103,7 @@ TEST_CASE("damage before a whole commit is reported with its file and byte, what
     CHECK_THROWS_WITH(steps.bench.steps_read(), ContainsSubstring(name));
     CHECK(kind_of_failure([&] { (void)sink.state(); }) == SinkError::Kind::wrong);
     CHECK(kind_of_failure([&] { sink.write(file_step(4)); }) == SinkError::Kind::wrong);
-    CHECK(contents(steps.segment) == damaged);  // nothing is cut off of what is damaged
+    CHECK(contents(steps.segment) == damaged);  // a damaged segment is not truncated
   }
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("damage in a segment that is followed by another is reported, also at 
           "[file]") {
   ThreeSteps steps;
   auto sink = steps.bench.open();
-  sink->write(file_step(4));  // a segment of its own
+  sink->write(file_step(4));  // in a new segment
   REQUIRE(steps.bench.segments().size() == 2);
   for (std::size_t at = 0; at < steps.three.size(); at += 5) {
     CAPTURE(at);

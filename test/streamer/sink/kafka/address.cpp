@@ -39,7 +39,7 @@ TEST_CASE("what is no kafka address is refused with the reason") {
   CHECK_THROWS_WITH(sink::parse_kafka_address(spec), ContainsSubstring(why));
 }
 
-// Rows of a topic that is there must find the partition where older values of them are.
+// Rows of an existing topic must stay in the partition that has their older values.
 TEST_CASE("a row is in the same partition in every version of the library") {
   CHECK(sink::row_key("ab", 0x0102) == std::string("ab\0\0\0\0\0\0\0\x01\x02", 11));
   CHECK(sink::partition_of(sink::row_key("table.user", 0), 12) == 6);

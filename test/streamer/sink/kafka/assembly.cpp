@@ -1,5 +1,5 @@
-// Whole batches out of partitions: whatever order they are read in, whatever was written twice or
-// half, whatever compaction took.
+// Whole batches from partitions, for any order of reading, after messages were written twice or
+// partly, and after compaction.
 #include "sink/kafka/topic/assembly.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using sink::TopicAssembly;
 using sink::TopicMessage;
 using sink::TopicPosition;
 
-/// Reads a topic in one order of many, and may go away and come back.
+/// Reads a topic with its partitions in any order. It can resume at a position.
 class Reader {
  public:
   explicit Reader(const TopicModel& topic, bool cut = false) : topic_(topic) {
@@ -37,7 +37,7 @@ class Reader {
     assembly_->take_schema(four_wide_schema());
   }
 
-  /// One message of this partition; false: there is none.
+  /// Reads one message of this partition. @return false if none is left
   bool read(std::uint32_t part) {
     const auto& messages = topic_.part(part);
     const auto next =
@@ -48,7 +48,7 @@ class Reader {
     return true;
   }
 
-  /// All that is there, partitions in an order that is drawn.
+  /// Reads all messages, with the partitions in a drawn order.
   std::vector<RecordSource::Next> read_all(std::mt19937_64& random) {
     std::vector<RecordSource::Next> all;
     std::vector<std::uint32_t> left(topic_.parts());
@@ -88,7 +88,7 @@ void fold(Values& values, const StepBatch& batch) {
   }
 }
 
-/// Both as one batch of the same rank: of a row in both, the newer one.
+/// Joins two batches of the same rank. A row in both has the newer record.
 StepBatch joined(const StepBatch& first, const StepBatch& next) {
   StepBatch both;
   std::set<std::int64_t> newer;
@@ -106,7 +106,7 @@ StepBatch joined(const StepBatch& first, const StepBatch& next) {
   return both;
 }
 
-/// A few ranks that write, each rows of its own (row % ranks), and fail now and then.
+/// Ranks that write rows of their own (row % ranks) and fail now and then.
 class Writing {
  public:
   Writing(std::uint64_t seed, bool failing)
@@ -116,7 +116,7 @@ class Writing {
   }
 
   [[nodiscard]] std::size_t ranks() const { return newest.size(); }
-  /// Of a rank, as they were behind a commit.
+  /// The values of a rank's rows after a commit.
   [[nodiscard]] const Values& values_at(std::uint32_t rank, Version version) const {
     return as_written.at({rank, version});
   }
@@ -147,7 +147,7 @@ class Writing {
     Values values = last[rank];
     fold(values, batch);
     for (std::uint64_t tries = failing_ ? random_() % 3 : 0; tries > 0; --tries) {
-      // Tries may have left it whole, each in other partitions.
+      // Several tries in different partitions may have written the whole batch.
       as_written[{static_cast<std::uint32_t>(rank), batch.commit.version}] = values;
       if (random_() % 2 == 0) {
         topic.put_rows(batch, [&](std::size_t) { return random_() % 2 == 0; });
@@ -157,7 +157,7 @@ class Writing {
         topic.put_marks(batch,
                         [&](std::uint32_t part) { return part != but && random_() % 2 == 0; });
       }
-      if (random_() % 2 == 0) {  // what was to be told meanwhile goes with it
+      if (random_() % 2 == 0) {  // a later step joins the retry
         const StepBatch more = draw(rank);
         fold(values, more);
         batch = joined(batch, more);
@@ -189,7 +189,7 @@ Values rows_of(MemorySink& sink, std::size_t ranks, std::uint32_t rank) {
   return values;
 }
 
-/// Applies a batch, and checks that a commit that misses nothing tells the truth.
+/// Applies a batch. If its commit reports no missing rows, checks that the copy is right.
 void apply(MemorySink& copy, const Writing& writing, const RecordSource::Next& next) {
   copy.write(next.batch, next.position);
   const StepCommit& commit = next.batch.commit;
@@ -267,7 +267,7 @@ TEST_CASE("a compacted topic ends with the same rows, and says until then that s
       apply(copy, writing, next);
       with_holes += next.batch.commit.missing > 0 ? 1 : 0;
     }
-    // A commit that failed in some partitions may have pushed the one before out of the others.
+    // A commit that failed in some partitions may have replaced the previous commit in the others.
     const bool failing = drawn_from % 2 == 0;
     if (!failing || copy.state().missing() == 0) check_end(copy, writing);
   });
@@ -353,7 +353,7 @@ TEST_CASE("of ranks that are there no more nothing keeps a reader back", "[kafka
   StepBatch of_second = batch_of_rows({1, 1}, {}, 0, 30, 1);
   of_second.commit.rank = 1;
   of_second.commit.ranks = 2;
-  topic.put_rows(of_second);  // and its trainer dies
+  topic.put_rows(of_second);  // then its trainer dies
   topic.put(batch_of_rows({2, 1}, {}, 0, 30, 2));
   std::mt19937_64 random{seed()};
   const auto came = Reader{topic}.read_all(random);

@@ -1,4 +1,4 @@
-// What becomes of rows when brokers are down, slow, refuse, or drop what nobody has read.
+// Rows when brokers are down, are slow, refuse messages, or drop messages that nobody has read.
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -20,15 +20,15 @@ using sink::KafkaSource;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-// As Kafka's protocol numbers requests and errors.
+// Requests and errors have the numbers of Kafka's protocol.
 constexpr const char* kProduceFails = "errors 0 10000 19";    // NOT_ENOUGH_REPLICAS
 constexpr const char* kProduceForbidden = "errors 0 10 29";   // TOPIC_AUTHORIZATION_FAILED
 constexpr const char* kProducerForbidden = "errors 22 1 31";  // no producer id: fatal
 constexpr const char* kFetchFails = "errors 1 3 6";           // NOT_LEADER_FOR_PARTITION
-/// Seen by users after ten seconds.
+/// With the default settings, users see these errors after ten seconds.
 constexpr const char* kQuick = "&message.timeout.ms=300&socket.timeout.ms=300";
 
-/// A cluster, and a sink to it that has begun and has rows 0 to 39 of version 1:1.
+/// A cluster, and a sink for it that has begun and has written rows 0 to 39 of version 1:1.
 struct Begun {
   explicit Begun(const std::string& settings = "") : rows(cluster.spec("rows", settings)) {
     rows.begin(four_wide_schema());
@@ -45,7 +45,7 @@ void check_refused(const std::optional<Refusal>& refusal, SinkError::Kind kind, 
   CHECK_THAT(refusal->what, ContainsSubstring(words));
 }
 
-/// What a source reads: so many, and no more.
+/// The batches of a source. Waits long for the first `count` batches, and briefly for any others.
 std::vector<StepBatch> batches_in(const std::string& spec, std::size_t count) {
   KafkaSource source{spec};
   std::vector<StepBatch> batches;
@@ -107,7 +107,7 @@ TEST_CASE("brokers that stand still are not waited for longer than was said", "[
 TEST_CASE("a batch that brokers refuse is left when calls have to end, and can be made again",
           "[kafka]") {
   using Clock = std::chrono::steady_clock;
-  Begun begun;  // a message has 10 s
+  Begun begun;  // a message may take 10 s
   for (const auto& [step, settings] :
        {std::pair{2U, ""}, {3U, "&queue.buffering.max.messages=8"}}) {
     CAPTURE(step);
@@ -139,11 +139,12 @@ TEST_CASE("brokers that are slow cost time only", "[kafka]") {
   for (const auto& [row, value] : values_in(begun.rows)) REQUIRE(value == 3);
 }
 
-// librdkafka 2.0 lets a partition's later messages overtake those that its old leader refused, and
-// then reports these as delivered: a broker would have refused the later ones, for the gap in their
-// sequence. Its mock cluster looks at sequences of transactions alone, and takes them.
+// librdkafka 2.0 lets later messages of a partition overtake messages that the old leader refused,
+// and reports the overtaken ones as delivered. A real broker would refuse the later messages,
+// because of the gap in their sequence. The mock cluster accepts them: it checks only the sequences
+// of transactions.
 TEST_CASE("rows are there that were overtaken where their partition moved", "[kafka]") {
-  Begun begun{"&batch.num.messages=4"};  // many that can be overtaken
+  Begun begun{"&batch.num.messages=4"};  // many messages that can be overtaken
   begun.cluster.order("rtt 10");
   for (std::uint64_t step = 2; step < 8; ++step) {
     for (std::uint64_t part = 0; part < 4; ++part) {
@@ -255,7 +256,7 @@ TEST_CASE(
                 "no longer exists");
   late.seek("");
   CHECK(rows.snapshot_request() == 0);
-  CHECK(!late.schema());  // it stood at the front
+  CHECK(!late.schema());  // the broker dropped its message
   KafkaSink another{cluster.spec("rows")};
   CHECK(another.snapshot_request() > 0);
   rows.write(batch_of_rows({1, 20}, {}, 0, 10, 20));

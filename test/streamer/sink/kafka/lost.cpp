@@ -1,4 +1,4 @@
-// A topic of which messages are gone for good, or have become something else.
+// A topic whose messages are permanently lost, or were replaced by others.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -21,7 +21,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// What is there of a topic, partitions mixed by a seed.
+/// Reads a topic model, with the partitions mixed by a seed.
 class ModelSource final : public RecordSource {
  public:
   ModelSource(const TopicModel& topic, std::uint64_t seed) : topic_(topic), random_(seed) {}
@@ -57,7 +57,7 @@ class ModelSource final : public RecordSource {
   }
   void ask_for_snapshot() override { ++asked; }
 
-  /// Of this partition, from where reading goes on.
+  /// The offset at which reading of this partition continues.
   [[nodiscard]] std::int64_t offset(std::uint32_t part) const { return offsets_[part]; }
 
   int asked = 0, seeks = 0;
@@ -81,7 +81,7 @@ class ModelSource final : public RecordSource {
 
 using Values = std::map<std::int64_t, float>;
 
-/// Ranks that tell of rows of their own (row % ranks), and of all anew when they are asked to.
+/// Ranks that write rows of their own (row % ranks), and all these rows again on request.
 class Trainers {
  public:
   explicit Trainers(std::uint64_t seed)
@@ -122,8 +122,8 @@ class Trainers {
 
  public:
   TopicModel topic;
-  Values table;                          ///< as it is
-  std::map<Version, Values> as_written;  ///< as it was
+  Values table;                          ///< now
+  std::map<Version, Values> as_written;  ///< after each commit
 
  private:
   std::uint32_t ranks_;
@@ -132,7 +132,7 @@ class Trainers {
   std::map<std::uint32_t, int> answered_;
 };
 
-/// A record that somebody else put in place of one of ours.
+/// A record that somebody else wrote in place of one of ours.
 std::vector<std::byte> forged(std::vector<std::byte> record, std::uint64_t how) {
   const Version late{~0ULL, ~0ULL};
   const std::array<float, 4> numbers{7, 7, 7, 7};
@@ -159,11 +159,11 @@ std::vector<std::byte> forged(std::vector<std::byte> record, std::uint64_t how) 
 }
 
 struct Spoiling {
-  bool lose = false;  ///< or forge
+  bool lose = false;  ///< false: forge
   bool commits = false;
 };
 
-/// Spoils one message that was not read yet. @return whether there was one
+/// Spoils one message that was not read yet. @return whether it found one
 bool spoil(TopicModel& topic, const ModelSource& source, std::mt19937_64& random,
            const Spoiling& how) {
   const auto part = static_cast<std::uint32_t>(random() % topic.parts());
@@ -182,7 +182,7 @@ bool spoil(TopicModel& topic, const ModelSource& source, std::mt19937_64& random
   return true;
 }
 
-/// What is called whole is what was told.
+/// Rows of a rank whose commit reports none as missing are exactly the rows that were written.
 void check_truth(MemorySink& copy, const Trainers& trainers) {
   for (const auto& [rank, commit] : copy.state().commits) {
     if (commit.missing > 0) continue;
@@ -200,16 +200,17 @@ void check_truth(MemorySink& copy, const Trainers& trainers) {
 
 bool always() { return true; }
 
-/// @return how often a snapshot was asked for
+/// @return the number of requested snapshots
 int run(std::uint64_t drawn_from, bool compacted) {
   VirtualMachine machine;
   std::mt19937_64 random{drawn_from};
   Trainers trainers{drawn_from};
   MemorySink copy;
-  // Where a row and a commit before it are gone, the count of rows may come out right.
+  // If a row and an earlier commit are both lost, the count of rows may still match. So one run
+  // loses either rows or commits.
   const Spoiling how{.lose = !compacted && drawn_from % 3 == 0, .commits = drawn_from % 2 == 0};
   int asked = 0, spoilt = 0;
-  for (int life = 0; life < 4; ++life) {  // of the applier
+  for (int life = 0; life < 4; ++life) {  // lives of the applier
     ModelSource source{trainers.topic, random()};
     Applier applier{source, copy, machine.executor()};
     (void)applier.apply_next(1s, always);

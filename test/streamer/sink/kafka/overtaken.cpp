@@ -16,7 +16,7 @@ using sink::KafkaSink;
 
 sink::KafkaLimits always() { return {.requests_every = std::chrono::milliseconds{0}}; }
 
-/// Where the commits of each version first stand in partition 0.
+/// The offset in partition 0 of the first commit of each version.
 std::map<Version, std::int64_t> commits_of(const std::string& spec) {
   const auto address = sink::parse_kafka_address(spec);
   const sink::KafkaClient consumer = sink::make_consumer(address, "commits");

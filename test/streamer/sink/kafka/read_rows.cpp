@@ -1,4 +1,4 @@
-// All rows of a topic in two readings, while others write and brokers compact.
+// Reads all rows of a topic in two passes, while others write and brokers compact.
 #include "sink/kafka/topic/read_rows.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void go_through(const TopicModel& topic,
   }
 }
 
-/// Rows that a seed draws, of the next version.
+/// Writes rows that the seed draws, with the version of this step.
 void write(TopicModel& topic, std::map<std::int64_t, Version>& newest, std::mt19937_64& random,
            std::uint64_t step) {
   const auto first = static_cast<std::int64_t>(random() % 50);
@@ -28,7 +28,7 @@ void write(TopicModel& topic, std::map<std::int64_t, Version>& newest, std::mt19
   const StepBatch batch =
       batch_of_rows({1, step}, {1, step - 1}, first, end, static_cast<float>(step));
   topic.put(batch);
-  if (random() % 3 == 0) topic.put_rows(batch);  // it was tried again
+  if (random() % 3 == 0) topic.put_rows(batch);  // the write was tried again
   for (std::int64_t row = first; row < end; ++row) newest[row] = {1, step};
 }
 

@@ -1,4 +1,4 @@
-// An applier that comes too late: the topic has dropped messages that the copy does not have.
+// An applier that is too late. The topic has dropped messages that the copy does not have.
 #include <chrono>
 
 #include "millrace/device/thread_executor.hpp"
@@ -21,7 +21,7 @@ using sink::KafkaSource;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-/// What is read ahead is not dropped: about one fetch at a time.
+/// Reads ahead by about one fetch, because messages that are read ahead are not lost.
 constexpr const char* kReadsLittle = "&queued.min.messages=1&queued.max.messages.kbytes=1";
 constexpr std::int64_t kAll = 10'000;
 
@@ -34,7 +34,7 @@ struct Topic {
     rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   }
 
-  /// More than the mock cluster keeps, so that the schema and the first commit are gone.
+  /// Writes more than the mock cluster keeps, so that the schema and the first commit are dropped.
   void outgrow() {
     for (std::uint64_t step = 2; step < 11; ++step) {
       rows.write(batch_of_rows({1, step}, {1, step - 1}, 0, kAll, static_cast<float>(step)));
@@ -91,7 +91,7 @@ void check_has_all(Applying& applying, Sink& copy) {
 
 TEST_CASE("an applier that the topic did not wait for asks for all rows, and has them then",
           "[kafka]") {
-  const bool runs = GENERATE(true, false);  // meanwhile, or is started again
+  const bool runs = GENERATE(true, false);  // the applier runs meanwhile, or is restarted
   CAPTURE(runs);
   Topic topic;
   MemorySink copy;
@@ -140,7 +140,7 @@ TEST_CASE("what is left of a topic is counted, and the end of it is no end befor
   CHECK(source.left().count == 0);
   rows.begin(four_wide_schema());
   rows.write(batch_of_rows({1, 1}, {}, 0, 40, 1));
-  CHECK(source.left().count == 52);  // of four partitions the schema, twice, and the commit, too
+  CHECK(source.left().count == 52);  // 40 rows; per partition the schema, twice, and the commit
   REQUIRE(source.schema());
   REQUIRE(source.next(10s));
   CHECK(source.left().count == 0);

@@ -39,6 +39,7 @@ void TopicModel::put_rows(const StepBatch& batch, const std::function<bool(std::
   }
 }
 
+// As KafkaSink does it: the commit in a partition counts only the rows of that partition.
 void TopicModel::put_marks(const StepBatch& batch,
                            const std::function<bool(std::uint32_t)>& chosen) {
   std::vector<std::uint64_t> rows(parts());

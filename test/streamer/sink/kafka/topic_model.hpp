@@ -12,7 +12,7 @@
 
 namespace millrace::test {
 
-/// A topic in memory: what a KafkaSink would put there, and what compaction leaves of it.
+/// A topic in memory, with the messages that a KafkaSink writes and that compaction keeps.
 class TopicModel {
  public:
   struct Message {
@@ -25,12 +25,12 @@ class TopicModel {
   explicit TopicModel(std::uint32_t parts) : parts_(parts), ends_(parts) {}
 
   void put_schema();
-  /// Rows for which `chosen` holds, each in its partition.
+  /// Writes the rows for which `chosen` returns true, each to its partition.
   void put_rows(const StepBatch& batch, const std::function<bool(std::size_t)>& chosen);
   void put_rows(const StepBatch& batch) {
     put_rows(batch, [](std::size_t) { return true; });
   }
-  /// The commit, in partitions for which `chosen` holds.
+  /// Writes the commit to the partitions for which `chosen` returns true.
   void put_marks(const StepBatch& batch, const std::function<bool(std::uint32_t)>& chosen);
   void put_marks(const StepBatch& batch) {
     put_marks(batch, [](std::uint32_t) { return true; });
@@ -40,13 +40,13 @@ class TopicModel {
     put_marks(batch);
   }
 
-  /// Of messages before `end`, only the newest of each key stays.
+  /// Keeps only the newest message of each key, among the messages before `end`.
   void compact(std::uint32_t part, std::int64_t end);
-  /// Messages before `begin` go.
+  /// Removes the messages before `begin`.
   void drop(std::uint32_t part, std::int64_t begin);
-  /// One message goes that nothing replaces.
+  /// Removes one message and closes the gap in the offsets.
   void lose(std::uint32_t part, std::size_t index);
-  /// One message becomes something else.
+  /// Replaces the record of one message.
   void replace(std::uint32_t part, std::size_t index, std::vector<std::byte> record) {
     parts_[part][index].record = std::move(record);
   }
@@ -57,7 +57,7 @@ class TopicModel {
   }
   [[nodiscard]] const std::vector<std::int64_t>& ends() const { return ends_; }
 
-  /// A message of ours as it is read, the record at an odd address.
+  /// Visits a message as a source reads it. The record is at an odd address.
   static void read(const Message& message, std::uint32_t part,
                    const std::function<void(const sink::TopicMessage&)>& visit);
 

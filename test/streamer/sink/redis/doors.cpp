@@ -1,5 +1,5 @@
-// The ways to a server: TLS, a socket, a user of the access control list, a database; and the time
-// that a peer may take, whatever it does.
+// Ways to connect to a server: TLS, a socket, a user of the access control list, a database. Also
+// limits on the time that a peer may take.
 #include <sys/socket.h>
 
 #include <chrono>
@@ -38,7 +38,7 @@ void check_refused(const std::string& spec, const char* words) {
   CHECK_THAT(refusal->what, ContainsSubstring(words));
 }
 
-/// Sets a variable for as long as it is there.
+/// Sets an environment variable during its lifetime.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
@@ -50,8 +50,8 @@ class Variable {
   const char* name_;
 };
 
-/// Certificates made by openssl: of an authority, a server called "redis.test", and a client whose
-/// key has the password "open".
+/// Certificates made by openssl for an authority, a server "redis.test" and a client. The password
+/// of the client's key is "open".
 class Certificates {
  public:
   Certificates() {
@@ -152,7 +152,7 @@ TEST_CASE("a user of the access control list is one, with a password from a file
   std::ofstream{file} << "wrong\n";
   check_refused(place + "?password-file=" + file, "WRONGPASS");
   const Variable one{"MILLRACE_TEST_SECRET", "open"}, usual{"REDISCLI_AUTH", "other"};
-  check_works(place + "?password-env=MILLRACE_TEST_SECRET");  // a password a sink
+  check_works(place + "?password-env=MILLRACE_TEST_SECRET");  // each sink has its own password
   check_works(server.spec());
   check_refused(place, "WRONGPASS");
 }
@@ -180,7 +180,7 @@ TEST_CASE("a whole reply has its time, however a server deals out its bytes", "[
   const std::string endless = "$60000000\r\n" + std::string(1000, 'x');
   for (const std::string& reply : {std::string{}, endless}) {
     FakeRedis::Answers answers{{"HGETALL", reply}};
-    const FakeRedis server{answers, 5ms};  // a byte, and another one 5 ms later
+    const FakeRedis server{answers, 5ms};  // 5 ms between bytes
     sink::RedisLimits limits;
     limits.reply = 300ms;
     RedisSink rows{server.spec(), limits};
@@ -191,13 +191,13 @@ TEST_CASE("a whole reply has its time, however a server deals out its bytes", "[
     CHECK(refusal->kind == SinkError::Kind::retry);
     CHECK_THAT(refusal->what, ContainsSubstring("no answer in 300 ms"));
     CHECK(took >= 300ms);
-    CHECK(took < 5s);  // not the 5 s that a thousand bytes take
+    CHECK(took < 5s);  // a thousand bytes would take 5 s
   }
 }
 
 TEST_CASE("calls end when they must, also those in progress", "[redis]") {
   const FakeRedis server{{{"HGETALL", ""}}};
-  RedisSink rows{server.spec()};  // a reply has 10 s
+  RedisSink rows{server.spec()};  // a reply may take 10 s
   const auto begin = Clock::now();
   std::thread other{[&] {
     std::this_thread::sleep_for(100ms);

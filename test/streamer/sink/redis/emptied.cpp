@@ -1,4 +1,4 @@
-// A server that loses everything while a batch is written in parts.
+// A server that loses all data while a batch is written in parts.
 #include <chrono>
 #include <string>
 #include <thread>
@@ -21,7 +21,7 @@ std::string version_bytes(unsigned epoch, unsigned step) {
   return bytes;
 }
 
-/// A call of the script for one row, as a part of the first batch of rank 0.
+/// Calls the script for one row, as a part of the first batch of rank 0.
 std::string call(const RedisServer& server, const std::string& part, const std::string& row,
                  const std::string& commit) {
   return server.command({"EVAL", std::string{sink::kWriteScript}, "2", "t:stream", row, "0",
@@ -44,7 +44,7 @@ TEST_CASE("a later part of a chain's first batch is refused where the first part
   CHECK(call(server, "later", "t:4", commit) == none);
   CHECK(server.command({"DBSIZE"}) == ":0\r\n");
 
-  CHECK(call(server, "first", "t:1", "") == ":1\r\n");  // it is written anew
+  CHECK(call(server, "first", "t:1", "") == ":1\r\n");  // it is written again
   CHECK(call(server, "later", "t:2", commit) == ":1\r\n");
   CHECK(server.command({"HKEYS", "t:stream"}) == "*1\r\n$6\r\nmark:0\r\n");
 }

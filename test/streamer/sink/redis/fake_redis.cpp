@@ -15,7 +15,7 @@
 namespace millrace::test {
 namespace {
 
-/// What is before the next line's end, or nothing if it is not there yet.
+/// The text up to the next line end, or nothing if the line is incomplete.
 std::optional<std::string_view> line_at(std::string_view text, std::size_t& at) {
   const std::size_t end = text.find("\r\n", at);
   if (end == std::string_view::npos) return std::nullopt;
@@ -28,7 +28,7 @@ std::size_t number_in(std::string_view text) {
   return number;
 }
 
-/// Takes a whole command out of what has come, and gives its first word.
+/// Removes one whole command from the received text and returns the command's first word.
 std::optional<std::string> take_command(std::string& came) {
   std::size_t at = 0;
   const auto count = line_at(came, at);
@@ -89,7 +89,7 @@ std::string FakeRedis::spec() const {
 
 namespace {
 
-/// Waits until something can be read there; false: the end came first.
+/// Waits until `file` is readable. @return false if `end` was closed first
 bool readable(int file, int end) {
   std::array<pollfd, 2> both{pollfd{.fd = file, .events = POLLIN, .revents = 0},
                              pollfd{.fd = end, .events = POLLIN, .revents = 0}};
@@ -109,7 +109,7 @@ void FakeRedis::serve() const {
   }
 }
 
-/// Short ones, as all connections begin with, come at once.
+/// Sends short replies at once, because every connection begins with some.
 bool FakeRedis::send(int connection, const std::string& reply) const {
   constexpr std::size_t kShort = 100;
   const std::size_t piece = a_byte_.count() == 0 || reply.size() < kShort ? reply.size() : 1;
@@ -120,7 +120,7 @@ bool FakeRedis::send(int connection, const std::string& reply) const {
   return true;
 }
 
-/// Until the other side has gone.
+/// Answers until the other side closes the connection.
 void FakeRedis::answer(int connection) const {
   std::string came;
   std::array<char, 4096> some{};

@@ -8,15 +8,14 @@
 
 namespace millrace::test {
 
-/// Something that listens where a Redis would be, and answers each command with the same bytes,
-/// whatever they are.
+/// A server in place of Redis. It answers each command with fixed bytes, whatever they are.
 class FakeRedis {
  public:
-  /// What it answers to a command, by its first word. Those that a connection begins with have
-  /// answers of their own.
+  /// The reply to a command, by the command's first word. Commands that begin a connection have
+  /// default replies.
   using Answers = std::map<std::string, std::string>;
 
-  /// @param a_byte  what it waits before each byte of a reply but the first; 0: they come at once
+  /// @param a_byte  pause before each byte of a long reply except the first; 0: no pause
   explicit FakeRedis(Answers answers, std::chrono::milliseconds a_byte = {});
   ~FakeRedis();
   FakeRedis(const FakeRedis&) = delete;
@@ -33,12 +32,12 @@ class FakeRedis {
   Answers answers_;
   std::chrono::milliseconds a_byte_;
   int listening_ = -1;
-  int ended_[2] = {-1, -1};  ///< a pipe that is closed at the end
+  int ended_[2] = {-1, -1};  ///< a pipe that the destructor closes
   int port_ = 0;
   std::thread server_;
 };
 
-/// As the protocol has them.
+/// In the format of the Redis protocol.
 [[nodiscard]] std::string text_reply(const std::string& text);
 [[nodiscard]] std::string array_reply(const std::vector<std::string>& elements);
 

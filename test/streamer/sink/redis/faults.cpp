@@ -1,4 +1,4 @@
-// What becomes of rows when the server is down, slow, full, or has forgotten them.
+// Rows when the server is down, slow or full, or has lost them.
 #include <signal.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ using Catch::Matchers::ContainsSubstring;
 using sink::RedisSink;
 using std::chrono_literals::operator""ms;
 
-/// A server, and a sink to it that has begun and has rows 0 to 9 of version 1:1.
+/// A server, and a sink for it that has begun and has written rows 0 to 9 of version 1:1.
 struct Begun {
   explicit Begun(RedisServer::Keeps keeps = RedisServer::Keeps::nothing,
                  const sink::RedisLimits& limits = {})

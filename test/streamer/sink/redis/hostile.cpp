@@ -1,4 +1,4 @@
-// A server that answers what no Redis does.
+// A server with replies that no Redis server gives.
 #include "sink/redis/redis_sink.hpp"
 #include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/streamer/sink/redis/fake_redis.hpp"
@@ -33,7 +33,7 @@ std::string with_something_behind(std::string reply) {
   return text_reply(reply.substr(begin, reply.size() - begin - 2) + "12345678");
 }
 
-/// What a server that is well but for these answers knows.
+/// The replies of a healthy server, except for those in `but`.
 FakeRedis::Answers well(const FakeRedis::Answers& but) {
   FakeRedis::Answers answers = but;
   answers.try_emplace(
@@ -54,7 +54,7 @@ void do_all(const FakeRedis& server) {
   sink.write(batch_of_rows({1, 2}, {}, 0, 3, 1));
 }
 
-/// Neither an array nor a text nor a number.
+/// Replies that are neither an array nor a text nor a number.
 const std::string kNothing = "$-1\r\n", kNoArray = "*-1\r\n";
 
 std::vector<std::string> other_than(const std::string& kind) {

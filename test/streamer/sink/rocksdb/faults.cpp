@@ -1,4 +1,4 @@
-// A RocksDB whose disk is full or fails, that somebody else has open, or that is none of ours.
+// A RocksDB whose disk is full or fails, that another process has open, or that is not ours.
 #include <rocksdb/file_system.h>
 #include <rocksdb/options.h>
 
@@ -19,10 +19,10 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using rocksdb::IOStatus;
 
-/// What a disk does to those who write to it.
+/// The faults of a disk.
 struct Trouble {
-  std::atomic<std::int64_t> room{INT64_MAX};  ///< bytes until it is full
-  std::atomic<bool> reaches{true};            ///< what is written can be synchronized
+  std::atomic<std::int64_t> room{INT64_MAX};  ///< bytes until the disk is full
+  std::atomic<bool> reaches{true};            ///< written data can be synchronized
 
   [[nodiscard]] IOStatus take(std::size_t bytes) {
     if (room.fetch_sub(static_cast<std::int64_t>(bytes)) >= static_cast<std::int64_t>(bytes)) {
@@ -49,7 +49,7 @@ class TroubledFile final : public rocksdb::FSWritableFileOwnerWrapper {
                   const rocksdb::DataVerificationInfo&, rocksdb::IODebugContext* debug) override {
     return Append(data, options, debug);
   }
-  // What is in the system's memory is all that these tests look at: they wait for no disk.
+  // These tests look only at data in the system's memory, so they need not wait for a disk.
   IOStatus Sync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
     return trouble_.synchronise();
   }
@@ -162,7 +162,7 @@ TEST_CASE("a RocksDB on a disk that fills up again and again loses nothing", "[r
            })) {
       ++step;
     }
-    if (random() % 4 == 0) {  // the process ends while it is full
+    if (random() % 4 == 0) {  // the process ends while the disk is full
       sink.reset();
       bench.trouble.room = INT64_MAX;
       sink = bench.open();
@@ -214,7 +214,7 @@ TEST_CASE("a database that another process has open is tried again, and it is sa
   RocksdbBench bench;
   auto sink = bench.written(1);
   sink::RocksdbSink other{
-      {.folder = bench.folder}};  // by another environment: not the same database for us
+      {.folder = bench.folder}};  // another environment: not the same database for us
   CHECK(kind_of_failure([&] { other.begin(schema()); }) == SinkError::Kind::retry);
   CHECK_THROWS_WITH(other.begin(schema()), ContainsSubstring("one process at a time"));
   sink.reset();

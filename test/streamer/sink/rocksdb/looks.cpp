@@ -1,4 +1,4 @@
-// Who looks at a RocksDB that another process writes to, or that it may not write to.
+// Readers of a RocksDB that another process writes to, or that they may not write to.
 #include <rocksdb/env.h>
 
 #include "sink/rocksdb/rocksdb_sink.hpp"
@@ -11,13 +11,13 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-/// Another environment: for us what another process is.
+/// Another environment, which for Millrace is another process.
 class Elsewhere final : public rocksdb::EnvWrapper {
  public:
   Elsewhere() : EnvWrapper(rocksdb::Env::Default()) {}
 };
 
-/// A trainer that has the database open, and somebody who looks at it from elsewhere.
+/// A trainer that has the database open, and a reader in another environment.
 struct Looked {
   ScratchFolder scratch;
   std::filesystem::path folder = scratch / "rows";
@@ -33,7 +33,7 @@ TEST_CASE("a database that is written to can be looked at, and what was written 
   Looked looked;
   CHECK(!looked.reader.state().schema);
   looked.writer.begin(four_wide_schema());
-  for (std::uint64_t step = 1; step < 30; ++step) {  // files are made and taken away meanwhile
+  for (std::uint64_t step = 1; step < 30; ++step) {  // files are created and removed meanwhile
     looked.writer.write(batch_of_rows({1, step}, {step > 1 ? 1ULL : 0, step - 1}, 0, 500,
                                       static_cast<float>(step)));
     const SinkState seen = looked.reader.state();

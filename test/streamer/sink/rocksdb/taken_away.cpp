@@ -1,4 +1,4 @@
-// A RocksDB whose folder, or a file of it, somebody takes away while it is written to.
+// A RocksDB whose folder, or one of its files, is removed while it is written to.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -38,7 +38,7 @@ TEST_CASE("a RocksDB whose folder is taken away has lost all, and is filled agai
   if (how == 1) std::filesystem::rename(begun.folder, begun.temporary.path() / "elsewhere");
   if (how == 2) {
     std::filesystem::remove_all(begun.folder);
-    RocksdbSink other{{.folder = begun.folder}};  // it shares the database of this process
+    RocksdbSink other{{.folder = begun.folder}};  // it shares this process's database
     CHECK(!other.state().schema);
   }
   const auto refusal = refusal_of([&] {
@@ -148,7 +148,7 @@ TEST_CASE("a RocksDB with a file of rows taken away is damaged, and says so with
     }
     rows.flush();
   }
-  // Opened anew, it has no table that one of its threads is still writing.
+  // After it is opened again, none of its threads is still writing a table.
   RocksdbSink rows{options};
   rows.begin(four_wide_schema());
   rows.audit(0, 1);

@@ -10,7 +10,7 @@
 namespace cub {
 
 struct DeviceRadixSort {
-  /** @brief Stable, by the bits from `begin` to `end` of unsigned keys. */
+  /** @brief Stable sort of unsigned keys by their bits `begin` to `end` - 1. */
   template <typename Key, typename Value>
   static cudaError_t SortPairs(void* storage, std::size_t& bytes, const Key* keys, Key* keys_out,
                                const Value* values, Value* values_out, int count, int begin,
