@@ -15,7 +15,7 @@ namespace millrace {
  *
  * For programs that cannot announce their captures (docs/graph-capture.md). Each call that names a
  * stream asks the driver whether that stream is captured, which costs one driver call
- * (`Device::capturing`), and two driver calls if a capture has begun or ended. Calls from a host
+ * (`Device::capture_status`), and two driver calls if a capture has begun or ended. Calls from a host
  * callback ask nothing, because a callback must not make driver calls.
  *
  * The detector treats all streams that are captured at one time as one capture into the pool. That
