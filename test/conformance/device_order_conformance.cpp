@@ -304,7 +304,7 @@ TEST_CASE("the ids of streams are never used again") {
     for (int i = 0; i < 50; ++i) {
       const StreamHandle stream = device.create_stream();
       CHECK(ids.insert(device.stream_id(stream)).second);
-      CHECK_FALSE(device.capturing(stream));
+      CHECK(device.capture_status(stream) == CaptureStatus::none);
       device.destroy_stream(stream);
     }
   });

@@ -29,13 +29,13 @@ class SlowToAnswer final : public ForwardingDevice {
   std::atomic<bool> is_asked{false}, destroyed_meanwhile{false};
 
  private:
-  bool do_capturing(StreamHandle stream) override {
+  CaptureStatus do_capture_status(StreamHandle stream) override {
     is_asked = true;
     for (int i = 0; i < 20 && !destroyed_meanwhile; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
     is_asked = false;
-    return ForwardingDevice::do_capturing(stream);
+    return ForwardingDevice::do_capture_status(stream);
   }
   void do_destroy_stream(StreamHandle stream) override {
     if (is_asked) destroyed_meanwhile = true;
@@ -48,12 +48,12 @@ class SlowToAnswer final : public ForwardingDevice {
 TEST_CASE("a mark on a captured stream is owed until the capture ends") {
   Rig rig;
   const StreamRef captured = rig.ordered.begin_capture(rig.main);
-  rig.device.set_capturing(rig.main.handle(), true);
+  rig.device.set_capture_status(rig.main.handle(), CaptureStatus::active);
   const Point first = rig.main.mark(), second = rig.main.mark();
   CHECK(first == second);
   CHECK(rig.device.calls(Call::record) == 0);
   CHECK_FALSE(rig.ordered.ledger().earliest_covering(first));
-  rig.device.set_capturing(rig.main.handle(), false);
+  rig.device.set_capture_status(rig.main.handle(), CaptureStatus::none);
   rig.ordered.end_capture(captured);
   CHECK(rig.device.calls(Call::record) == 1);
   CHECK(rig.ordered.ledger().earliest_covering(first));
@@ -124,10 +124,10 @@ TEST_CASE("a captured raw handle is resolved without the driver, which refuses t
   Rig rig;
   const StreamHandle raw = rig.device.create_stream();
   const StreamRef captured = rig.ordered.begin_capture(raw);
-  rig.device.set_capturing(raw, true);
+  rig.device.set_capture_status(raw, CaptureStatus::active);
   CHECK_THROWS_AS(rig.device.stream_id(raw), DeviceError);
   CHECK(rig.ordered.resolve(raw).id() == captured.id());
-  rig.device.set_capturing(raw, false);
+  rig.device.set_capture_status(raw, CaptureStatus::none);
   rig.ordered.end_capture(captured);
   CHECK(rig.ordered.resolve(raw).id() == captured.id());
 }

@@ -1,3 +1,6 @@
+#include <functional>
+#include <utility>
+
 #include "millrace/device/checking.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
@@ -84,6 +87,28 @@ TEST_CASE("a caller's own event that is recorded again cannot be waited for as t
   CHECK_FALSE(bench.ordered.ledger().ordered(used, third.id()));
   CHECK(bench.ordered.wait_for(third, used));  // on another marker of copy
   CHECK(bench.ordered.ledger().ordered(used, third.id()));
+  bench.ordered.forget(raw);
+  bench.device.destroy_event(raw);
+}
+
+TEST_CASE("a caller's event that is recorded again during the wait orders nothing") {
+  Bench bench;
+  const EventHandle raw = bench.device.create_event();
+  const Point used = next(bench, bench.copy);
+  bench.ordered.record(raw, bench.copy);
+  struct RecordAgain final : DeviceObserver {
+    explicit RecordAgain(std::function<void()> call) : record(std::move(call)) {}
+    void before(Call call) override {
+      if (call == Call::wait) record();
+    }
+    std::function<void()> record;
+  } again{[&] { bench.ordered.record(raw, bench.main); }};
+  Stream third{bench.ordered, {.name = "third"}};
+  bench.device.add_observer(again);
+  bench.ordered.wait(third, raw);  // the driver waits for the record on main
+  bench.device.remove_observer(again);
+  CHECK_FALSE(bench.ordered.ledger().ordered(used, third.id()));
+  CHECK(bench.ordered.wait_for(third, used));
   bench.ordered.forget(raw);
   bench.device.destroy_event(raw);
 }

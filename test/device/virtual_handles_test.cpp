@@ -138,12 +138,13 @@ TEST_CASE("freeing nothing is fine") {
 TEST_CASE("a stream that is being captured takes no work, records, waits or synchronization") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
-  const StreamHandle captured = device.create_stream();
+  const StreamHandle captured = device.create_stream({.blocking = true});
   const StreamHandle other = device.create_stream();
   const EventHandle event = device.create_event();
-  device.set_capturing(captured, true);
-  CHECK(device.capturing(captured));
-  CHECK_FALSE(device.capturing(other));
+  device.set_capture_status(captured, CaptureStatus::active);
+  CHECK(device.capture_status(captured) == CaptureStatus::active);
+  CHECK(device.capture_status(device.legacy_stream()) == CaptureStatus::blocked);
+  CHECK(device.capture_status(other) == CaptureStatus::none);
   CHECK(code_of([&] { device.record(event, captured); }) == ErrorCode::capture);
   CHECK(code_of([&] { device.wait(captured, event); }) == ErrorCode::capture);
   CHECK(code_of([&] { (void)device.query(captured); }) == ErrorCode::capture);
@@ -153,8 +154,36 @@ TEST_CASE("a stream that is being captured takes no work, records, waits or sync
   CHECK(code_of([&] { device.record(event, device.legacy_stream()); }) == ErrorCode::capture);
   CHECK_NOTHROW(device.record(event, other));
   CHECK_THROWS_AS(device.stream_id(captured), DeviceError);
-  device.set_capturing(captured, false);
+  device.set_capture_status(captured, CaptureStatus::none);
   CHECK_NOTHROW(device.record(event, captured));
+}
+
+TEST_CASE("a broken capture refuses calls until it is ended, and says so") {
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(plain_options());
+  const StreamHandle stream = device.create_stream({.name = "copy"});
+  device.set_capture_status(stream, CaptureStatus::invalidated);
+  CHECK(device.capture_status(stream) == CaptureStatus::invalidated);
+  CHECK_THROWS_WITH(device.synchronize(stream), ContainsSubstring("stream copy: an earlier call"));
+  device.set_capture_status(stream, CaptureStatus::none);
+  CHECK_NOTHROW(device.synchronize(stream));
+}
+
+TEST_CASE("a captured stream blocks the legacy stream only if it synchronizes with it") {
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(plain_options());
+  const EventHandle event = device.create_event();
+  for (const bool blocking : {false, true}) {
+    const StreamHandle stream = device.create_stream({.blocking = blocking});
+    device.set_capture_status(stream, CaptureStatus::active);
+    const auto status = device.capture_status(device.legacy_stream());
+    CHECK(status == (blocking ? CaptureStatus::blocked : CaptureStatus::none));
+    CHECK(code_of([&] { device.record(event, device.legacy_stream()); }) ==
+          (blocking ? ErrorCode::capture : ErrorCode::unknown));
+    device.set_capture_status(stream, CaptureStatus::none);
+  }
+  CHECK_THROWS_AS(device.set_capture_status(device.legacy_stream(), CaptureStatus::active),
+                  DeviceError);
 }
 
 TEST_CASE("a host callback that calls a device is refused") {

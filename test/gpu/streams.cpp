@@ -97,15 +97,15 @@ TEST_CASE("a stream that is being captured says so, and so does the legacy strea
   const auto gpu = require_gpu();
   const TestStream stream{*gpu, {.blocking = true}};
   const cudaStream_t native = stream.native();
-  CHECK_FALSE(gpu->capturing(stream));
-  CHECK_FALSE(gpu->capturing(gpu->legacy_stream()));
+  CHECK(gpu->capture_status(stream) == CaptureStatus::none);
+  CHECK(gpu->capture_status(gpu->legacy_stream()) == CaptureStatus::none);
 
   REQUIRE(cudaStreamBeginCapture(native, cudaStreamCaptureModeGlobal) == cudaSuccess);
-  CHECK(gpu->capturing(stream));
-  CHECK(gpu->capturing(gpu->legacy_stream()));
+  CHECK(gpu->capture_status(stream) == CaptureStatus::active);
+  CHECK(gpu->capture_status(gpu->legacy_stream()) == CaptureStatus::blocked);
 
   cudaGraph_t graph = nullptr;
   CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess);
   CHECK(cudaGraphDestroy(graph) == cudaSuccess);
-  CHECK_FALSE(gpu->capturing(stream));
+  CHECK(gpu->capture_status(stream) == CaptureStatus::none);
 }

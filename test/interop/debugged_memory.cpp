@@ -69,11 +69,11 @@ TEST_CASE("memory of a capture is not poisoned, and is served") {
   options.poison = options.find_captures = true;
   DropInBench bench{{}, options};
   CUstream_st* const stream = bench.create_stream();
-  bench.gpu.set_capturing({stream}, true);
+  bench.gpu.set_capture_status({stream}, CaptureStatus::active);
   void* const block = bench.memory.allocate(MiB, stream);
   CHECK(block != nullptr);
   bench.memory.deallocate(block, stream);
-  bench.gpu.set_capturing({stream}, false);
+  bench.gpu.set_capture_status({stream}, CaptureStatus::none);
 }
 
 TEST_CASE("an object that does not heed MILLRACE_DEBUG is not changed by it") {

@@ -203,7 +203,7 @@ TEST_CASE("a stream that is captured is refused, or found if that was asked for"
   DropInBench bench{{}, {.find_captures = find}};
   CUstream_st* const stream = bench.create_stream();
   if (is_known) bench.free(bench.allocate(kBlock, stream));
-  bench.gpu.set_capturing({stream}, true);
+  bench.gpu.set_capture_status({stream}, CaptureStatus::active);
   if (find) {
     void* const block = bench.memory.allocate(kBlock, stream);
     bench.memory.deallocate(block, stream);
@@ -216,7 +216,7 @@ TEST_CASE("a stream that is captured is refused, or found if that was asked for"
       CHECK(error.code() == ErrorCode::capture);
     }
   }
-  bench.gpu.set_capturing({stream}, false);
+  bench.gpu.set_capture_status({stream}, CaptureStatus::none);
   bench.free(bench.allocate(kBlock, stream));
   CHECK(bench.memory.statistics().live_blocks <= 1);
 }

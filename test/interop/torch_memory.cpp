@@ -178,13 +178,13 @@ TEST_CASE("a captured stream gets memory of the pool that its graph keeps") {
   CUstream_st* const main = bench.create_stream();
   bench.put(bench.get(16 * MiB, main));
   bench.memory.begin_route(kMemoryPool, main, only(main));
-  bench.gpu.set_capturing({main}, true);
+  bench.gpu.set_capture_status({main}, CaptureStatus::active);
   void* const first = bench.memory.allocate(16 * MiB, {main, true}, nullptr);
   bench.memory.deallocate(first, nullptr);
   void* const second = bench.memory.allocate(16 * MiB, {main, true}, nullptr);
   CHECK(second == first);  // the capture's own order suffices
   void* const output = bench.memory.allocate(MiB, {main, true}, nullptr);
-  bench.gpu.set_capturing({main}, false);
+  bench.gpu.set_capture_status({main}, CaptureStatus::none);
   bench.memory.end_route(kMemoryPool);
   CHECK(bench.memory.pool_holds_only(kMemoryPool, {second, output}));
   CHECK_FALSE(bench.memory.memory().device().capturing());
@@ -307,10 +307,10 @@ TEST_CASE("the hooks let a stream be captured that never allocated, if they know
   current = bench.create_stream();
   millrace_torch_set_current_stream([](int) { return current; });
   millrace_torch_begin_allocate_to_pool(0, kMemoryPool, only(current));
-  bench.gpu.set_capturing({current}, true);
+  bench.gpu.set_capture_status({current}, CaptureStatus::active);
   void* const inside = millrace_torch_malloc(MiB, 0, current);
   CHECK(inside != nullptr);
-  bench.gpu.set_capturing({current}, false);
+  bench.gpu.set_capture_status({current}, CaptureStatus::none);
   millrace_torch_end_allocate_to_pool(0, kMemoryPool);
   millrace_torch_free(inside, MiB, 0, current);
   millrace_torch_release_pool(0, kMemoryPool);

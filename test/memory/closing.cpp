@@ -32,10 +32,10 @@ TEST_CASE("an allocator that goes while a stream is captured gives back what the
   busy(bench, bench.copy, kept, 16 * MiB);
   REQUIRE(used(bench) >= 16 * MiB);
   const StreamRef captured = bench.ordered.begin_capture(bench.main);
-  bench.device.set_capturing(bench.main.handle(), true);
+  bench.device.set_capture_status(bench.main.handle(), CaptureStatus::active);
   allocator.reset();
   CHECK(used(bench) == 0);
-  bench.device.set_capturing(bench.main.handle(), false);
+  bench.device.set_capture_status(bench.main.handle(), CaptureStatus::none);
   bench.ordered.end_capture(captured);
 }
 
@@ -48,10 +48,10 @@ TEST_CASE("an allocator that goes keeps what a captured stream may still use") {
   busy(bench, bench.main, of_main, 24 * MiB);
   allocator->deallocate(of_main);  // no marker covers its last use
   const StreamRef captured = bench.ordered.begin_capture(bench.main);
-  bench.device.set_capturing(bench.main.handle(), true);
+  bench.device.set_capture_status(bench.main.handle(), CaptureStatus::active);
   allocator.reset();
   CHECK(used(bench) == 24 * MiB);
-  bench.device.set_capturing(bench.main.handle(), false);
+  bench.device.set_capture_status(bench.main.handle(), CaptureStatus::none);
   bench.ordered.end_capture(captured);
 }
 
@@ -76,18 +76,18 @@ TEST_CASE("an allocator that goes while a stream is captured keeps what graphs m
     GraphPool pool{*allocator};
     {
       GraphCapture capture{pool, bench.main};
-      bench.device.set_capturing(bench.main.handle(), true);
+      bench.device.set_capture_status(bench.main.handle(), CaptureStatus::active);
       allocator->deallocate(allocator->allocate(4 * MiB, bench.main));
-      bench.device.set_capturing(bench.main.handle(), false);
+      bench.device.set_capture_status(bench.main.handle(), CaptureStatus::none);
       capture.end();
     }
     of_graphs = used(bench);
     REQUIRE(of_graphs >= 4 * MiB);
     pool.launched(bench.main);
     const StreamRef captured = bench.ordered.begin_capture(bench.copy);
-    bench.device.set_capturing(bench.copy.handle(), true);
+    bench.device.set_capture_status(bench.copy.handle(), CaptureStatus::active);
     allocator.reset();
-    bench.device.set_capturing(bench.copy.handle(), false);
+    bench.device.set_capture_status(bench.copy.handle(), CaptureStatus::none);
     bench.ordered.end_capture(captured);
   }
   CHECK(used(bench) == of_graphs);

@@ -401,10 +401,10 @@ TEST_CASE("a request that fails while a stranger captures a stream says that mem
   const StreamHandle raw = bench.device.create_stream();
   const StreamHandle captured = bench.device.create_stream();
   allocator.deallocate(allocator.allocate(15 * MiB, raw));
-  bench.device.set_capturing(captured, true);
+  bench.device.set_capture_status(captured, CaptureStatus::active);
   CHECK_THROWS_AS(allocator.allocate(14 * MiB, bench.main), out_of_memory);
   allocator.check_invariants();
-  bench.device.set_capturing(captured, false);
+  bench.device.set_capture_status(captured, CaptureStatus::none);
   CHECK(allocator.allocate(14 * MiB, bench.main) != nullptr);
 }
 

@@ -9,7 +9,7 @@ namespace millrace::test {
 CapturedGraph::CapturedGraph(VirtualDevice& device, StreamHandle origin)
     : device_(device), captured_{origin} {
   static_cast<void>(device_.stream_id(origin));  // the stream must exist
-  device_.set_capturing(origin, true);
+  device_.set_capture_status(origin, CaptureStatus::active);
 }
 
 CapturedGraph::~CapturedGraph() {
@@ -41,7 +41,7 @@ std::size_t CapturedGraph::record(StreamHandle stream) {
 
 void CapturedGraph::wait(StreamHandle stream, std::size_t event) {
   if (std::ranges::find(captured_, stream) == captured_.end()) {
-    device_.set_capturing(stream, true);
+    device_.set_capture_status(stream, CaptureStatus::active);
     captured_.push_back(stream);
   }
   steps_.push_back({.kind = Kind::wait, .branch = branch_of(stream), .view = {}, .event = event});
@@ -49,7 +49,7 @@ void CapturedGraph::wait(StreamHandle stream, std::size_t event) {
 
 void CapturedGraph::end() {
   if (!std::exchange(capturing_, false)) return;
-  for (const StreamHandle stream : captured_) device_.set_capturing(stream, false);
+  for (const StreamHandle stream : captured_) device_.set_capture_status(stream, CaptureStatus::none);
   for (std::size_t branch = 1; branch < captured_.size(); ++branch) {
     branches_.push_back(device_.create_stream({.name = "branch"}));
   }

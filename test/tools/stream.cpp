@@ -232,7 +232,7 @@ TEST_CASE("stream apply: what is lacking is asked for, and the trainer tells it"
   ProgramRun run = run_program(apply);
   INFO(run.out + run.err);
   CHECK(run.exit_code == 3);
-  CHECK_THAT(run.out, ContainsSubstring("1 gaps"));
+  CHECK_THAT(run.out, ContainsSubstring("1 gap,"));
   run_well(train({"--load", save, "--steps", "21", "--stream", from, "--save", save}));
   run = run_program(apply);
   CHECK(run.exit_code == 0);

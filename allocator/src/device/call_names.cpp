@@ -73,4 +73,19 @@ const char* to_string(Call call) noexcept {
   return "unknown call";
 }
 
+const char* why_refused(CaptureStatus status) noexcept {
+  switch (status) {
+    case CaptureStatus::none:
+      return "the stream is not captured";
+    case CaptureStatus::active:
+      return "nothing of this stream runs before its graph is launched";
+    case CaptureStatus::invalidated:
+      return "an earlier call broke this stream's capture, which has to be ended "
+             "(cudaStreamEndCapture)";
+    case CaptureStatus::blocked:
+      return "the legacy stream would wait for a stream that is being captured";
+  }
+  return "";
+}
+
 }  // namespace millrace

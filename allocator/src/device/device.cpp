@@ -172,9 +172,9 @@ bool Device::blocking(StreamHandle stream) {
   return do_blocking(stream);
 }
 
-bool Device::capturing(StreamHandle stream) {
+CaptureStatus Device::capture_status(StreamHandle stream) {
   const Entry entry{*this, Call::capture_status};
-  return do_capturing(stream);
+  return do_capture_status(stream);
 }
 
 bool Device::query(StreamHandle stream) {

@@ -71,7 +71,9 @@ Event OrderedDevice::State::record_if_there(StreamRef stream, Untold captures) {
   if (known == nullptr) return {};
   const std::lock_guard held{known->recording};
   if (streams.find(stream.id()) == nullptr || known->captured != 0) return {};
-  if (captures == Untold::asked && device.capturing(stream.handle())) return {};
+  if (captures == Untold::asked && device.capture_status(stream.handle()) != CaptureStatus::none) {
+    return {};
+  }
   return record_held(*known, stream, pool->take());
 }
 
@@ -98,6 +100,12 @@ Event OrderedDevice::State::covering_mark(Point point) {
   if (mark.recorded()) return mark;
   const auto last = ledger.earliest_covering(point);  // left by a detached stream
   return last ? pool->find(last->token) : Event{};
+}
+
+Event OrderedDevice::State::newest_record(EventHandle event) {
+  const std::lock_guard lock{mutex};
+  const auto it = foreign.find(event.value);
+  return it == foreign.end() ? Event{} : it->second;
 }
 
 void OrderedDevice::State::pay_owed_marks() {
@@ -249,16 +257,14 @@ void OrderedDevice::record(EventHandle event, StreamRef stream) {
   state_->foreign[event.value] = std::move(mark);
 }
 
+// Another thread may record the event again while the driver is called. The stream then waits for
+// one of the two records, and it is unknown for which, so no order is noted.
 void OrderedDevice::wait(StreamRef stream, EventHandle event) {
   stream = resolve(stream);
-  Event mark;
-  {
-    const std::lock_guard lock{state_->mutex};
-    const auto it = state_->foreign.find(event.value);
-    if (it != state_->foreign.end()) mark = it->second;
-  }
+  const Event before = state_->newest_record(event);
   state_->device.wait(stream.handle(), event);
-  if (mark.recorded()) state_->ledger.join(stream.id(), mark.point());
+  if (!before.recorded() || state_->newest_record(event).point() != before.point()) return;
+  state_->ledger.join(stream.id(), before.point());
 }
 
 void OrderedDevice::forget(EventHandle event) {

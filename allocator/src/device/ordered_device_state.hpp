@@ -88,6 +88,8 @@ struct OrderedDevice::State {
    * unrecorded event if that is not possible, or if the point is complete.
    */
   Event covering_mark(Point point);
+  /** Returns the newest record of a caller's event; an unrecorded event if it has none. */
+  Event newest_record(EventHandle event);
   void pay_owed_marks();
   [[nodiscard]] bool captured(StreamId stream) const noexcept {
     const KnownStream* const known = streams.find(stream);

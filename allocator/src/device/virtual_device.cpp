@@ -268,9 +268,9 @@ StreamHandle VirtualDevice::per_thread_stream() {
 std::uint64_t VirtualDevice::do_stream_id(StreamHandle stream) {
   model_->enter(Call::stream_id);
   const simulation::StreamState& found = model_->stream(stream, Call::stream_id);
-  if (found.capturing) {  // a driver refuses even this call, and invalidates the capture
-    refuse(Call::stream_id, fmt::format("stream {}", found.name), ErrorCode::capture);
-  }
+  // The id of the legacy stream is known. A driver refuses this call for a captured stream, and
+  // invalidates the capture.
+  if (!found.legacy) model_->refuse_captured(found, Call::stream_id);
   return found.id;
 }
 
@@ -279,13 +279,17 @@ bool VirtualDevice::do_blocking(StreamHandle stream) {
   return model_->stream(stream, Call::stream_flags).blocking;
 }
 
-bool VirtualDevice::do_capturing(StreamHandle stream) {
+CaptureStatus VirtualDevice::do_capture_status(StreamHandle stream) {
   model_->enter(Call::capture_status);
-  return model_->stream(stream, Call::capture_status).capturing;
+  return model_->capture_status(model_->stream(stream, Call::capture_status));
 }
 
-void VirtualDevice::set_capturing(StreamHandle stream, bool capturing) {
-  model_->stream(stream, Call::capture_status).capturing = capturing;
+void VirtualDevice::set_capture_status(StreamHandle stream, CaptureStatus status) {
+  simulation::StreamState& found = model_->stream(stream, Call::capture_status);
+  if (found.legacy && status != CaptureStatus::none) {
+    refuse(Call::capture_status, "the legacy stream cannot be captured");
+  }
+  found.capture = status;
 }
 
 bool VirtualDevice::do_query(StreamHandle stream) {
@@ -303,7 +307,7 @@ void VirtualDevice::do_synchronize(StreamHandle handle) {
 
 void VirtualDevice::do_synchronize() {
   model_->enter(Call::synchronize_device);
-  model_->refuse_capture(Call::synchronize_device);
+  model_->refuse_any_capture(Call::synchronize_device);
   model_->machine.await(model_->last_items(), name());
   model_->synchronized(Call::synchronize_device);
 }

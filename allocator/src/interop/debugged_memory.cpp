@@ -37,7 +37,7 @@ void* DebuggedMemory::allocate(std::size_t bytes, StreamRef owner, StreamRef fir
 void DebuggedMemory::record_use(void* address, StreamRef stream) {
   inner().record_use(address, stream);
   if (notes_ == nullptr || address == nullptr || in_host_callback()) return;
-  if (device().device().capturing(stream.handle()) && !is_of_graph(address))
+  if (is_captured(device().device().capture_status(stream.handle())) && !is_of_graph(address))
     notes_->kept_by_graph(address, caching_.block_size(address));
 }
 

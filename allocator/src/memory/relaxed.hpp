@@ -16,9 +16,8 @@ class Relaxed {
     value_.store(value, std::memory_order_relaxed);
     return *this;
   }
-  operator T() const noexcept {
-    return value_.load(std::memory_order_relaxed);
-  }  // NOLINT: as above
+  // NOLINTNEXTLINE: as above
+  operator T() const noexcept { return value_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<T> value_{};

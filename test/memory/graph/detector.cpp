@@ -20,7 +20,8 @@ struct DetectorRig : Bench {
   CaptureDetector detector{allocator, pool};
 
   void set_capturing(StreamRef stream, bool capturing) {
-    device.set_capturing(stream.handle(), capturing);
+    device.set_capture_status(stream.handle(),
+                              capturing ? CaptureStatus::active : CaptureStatus::none);
   }
 };
 
@@ -61,6 +62,34 @@ TEST_CASE("a capture that ended is noticed when asked", "[graph]") {
   CHECK(rig.detector.allocate(MiB, rig.copy) != output);
   CHECK(rig.pool.statistics().capturing == 1);
   rig.set_capturing(rig.copy, false);
+}
+
+TEST_CASE("a broken capture goes on until it is ended", "[graph]") {
+  DetectorRig rig;
+  rig.set_capturing(rig.main, true);
+  void* const output = rig.detector.allocate(MiB, rig.main);
+  rig.device.set_capture_status(rig.main.handle(), CaptureStatus::invalidated);
+  CHECK(rig.detector.poll());
+  rig.detector.deallocate(output, rig.main);
+  CHECK(rig.pool.statistics().capturing == 1);
+  rig.set_capturing(rig.main, false);
+  CHECK_FALSE(rig.detector.poll());
+}
+
+TEST_CASE("the legacy stream is not captured by the capture that blocks it", "[graph]") {
+  DetectorRig rig;
+  const StreamHandle legacy = rig.device.legacy_stream();
+  rig.detector.deallocate(rig.detector.allocate(MiB, legacy));
+  const StreamHandle blocking = rig.device.create_stream({.blocking = true});
+  rig.device.set_capture_status(blocking, CaptureStatus::active);
+  REQUIRE(rig.device.capture_status(legacy) == CaptureStatus::blocked);
+  void* const block = rig.detector.allocate(MiB, legacy);
+  CHECK(rig.pool.statistics().capturing == 0);
+  CHECK(rig.detector.allocate(MiB, blocking) != nullptr);
+  CHECK(rig.pool.statistics().allocated == MiB);
+  rig.detector.deallocate(block, rig.ordered.resolve(legacy));
+  rig.device.set_capture_status(blocking, CaptureStatus::none);
+  CHECK_FALSE(rig.detector.poll());
 }
 
 TEST_CASE("a raw handle may be captured before it is known", "[graph]") {

@@ -16,6 +16,7 @@
 #include "cli/status_line.hpp"
 #include "cli/text.hpp"
 #include "cli/values.hpp"
+#include "cli/wording.hpp"
 #include "millrace/device/thread_executor.hpp"
 #include "millrace/memory/byte_size.hpp"
 #include "millrace/streamer/applier.hpp"
@@ -71,14 +72,16 @@ std::string describe_result(const ApplyResult& result) {
                                  report.rows, format_bytes(report.bytes));
   text += describe_step(result);
   if (report.gaps > 0) {
-    text += fmt::format("; {} gaps, {} snapshots requested", report.gaps, report.snapshots);
+    text += fmt::format("; {}, {} requested", counted(report.gaps, "gap"),
+                        counted(report.snapshots, "snapshot"));
   }
   if (report.restarts > 0) {
-    text += fmt::format("; restarted {} times because the copy had been emptied", report.restarts);
+    text += fmt::format("; restarted {} because the copy had been emptied",
+                        counted(report.restarts, "time"));
   }
   if (report.retries > 0) {
-    text += fmt::format("; {} calls retried, the last one after: {}", report.retries,
-                        report.last_error);
+    text += fmt::format("; {} retried, the last one after: {}",
+                        counted(report.retries, "call"), report.last_error);
   }
   return text + '\n' + result.lacks;
 }

@@ -56,6 +56,8 @@ cudaError_t attribute(int* value, CUfunction_attribute which, Handle handle) {
       *value = all.numRegs;
       return cudaSuccess;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+      *value = all.ptxVersion;
+      return cudaSuccess;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
       *value = all.binaryVersion;
       return cudaSuccess;

@@ -28,6 +28,22 @@ struct EventHandle {
 /** @brief Where a copy reads and where it writes. Pinned and pageable memory are both `host`. */
 enum class CopyKind { host_to_device, device_to_host, device_to_device, host_to_host };
 
+/** @brief What a stream's capture into a CUDA graph allows on it (cudaStreamCaptureStatus). */
+enum class CaptureStatus : std::uint8_t {
+  none,         ///< not captured: its work runs
+  active,       ///< captured: its work becomes nodes of a graph
+  invalidated,  ///< captured, but an earlier call broke the capture; it still has to be ended
+  blocked,      ///< the legacy stream, which would wait for a captured blocking stream
+};
+
+/** @brief Returns whether the stream itself is captured, so that its work is not run now. */
+[[nodiscard]] constexpr bool is_captured(CaptureStatus status) noexcept {
+  return status == CaptureStatus::active || status == CaptureStatus::invalidated;
+}
+
+/** @brief Returns why calls on a stream with this status are refused, for messages. */
+[[nodiscard]] const char* why_refused(CaptureStatus status) noexcept;
+
 /** @brief Names of the driver calls that Millrace makes, for counting and for injecting errors. */
 enum class Call : unsigned char {
   allocate,
@@ -212,7 +228,11 @@ class Device {
    *        cudaStreamNonBlocking).
    */
   [[nodiscard]] bool blocking(StreamHandle stream);
-  [[nodiscard]] bool capturing(StreamHandle stream);  ///< whether it is captured into a graph
+  /**
+   * @brief Returns whether the stream is captured into a graph. Unless it is `none`, work, records,
+   *        waits and synchronization of the stream throw DeviceError (`capture`).
+   */
+  [[nodiscard]] CaptureStatus capture_status(StreamHandle stream);
   /** @return true if all work enqueued on the stream so far is complete; never blocks */
   [[nodiscard]] bool query(StreamHandle stream);
   void synchronize(StreamHandle stream);  ///< blocks until the stream's work so far is complete
@@ -295,7 +315,7 @@ class Device {
   virtual void do_destroy_stream(StreamHandle stream) = 0;
   virtual std::uint64_t do_stream_id(StreamHandle stream) = 0;
   virtual bool do_blocking(StreamHandle stream) = 0;
-  virtual bool do_capturing(StreamHandle) { return false; }
+  virtual CaptureStatus do_capture_status(StreamHandle) { return CaptureStatus::none; }
   virtual bool do_query(StreamHandle stream) = 0;
   virtual void do_synchronize(StreamHandle stream) = 0;
   virtual void do_synchronize() = 0;

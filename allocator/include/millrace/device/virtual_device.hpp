@@ -90,10 +90,13 @@ class VirtualDevice final : public Device {
    */
   [[nodiscard]] Gate enqueue_gate(StreamHandle stream);
   /**
-   * @brief Begins or ends a simulated capture. While `capturing` is true, work, records, waits and
-   *        synchronization on `stream` throw DeviceError (`capture`).
+   * @brief Begins, breaks or ends a simulated capture. Unless `status` is `none`, work, records,
+   *        waits and synchronization on `stream` throw DeviceError (`capture`), and so they do on
+   *        the legacy stream if `stream` is blocking.
+   * @param stream  not the legacy stream, which cannot be captured
+   * @param status  not `blocked`, which only the legacy stream can be
    */
-  void set_capturing(StreamHandle stream, bool capturing);
+  void set_capture_status(StreamHandle stream, CaptureStatus status);
 
  private:
   friend class simulation::Machine;
@@ -119,7 +122,7 @@ class VirtualDevice final : public Device {
   void do_destroy_stream(StreamHandle stream) override;
   std::uint64_t do_stream_id(StreamHandle stream) override;
   bool do_blocking(StreamHandle stream) override;
-  bool do_capturing(StreamHandle stream) override;
+  CaptureStatus do_capture_status(StreamHandle stream) override;
   bool do_query(StreamHandle stream) override;
   void do_synchronize(StreamHandle stream) override;
   void do_synchronize() override;

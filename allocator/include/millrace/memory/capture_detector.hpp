@@ -15,8 +15,8 @@ namespace millrace {
  *
  * For programs that cannot announce their captures (docs/graph-capture.md). Each call that names a
  * stream asks the driver whether that stream is captured, which costs one driver call
- * (`Device::capturing`), and two driver calls if a capture has begun or ended. Calls from a host
- * callback do not ask, because a callback must not make driver calls.
+ * (`Device::capture_status`), and two driver calls if a capture has begun or ended. Calls from a
+ * host callback do not ask, because a callback must not make driver calls.
  *
  * The detector treats all streams that are captured at one time as one capture into the pool. That
  * capture ends when one of its streams is found not to be captured. The detector does not see the

@@ -50,7 +50,9 @@ class ForwardingDevice : public Device {
   void do_destroy_stream(StreamHandle stream) override { device_.destroy_stream(stream); }
   std::uint64_t do_stream_id(StreamHandle stream) override { return device_.stream_id(stream); }
   bool do_blocking(StreamHandle stream) override { return device_.blocking(stream); }
-  bool do_capturing(StreamHandle stream) override { return device_.capturing(stream); }
+  CaptureStatus do_capture_status(StreamHandle stream) override {
+    return device_.capture_status(stream);
+  }
   bool do_query(StreamHandle stream) override { return device_.query(stream); }
   void do_synchronize(StreamHandle stream) override { device_.synchronize(stream); }
   void do_synchronize() override { device_.synchronize(); }

@@ -54,6 +54,7 @@ void Runtime::do_free_async(void* address, StreamHandle stream) {
 }
 
 void Runtime::do_trim_pool(std::size_t keep_bytes) {
+  if (pool_ == nullptr) return;
   const CurrentContext current = enter();
   const OutsideCapture outside;
   check(cudaMemPoolTrimTo(pool(), keep_bytes), "cudaMemPoolTrimTo", keep_bytes);

@@ -109,7 +109,7 @@ class Runtime final : public CudaDevice {
   void do_destroy_stream(StreamHandle stream) override;
   std::uint64_t do_stream_id(StreamHandle stream) override;
   bool do_blocking(StreamHandle stream) override;
-  bool do_capturing(StreamHandle stream) override;
+  CaptureStatus do_capture_status(StreamHandle stream) override;
   bool do_query(StreamHandle stream) override;
   void do_synchronize(StreamHandle stream) override;
   void do_synchronize() override;

@@ -6,15 +6,23 @@ namespace millrace::cuda {
 
 namespace {
 
-bool capturing_native(cudaStream_t stream) {
+CaptureStatus capture_status_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status{};
   const cudaError_t result = cudaStreamIsCapturing(stream, &status);
-  if (result == cudaErrorStreamCaptureImplicit) {  // legacy, would wait for a captured stream
+  if (result == cudaErrorStreamCaptureImplicit) {
     quietly(result);
-    return true;
+    return CaptureStatus::blocked;
   }
   check_released(result, "cudaStreamIsCapturing", stream);
-  return status != cudaStreamCaptureStatusNone;
+  switch (status) {
+    case cudaStreamCaptureStatusNone:
+      return CaptureStatus::none;
+    case cudaStreamCaptureStatusActive:
+      return CaptureStatus::active;
+    case cudaStreamCaptureStatusInvalidated:
+      break;
+  }
+  return CaptureStatus::invalidated;  // also a status of a newer CUDA: nothing may run there
 }
 
 }  // namespace
@@ -36,10 +44,10 @@ void Runtime::do_destroy_stream(StreamHandle stream) {
 }
 
 void Runtime::refuse_captured(StreamHandle stream, const char* call) {
-  if (!capturing_native(native(stream))) [[likely]]
+  const CaptureStatus status = capture_status_of(native(stream));
+  if (status == CaptureStatus::none) [[likely]]
     return;
-  throw DeviceError{ErrorCode::capture, written(call, stream.value),
-                    "nothing of this stream runs before its graph is launched"};
+  throw DeviceError{ErrorCode::capture, written(call, stream.value), why_refused(status)};
 }
 
 std::uint64_t Runtime::do_stream_id(StreamHandle stream) {
@@ -61,9 +69,9 @@ bool Runtime::do_blocking(StreamHandle stream) {
   return (flags & cudaStreamNonBlocking) == 0;
 }
 
-bool Runtime::do_capturing(StreamHandle stream) {
+CaptureStatus Runtime::do_capture_status(StreamHandle stream) {
   const CurrentContext current = enter();
-  return capturing_native(native(stream));
+  return capture_status_of(native(stream));
 }
 
 bool Runtime::do_query(StreamHandle stream) {

@@ -143,16 +143,27 @@ StreamState& DeviceModel::stream(StreamHandle handle, Call call) {
 
 StreamState& DeviceModel::working_stream(StreamHandle handle, Call call) {
   StreamState& found = stream(handle, call);
-  if (found.capturing) {
-    refuse(call, fmt::format("stream {}", found.name), ErrorCode::capture);
-  }
-  if (found.legacy) refuse_capture(call);
+  refuse_captured(found, call);
   return found;
 }
 
-void DeviceModel::refuse_capture(Call call) const {
+CaptureStatus DeviceModel::capture_status(const StreamState& stream) const {
+  const auto blocks = [](const StreamState* other) {
+    return other->blocking && is_captured(other->capture);
+  };
+  return stream.legacy && std::ranges::any_of(streams, blocks) ? CaptureStatus::blocked
+                                                               : stream.capture;
+}
+
+void DeviceModel::refuse_captured(const StreamState& stream, Call call) const {
+  const CaptureStatus status = capture_status(stream);
+  if (status == CaptureStatus::none) return;
+  refuse(call, fmt::format("stream {}: {}", stream.name, why_refused(status)), ErrorCode::capture);
+}
+
+void DeviceModel::refuse_any_capture(Call call) const {
   for (const StreamState* stream : streams) {
-    if (stream->capturing) refuse(call, fmt::format("stream {}", stream->name), ErrorCode::capture);
+    if (is_captured(stream->capture)) refuse_captured(*stream, call);
   }
 }
 

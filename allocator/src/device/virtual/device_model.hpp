@@ -58,13 +58,17 @@ class DeviceModel {
 
   /** @throws DeviceError if the handle is not that of a stream of this device */
   [[nodiscard]] StreamState& stream(StreamHandle handle, Call call);
-  /** @throws DeviceError also if the stream is being captured */
+  /** @throws DeviceError also if its capture status is not `none` */
   [[nodiscard]] StreamState& working_stream(StreamHandle handle, Call call);
   [[nodiscard]] EventState& event(EventHandle handle, Call call);
 
   [[nodiscard]] StreamHandle add_stream(const StreamOptions& options);
   void destroy_stream(StreamHandle handle);
-  void refuse_capture(Call call) const;
+  [[nodiscard]] CaptureStatus capture_status(const StreamState& stream) const;
+  /** @throws DeviceError (`capture`) unless the stream's capture status is `none` */
+  void refuse_captured(const StreamState& stream, Call call) const;
+  /** @throws DeviceError (`capture`) if any stream is captured */
+  void refuse_any_capture(Call call) const;
 
   /** @brief Adds the item, and the dependencies that the rule of the legacy stream requires. */
   std::shared_ptr<WorkItem> enqueue(StreamState& stream, std::shared_ptr<WorkItem> item);

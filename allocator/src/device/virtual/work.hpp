@@ -88,7 +88,7 @@ struct StreamState {
   int priority = 0;
   bool blocking = true;
   bool legacy = false;
-  bool capturing = false;
+  CaptureStatus capture = CaptureStatus::none;
   bool destroyed = false;
   std::uint64_t enqueued = 0;
   std::uint64_t first_use = 0;  ///< order in which streams were first used, from 1; 0: never

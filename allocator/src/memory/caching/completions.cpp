@@ -6,20 +6,9 @@
 
 namespace millrace {
 
-template <typename Poll>
-void Completions::unlocked(Lock& lock, const Poll& poll) {
-  lock.unlock();
-  try {
-    poll();
-  } catch (...) {
-    lock.lock();
-    throw;
-  }
-  lock.lock();
-}
-
 void Completions::ask(Lock& lock) {
-  unlocked(lock, [&] { stock_.device.poll(); });
+  const Unlocked unlocked{lock};
+  stock_.device.poll();
 }
 
 bool Completions::ask_before_lock() {
@@ -41,13 +30,14 @@ bool Completions::poll_what_waits(Lock& lock) {
   const std::vector<Shelves::Wait> waits = stock_.shelves.some_waits(kMostPolled);
   // Polls by point, because a marker of another stream, such as the legacy stream, may cover it. If
   // the newest point of a queue is complete, so is the whole queue.
-  unlocked(lock, [&] {
+  {
+    const Unlocked unlocked{lock};
     for (const Shelves::Wait& wait : waits) {
       if (stock_.device.poll(wait.newest)) continue;
       stock_.device.poll(wait.newest.stream);
       stock_.device.poll(wait.oldest);
     }
-  });
+  }
   sweep();
   return false;
 }

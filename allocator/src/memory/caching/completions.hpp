@@ -83,8 +83,6 @@ class Completions {
   // beyond that. A request that is about to grow queries all streams.
   static constexpr std::size_t kMostPolled = 64;
 
-  template <typename Poll>
-  void unlocked(Lock& lock, const Poll& poll);
   bool sweep_drained();
 
   Stock& stock_;

@@ -186,7 +186,10 @@ const Segment* GivingBack::largest_complete_below(std::size_t bytes) const {
   std::size_t looks = 0;
   const auto complete = [&](const Segment& segment) {
     const Block* block = segment.first;
-    for (; block != nullptr && block->waits == BlockWaits::nothing; block = block->next) ++looks;
+    while (block != nullptr && block->waits == BlockWaits::nothing) {
+      if (++looks > kMostSegmentLooks) return false;
+      block = block->next;
+    }
     return block == nullptr;
   };
   const Segment* segment = stock_.shelves.free_segments().first(false);

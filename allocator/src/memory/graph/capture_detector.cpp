@@ -32,7 +32,7 @@ void CaptureDetector::transfer(void* address, StreamRef owner) {
 }
 
 bool CaptureDetector::asks_captured(StreamRef stream) const {
-  return device().device().capturing(stream.handle());
+  return is_captured(device().device().capture_status(stream.handle()));
 }
 
 std::optional<CaptureDetector::Watched> CaptureDetector::watched() const {

@@ -46,7 +46,9 @@ class CaptureDevice final : public Device {
     return reinterpret_cast<std::uintptr_t>(stream.value);
   }
   bool do_blocking(StreamHandle) override { return false; }
-  bool do_capturing(StreamHandle) override { return capturing_; }
+  CaptureStatus do_capture_status(StreamHandle) override {
+    return capturing_ ? CaptureStatus::active : CaptureStatus::none;
+  }
   bool do_query(StreamHandle) override { return !capturing_; }
   void do_synchronize(StreamHandle) override { refuse_while_capturing("synchronize"); }
   void do_synchronize() override { refuse_while_capturing("synchronize"); }

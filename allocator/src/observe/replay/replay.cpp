@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -12,7 +13,6 @@
 #include "millrace/memory/out_of_memory.hpp"
 #include "millrace/observe/packing.hpp"
 #include "millrace/observe/stream_names.hpp"
-#include "millrace/observe/trace_snapshot.hpp"
 #include "observe/replay/decision_check.hpp"
 #include "observe/replay/expandable_ranges.hpp"
 #include "observe/replay/recorded_releases.hpp"
@@ -20,6 +20,9 @@
 #include "observe/replay/replay_lanes.hpp"
 #include "observe/replay/replay_order.hpp"
 #include "observe/replay/replay_warnings.hpp"
+#include "observe/replay/site_tags.hpp"
+#include "observe/replay/snapshot_notes.hpp"
+#include "observe/replay/start_layout.hpp"
 #include "observe/replay/taken_segments.hpp"
 #include "observe/replay/trace_device.hpp"
 
@@ -61,6 +64,7 @@ class Replayer {
         observer_(options.ladder || options.snapshot || options.traced ? &trace_ : nullptr),
         options_(options),
         refused_(log) {
+    if (options.snapshot) notes_.emplace(log, device, trace_);
     report_.allocator = options.policy.name;
     report_.device = device;
     report_.device_bytes = options.device_bytes;
@@ -86,20 +90,17 @@ class Replayer {
         device_.expect_range(base->second);
       }
       if (log_.events[i].device == number_) {
-        note_marks(log_.events[i].time_us);
+        if (notes_) notes_->note_marks(log_.events[i].time_us);
         apply(log_.events[i]);
       }
     }
     unmap();
-    note_marks(std::numeric_limits<std::int64_t>::max());
+    if (notes_) notes_->note_marks(std::numeric_limits<std::int64_t>::max());
     finish();
     return std::move(report_);
   }
 
  private:
-  // Addresses of each range: more than any GPU has memory.
-  static constexpr std::size_t kAddresses = std::size_t{1} << 40;
-
   // If the log has no usable ranges, blocks of expandable segments are replayed in ordinary
   // segments.
   std::optional<std::vector<ExpandableRange>> recorded_ranges() {
@@ -124,12 +125,12 @@ class Replayer {
       }
     }
     allocator_.observe(&observer_);
-    if (compares_) restore(log_.initial[number_]);
+    if (compares_) restore();
     for (std::uint32_t i = 0; i < log_.blocks.size(); ++i) {
       const trace::LoggedBlock& block = log_.blocks[i];
       if (block.device != number_ || !block.live_at_start || live_.contains(i)) continue;
       live_[i] = allocator_.allocate(block.bytes, lanes_.of(block, block.stream));
-      note_logged(i);
+      if (notes_) notes_->note_block(i);
     }
     for (std::uint32_t i = 0; i < log_.blocks.size(); ++i) {
       const auto it = log_.blocks[i].freed_before_start ? live_.find(i) : live_.end();
@@ -142,51 +143,11 @@ class Replayer {
     if (report_.recorded_peak) note_reserved(0, 0);
   }
 
-  void restore(const trace::TorchLayout& layout) {
-    std::vector<CachingAllocator::SegmentLayout> segments;
-    std::unordered_map<std::uint64_t, std::uint32_t> at_start;
-    for (std::uint32_t i = 0; i < log_.blocks.size(); ++i) {
-      const trace::LoggedBlock& block = log_.blocks[i];
-      if (block.device == number_ && block.live_at_start) at_start[block.address] = i;
-    }
-    for (const trace::TorchSegment& segment : layout.segments) {
-      if (segment.expandable && !ranges_) continue;
-      auto& out = segments.emplace_back();
-      out.base = reinterpret_cast<void*>(segment.address);
-      out.bytes = segment.bytes;
-      out.small = !segment.large;
-      out.stream = lanes_.of(segment);
-      for (const trace::TorchBlock& block : segment.blocks) {
-        const bool used = block.state != trace::BlockState::inactive;
-        out.blocks.push_back({static_cast<std::size_t>(block.address - segment.address),
-                              static_cast<std::size_t>(block.bytes),
-                              static_cast<std::size_t>(block.requested), used});
-        const auto it = at_start.find(block.address);
-        if (used && it != at_start.end()) {
-          live_[it->second] = reinterpret_cast<void*>(block.address);
-        }
-      }
-      out.in_range = segment.expandable;
-      if (segment.expandable) {
-        device_.adopt_pages(segment.address, segment.bytes);
-      } else {
-        device_.adopt(segment.address, segment.bytes);
-      }
-    }
-    std::vector<CachingAllocator::RangeLayout> ranges;
-    for (const ExpandableRange& range : ranges_.value_or(std::vector<ExpandableRange>{})) {
-      if (range.since != ExpandableRange::kFromTheStart) {
-        new_ranges_[range.since] = range.base;
-        continue;
-      }
-      device_.adopt_range(range.base);
-      ranges.push_back({.base = reinterpret_cast<void*>(range.base),
-                        .bytes = kAddresses / range.page * range.page,
-                        .page = range.page,
-                        .small = range.small,
-                        .stream = lanes_.of(range.stream, range.pool)});
-    }
-    allocator_.restore(segments, ranges);
+  void restore() {
+    StartLayout start = recorded_start(log_, number_, ranges_, lanes_, device_);
+    allocator_.restore(start.segments, start.ranges);
+    live_ = std::move(start.live);
+    new_ranges_ = std::move(start.later_ranges);
   }
 
   // Pages that PyTorch unmapped since the last other event.
@@ -244,9 +205,9 @@ class Replayer {
     const StreamRef user = lanes_.of(block, event.stream);
     const StreamRef owner = has_first_user ? lanes_.of_stream(block.stream) : user;
     void* address =
-        allocator_.allocate(block.bytes, owner, user, site_of(event.stack, block.label));
+        allocator_.allocate(block.bytes, owner, user, options_.sites ? sites_.of(event.stack, block.label) : Tag{});
     live_[event.block] = address;
-    note_logged(event.block);
+    if (notes_) notes_->note_block(event.block);
     ++report_.allocations;
     for (const std::uint32_t index : std::exchange(postponed_, {})) complete(index);
     if (!compares_ || lanes_.apart(block)) return;
@@ -269,20 +230,6 @@ class Replayer {
     }
     ++report_.retried.served;
     report_.retried.last_served = true;
-  }
-
-  Tag site_of(trace::StackTable::Id stack, trace::LabelTable::Id label) {
-    if (!options_.sites) return {};
-    const auto tagged = [&](auto& tags, auto id, const auto& name) {
-      const auto [known, fresh] = tags.try_emplace(id);
-      if (fresh) known->second = allocator_.tag(name());
-      return known->second;
-    };
-    if (stack != trace::StackTable::kNone)
-      return tagged(sites_, stack, [&] { return trace::site_name(log_.stacks, stack); });
-    if (label != trace::LabelTable::kNone)
-      return tagged(labels_, label, [&] { return log_.labels.at(label); });
-    return {};
   }
 
   // A free that completed later had uses on other streams. One substitute represents them, and
@@ -366,53 +313,9 @@ class Replayer {
           trace_, {.window = {.begin = first_position_}, .reuse_proves_order = is_illegal});
       report_.packed = std::min(bounds_.packed, report_.ladder.packed);
     }
-    if (options_.snapshot) report_.snapshot = snapshot();
+    if (notes_) report_.snapshot = notes_->snapshot(lanes_);
     if (options_.traced) options_.traced(trace_, stream_names(trace_, ordered_));
     allocator_.observe(nullptr);
-  }
-
-  // Adds the stacks and labels of the log.
-  [[nodiscard]] trace::TorchSnapshot snapshot() const {
-    std::optional<trace::StackCopy> stacks;
-    const auto of = [&](const TracedBlock& block) -> const trace::LoggedBlock* {
-      const auto known = logged_.find(block.id);
-      return known == logged_.end() ? nullptr : &log_.blocks[known->second];
-    };
-    trace::TorchSnapshot snapshot = torch_snapshot(
-        trace_, number_,
-        {.stack =
-             [&](const TracedBlock& block, trace::StackTable& table) {
-               if (!stacks) stacks.emplace(log_.stacks, table);
-               const trace::LoggedBlock* const logged = of(block);
-               return logged == nullptr ? trace::StackTable::kNone : stacks->of(logged->stack);
-             },
-         .label =
-             [&](const TracedBlock& block, trace::LabelTable& table) {
-               const trace::LoggedBlock* const logged = of(block);
-               return logged == nullptr ? trace::LabelTable::kNone
-                                        : table.add(log_.labels.at(logged->label));
-             },
-         .stream = [&](StreamId lane) { return static_cast<std::int64_t>(lanes_.handle(lane)); }});
-    for (trace::TorchMark mark : marks_) {
-      mark.name = snapshot.labels.add(log_.labels.at(mark.name));
-      snapshot.marks.push_back(mark);
-    }
-    return snapshot;
-  }
-
-  /// Adds the annotations of the recorded program up to a time, on the replay's clock.
-  void note_marks(std::int64_t time_us) {
-    if (!options_.snapshot || !log_.snapshot) return;
-    const std::vector<trace::TorchMark>& marks = log_.snapshot->marks;
-    for (; next_mark_ < marks.size() && marks[next_mark_].time_us <= time_us; ++next_mark_) {
-      if (marks[next_mark_].device != number_) continue;
-      marks_.push_back(marks[next_mark_]);
-      marks_.back().time_us = trace_.time_us(trace_.position());
-    }
-  }
-
-  void note_logged(std::uint32_t block) {
-    if (options_.snapshot && !trace_.blocks().empty()) logged_[trace_.blocks().back().id] = block;
   }
 
   void note_reserved(std::uint64_t position, std::int64_t time_us) {
@@ -439,18 +342,15 @@ class Replayer {
   ReplayLanes lanes_;
   ReplayOrder order_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Stream>> pending_;
-  std::unordered_map<trace::StackTable::Id, Tag> sites_;
-  std::unordered_map<trace::LabelTable::Id, Tag> labels_;
   std::unordered_set<std::uint32_t> completes_;  // blocks whose completion the log has
   std::vector<std::uint32_t> postponed_;         // blocks that become free after the next request
-  std::vector<trace::TorchMark> marks_;          // for the snapshot, on the replay's clock
-  std::size_t next_mark_ = 0;                    // index into the marks of the log's snapshot
   std::unordered_map<std::size_t, std::uint64_t>
       new_ranges_;                      // address, by the event that needs it
   std::vector<AddressRange> unmapped_;  // to be unmapped before the next other event
   CachingAllocator allocator_;
+  SiteTags sites_{log_, allocator_};
   AllocationTrace trace_;
-  std::unordered_map<std::uint64_t, std::uint32_t> logged_;  // blocks of the log, by id
+  std::optional<SnapshotNotes> notes_;  // for a snapshot of the replay
   TakenSegments observer_;
   const ReplayOptions options_;
 
