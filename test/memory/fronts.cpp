@@ -92,7 +92,8 @@ TEST_CASE("threads on their own streams, and threads that free for others, leave
   {
     std::vector<Stream> streams;
     for (std::size_t i = 0; i < kThreads; ++i) streams.emplace_back(ordered);
-    // A thread puts some blocks into the next thread's slot and frees the slot's former block.
+    // A thread puts some blocks into any slot and frees the slot's former block, which may be
+    // another thread's.
     std::vector<std::atomic<void*>> handed(kThreads);
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < kThreads; ++t) {
@@ -106,7 +107,7 @@ TEST_CASE("threads on their own streams, and threads that free for others, leave
             ++allocations;
           } else if (!live.empty()) {
             void* const old =
-                random() % 4 == 0 ? handed[(t + 1) % kThreads].exchange(live.back()) : live.back();
+                random() % 4 == 0 ? handed[random() % kThreads].exchange(live.back()) : live.back();
             live.pop_back();
             allocator.deallocate(old);
           }

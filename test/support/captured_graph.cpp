@@ -49,7 +49,8 @@ void CapturedGraph::wait(StreamHandle stream, std::size_t event) {
 
 void CapturedGraph::end() {
   if (!std::exchange(capturing_, false)) return;
-  for (const StreamHandle stream : captured_) device_.set_capture_status(stream, CaptureStatus::none);
+  for (const StreamHandle stream : captured_)
+    device_.set_capture_status(stream, CaptureStatus::none);
   for (std::size_t branch = 1; branch < captured_.size(); ++branch) {
     branches_.push_back(device_.create_stream({.name = "branch"}));
   }

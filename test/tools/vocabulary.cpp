@@ -39,6 +39,17 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("vocabulary: a long message ends after a whole character") {
+  for (const std::string start : {"", "a"}) {
+    std::string name = start;
+    while (name.size() < 600) name += "é";
+    const ProgramRun run = run_program({"footprint", "--workload", name});
+    CHECK(run.exit_code == 2);
+    CAPTURE(run.err);
+    CHECK_NOTHROW(nlohmann::json(run.err).dump());  // throws for text that is not UTF-8
+  }
+}
+
 TEST_CASE("vocabulary: help of every command ends with two examples of it") {
   for (const CommandFiles& command : all_commands()) {
     std::vector<std::string> words = command.words;

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "test/virtual_cuda/laws/driver.hpp"
 #include "test/virtual_cuda/laws/gpu.hpp"
 
 using namespace millrace::test;
@@ -99,6 +100,13 @@ TEST_CASE("a kernel runs the newest code that its GPU can run") {
     CUDA_OK(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel_stub)));
     CHECK(attributes.binaryVersion == static_cast<int>(each.binary));
     CHECK(attributes.ptxVersion == static_cast<int>(each.ptx));
+    cudaFunction_t function = nullptr;
+    CUDA_OK(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(kernel_stub)));
+    int version = 0;
+    DRIVER_OK("cuFuncGetAttribute", &version, CU_FUNC_ATTRIBUTE_PTX_VERSION, function);
+    CHECK(version == static_cast<int>(each.ptx));
+    DRIVER_OK("cuFuncGetAttribute", &version, CU_FUNC_ATTRIBUTE_BINARY_VERSION, function);
+    CHECK(version == static_cast<int>(each.binary));
     CUDA_OK(launch());
   }
 }

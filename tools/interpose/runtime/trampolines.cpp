@@ -30,12 +30,28 @@
 #undef MILLRACE_ALLOCATOR
 
 namespace millrace::interpose {
+namespace {
+
+// Serves Millrace's calls of cudaGetDriverEntryPointByVersion in a runtime that lacks it (before
+// CUDA 12.5). The older function finds the newest version of a driver function that the runtime
+// knows.
+int entry_point(const char* name, void** entry, unsigned /*version*/, unsigned long long flags,
+                void* found) {
+  using Find = int (*)(const char*, void**, unsigned long long, void*);
+  return reinterpret_cast<Find>(millrace_real_cudaGetDriverEntryPoint)(name, entry, flags, found);
+}
+
+}  // namespace
 
 bool fill_trampolines(void* library) noexcept {
+#define MILLRACE_ALLOCATOR(name) millrace_real_##name = dlsym(library, #name);
+#include "runtime/allocator.def"
+#undef MILLRACE_ALLOCATOR
+  if (millrace_real_cudaGetDriverEntryPointByVersion == nullptr) {
+    millrace_real_cudaGetDriverEntryPointByVersion = reinterpret_cast<void*>(&entry_point);
+  }
   bool all = true;
-#define MILLRACE_ALLOCATOR(name)                \
-  millrace_real_##name = dlsym(library, #name); \
-  all = all && millrace_real_##name != nullptr;
+#define MILLRACE_ALLOCATOR(name) all = all && millrace_real_##name != nullptr;
 #include "runtime/allocator.def"
 #undef MILLRACE_ALLOCATOR
   return all;

@@ -39,8 +39,10 @@ void log_to_stderr() {
 std::string one_line(std::string_view text) {
   std::string line = printable(text.substr(0, text.find('\n')));
   constexpr std::size_t most = 400;
-  if (line.size() > most) line = line.substr(0, most - 3) + "...";
-  return line;
+  if (line.size() <= most) return line;
+  std::size_t end = most - 3;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;  // UTF-8
+  return line.substr(0, end) + "...";
 }
 
 /** Removes secrets from all addresses in the text. Any message may repeat an option's value. */

@@ -22,10 +22,10 @@ class FreeMemory {
   };
   /** Returns the event from which the memory of a block is free for every stream that the page
    * shows. An empty function means never. */
-  using UsableByAll = std::function<PageEvent(std::uint32_t block)>;
+  using UsableFrom = std::function<PageEvent(std::uint32_t block)>;
 
   /** @param blocks  must outlive this object and contain all blocks up to the current event */
-  FreeMemory(const std::vector<PageBlock>& blocks, std::uint32_t device, UsableByAll usable = {})
+  FreeMemory(const std::vector<PageBlock>& blocks, std::uint32_t device, UsableFrom usable = {})
       : blocks_(blocks), device_(device), usable_(std::move(usable)) {}
 
   /** @param stream  only this stream can use the memory until it has a block; kUnknown: any */
@@ -54,7 +54,7 @@ class FreeMemory {
 
   const std::vector<PageBlock>& blocks_;
   const std::uint32_t device_;
-  const UsableByAll usable_;
+  const UsableFrom usable_;
   std::map<std::uint64_t, Part> parts_;  // by first address
   std::vector<PageFree> free_;
 };

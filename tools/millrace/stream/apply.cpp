@@ -80,8 +80,8 @@ std::string describe_result(const ApplyResult& result) {
                         counted(report.restarts, "time"));
   }
   if (report.retries > 0) {
-    text += fmt::format("; {} retried, the last one after: {}",
-                        counted(report.retries, "call"), report.last_error);
+    text += fmt::format("; {} retried, the last one after: {}", counted(report.retries, "call"),
+                        report.last_error);
   }
   return text + '\n' + result.lacks;
 }

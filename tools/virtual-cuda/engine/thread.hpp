@@ -33,8 +33,8 @@ struct Thread {
   std::vector<CUctx_st*> contexts_below;  ///< the rest of the driver's stack
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   std::uint64_t id = 0;
-  std::uint32_t callback = ~std::uint32_t{0};    ///< Operation::callback of its host function
-  std::vector<CUstream_st*> per_thread_streams;  ///< by device; null until the first use
+  std::uint32_t callback = ~std::uint32_t{0};     ///< Operation::callback of its host function
+  std::vector<CUstream_st*> per_thread_streams;   ///< by device; null until the first use
   std::vector<CallConfiguration> configurations;  ///< of <<<>>> launches in progress
   std::uint64_t calls[2 * kAllFunctions] = {};    ///< calls of the program, then of Millrace
 };

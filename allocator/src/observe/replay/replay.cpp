@@ -204,8 +204,8 @@ class Replayer {
     const bool has_first_user = knows_order(log_.format) && block.stream != event.stream;
     const StreamRef user = lanes_.of(block, event.stream);
     const StreamRef owner = has_first_user ? lanes_.of_stream(block.stream) : user;
-    void* address =
-        allocator_.allocate(block.bytes, owner, user, options_.sites ? sites_.of(event.stack, block.label) : Tag{});
+    void* address = allocator_.allocate(
+        block.bytes, owner, user, options_.sites ? sites_.of(event.stack, block.label) : Tag{});
     live_[event.block] = address;
     if (notes_) notes_->note_block(event.block);
     ++report_.allocations;
