@@ -97,7 +97,7 @@ TEST_CASE("ranks with more and fewer examples, and with none, train what one ran
   CHECK(outcome.races.empty());
 }
 
-TEST_CASE("position weights of several ranks are those of one, also where bags are split") {
+TEST_CASE("position weights of several ranks agree with one rank, also where bags are split") {
   SparseNNConfig config = sharded_config();
   config.position_weights = {{"user", 2}, {"item", 1}, {"day", 2}, {"shop", 3}};
   const std::string name = GENERATE("table-wise", "row-wise", "data-parallel", "mixed");
@@ -199,13 +199,13 @@ Nanoseconds time_of(const std::string& plan_name, bool data) {
 
 }  // namespace
 
-TEST_CASE("with costs only, sharded training takes the time that it takes with data") {
+TEST_CASE("cost-only sharded training takes the same time as training with data") {
   CHECK(time_of("table-wise", false) == time_of("table-wise", true));
   CHECK(time_of("data-parallel", false) == time_of("data-parallel", true));
   CHECK(time_of("mixed", false) > Nanoseconds{0});  // costs assume even splits, so the times differ
 }
 
-TEST_CASE("optimizers with state train alike on several ranks") {
+TEST_CASE("optimizers with state train several ranks as one rank") {
   SparseNNConfig config = sharded_config();
   config.table_optimizer = {.kind = OptimizerKind::rowwise_adagrad, .learning_rate = 0.1F};
   config.dense_optimizer = {.kind = OptimizerKind::adagrad, .learning_rate = 0.1F};
@@ -251,7 +251,7 @@ GlobalBatch batch(std::size_t step) { return {sharded_config(), step, kExamples}
 
 }  // namespace
 
-TEST_CASE("ranks with different numbers of batches all learn who has none left") {
+TEST_CASE("ranks with different numbers of batches all name the rank that has no more") {
   const auto schedule = GENERATE(range(0, 4));
   const auto thrown = thrown_by(static_cast<std::uint64_t>(schedule),
                                 [](unsigned number, auto& rank, ProcessGroup&) {
@@ -287,8 +287,7 @@ TEST_CASE("ranks with as many batches end together") {
   CHECK(thrown == std::vector<std::string>(2));
 }
 
-TEST_CASE(
-    "a rank that throws between the start and the receipt of features is named to the other") {
+TEST_CASE("a rank that throws between start and receipt of features is named to the other rank") {
   const auto schedule = GENERATE(range(0, 4));
   const auto thrown = thrown_by(static_cast<std::uint64_t>(schedule),
                                 [](unsigned number, auto& rank, ProcessGroup&) {
@@ -305,7 +304,7 @@ TEST_CASE(
   CHECK(thrown[1] == "out of luck");
 }
 
-TEST_CASE("what a rank destroys in flight is an error for the other, and no hang") {
+TEST_CASE("a rank that destroys an exchange in flight is an error for the other rank, not a hang") {
   const auto schedule = GENERATE(range(0, 4));
   const auto thrown = thrown_by(static_cast<std::uint64_t>(schedule),
                                 [](unsigned number, auto& rank, ProcessGroup& group) {

@@ -243,7 +243,7 @@ TEST_CASE("trainers of several ranks learn and predict what one does, without a 
   CHECK(std::abs(together.tested.loss - alone.tested.loss) < 1e-4);
 }
 
-TEST_CASE("ranks that go on with stale steps end with the bits of those that were not stopped") {
+TEST_CASE("ranks that resume with stale steps end with the bits of an uninterrupted run") {
   const ScratchFolder scratch;
   const std::filesystem::path file = scratch / "saved";
   const std::string whole = trained_stale(file, {});
