@@ -97,7 +97,7 @@ TEST_CASE("a node that waits for an event comes after its record, and the others
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("what a host function did is before calls that are made after its end", "[laws]") {
+TEST_CASE("a host function is ordered before calls that are made after its end", "[laws]") {
   const Stream first, second;
   const PinnedBlock pinned{kBytes};
   const DeviceBlock block{kBytes};
@@ -160,8 +160,7 @@ class Choice {
 
 }  // namespace
 
-TEST_CASE("the bodies of a conditional node are ordered as the node is, and not concurrent",
-          "[laws]") {
+TEST_CASE("the bodies of a conditional node are ordered as the node and not concurrent", "[laws]") {
   const Stream stream;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -174,7 +173,7 @@ TEST_CASE("the bodies of a conditional node are ordered as the node is, and not 
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE("a body races with what nothing orders it with, also if it does not run", "[laws]") {
+TEST_CASE("a body races with unordered work, even if the body does not run", "[laws]") {
   const Stream stream, other;
   const DeviceBlock block{kBytes};
   const Races races;
