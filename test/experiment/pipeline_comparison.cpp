@@ -179,7 +179,7 @@ TEST_CASE("a longer optimizer hides more of a lookup on another stream") {
   CHECK(share(8) < share(1));
 }
 
-TEST_CASE("a lookup's own stream costs memory") {
+TEST_CASE("a lookup on its own stream reserves more memory") {
   const auto reserved = [](LookupStream stream) {
     return full_size(PipelineKind::fused_sparse_dist, {.stream = stream}).memory.reserved.peak;
   };

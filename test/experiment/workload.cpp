@@ -79,7 +79,7 @@ TEST_CASE("an unknown key of a workload is refused by its name") {
              ContainsSubstring("mine.json: 'batch_sise' is not a key"));
 }
 
-TEST_CASE("a missing key is named") {
+TEST_CASE("a workload with a missing key is refused with the key") {
   Json json = valid();
   json.erase("batch_size");
   CHECK(refusal(json) == "mine.json: 'batch_size' is missing");
@@ -179,7 +179,7 @@ TEST_CASE("a device file is refused as a workload") {
   CHECK_THROWS_WITH(Workload::load("/dev/zero"), "/dev/zero: is a device, not a file or a pipe");
 }
 
-TEST_CASE("another schema is refused") {
+TEST_CASE("a workload with another schema is refused") {
   CHECK_THAT(refusal_with("schema", "millrace.workload/2"),
              ContainsSubstring("must be \"millrace.workload/1\""));
 }

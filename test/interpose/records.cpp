@@ -120,7 +120,7 @@ TEST_CASE("a trace has the order of the program's streams") {
   CHECK(millrace::model_driver(log, 0, 0).most == 32 * MiB);
 }
 
-TEST_CASE("a replay of a trace reserves what Millrace would have reserved beside the program") {
+TEST_CASE("a replay of a trace reserves the bytes that the report gives for Millrace") {
   const std::string schedule = GENERATE("instant", "adversarial:1");
   const std::string words =
       GENERATE("data 1", "data 2", "streams_in_a_loop", "everywhere", "reused_after_an_event",

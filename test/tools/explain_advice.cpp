@@ -71,7 +71,7 @@ TEST_CASE("the advice on each snapshot is the largest saving that the table show
   }
 }
 
-TEST_CASE("the rows of explain and of replay are the same replays") {
+TEST_CASE("explain and replay show the same replays") {
   std::size_t limited = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator{source_folder() / "test/observe/snapshots"}) {

@@ -261,7 +261,7 @@ TEST_CASE("files: a path to standard output counts as standard output") {
   CHECK(read_file(out).ends_with("}\n"));
 }
 
-TEST_CASE("files: training goes on from a checkpoint and saves to the same file") {
+TEST_CASE("files: training may load a checkpoint and save to the same file") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "k.ckpt").string(), link = (scratch / "link").string();
   fs::create_symlink("k.ckpt", link);

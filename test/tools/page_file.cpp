@@ -155,7 +155,7 @@ TEST_CASE("no name in a trace is interpreted as markup of the page") {
   CHECK(page_header(page).at("title") == "</script><script>alert(1)</script><!--\xef\xbf\xbd");
 }
 
-TEST_CASE("a page needs nothing from a network") {
+TEST_CASE("a page loads nothing from a network") {
   const std::string page = written({"title", {small_run()}});
   CHECK_THAT(page, ContainsSubstring("default-src 'none'"));
   CHECK_THAT(page, !ContainsSubstring("src=") && !ContainsSubstring("<link"));

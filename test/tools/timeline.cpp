@@ -162,7 +162,7 @@ std::vector<std::string> training(const std::string& file, const std::vector<std
 
 }  // namespace
 
-TEST_CASE("train: a timeline has every step of the run, its streams and what was reserved") {
+TEST_CASE("train: a timeline has every step of the run, its streams and reserved bytes") {
   const ScratchFolder folder;
   const std::string file = (folder / "run.json").string();
   const std::string pipeline = GENERATE("base", "sparse-dist", "sparse-dist-lite");

@@ -198,7 +198,7 @@ TEST_CASE("train: only rank 0 prints the plan, the epochs and the memory of each
   CHECK(run.out.find("\n    1 ", first + 1) == std::string::npos);
 }
 
-TEST_CASE("train: a timeline of ranks has the devices of all of them") {
+TEST_CASE("train: a timeline of two ranks has their exchanges") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "timeline").string();
   const ProgramRun run = run_program(

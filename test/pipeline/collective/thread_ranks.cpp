@@ -80,7 +80,7 @@ TEST_CASE("an all-reduce takes the time of a ring, a broadcast the time of its b
   CHECK(ranks.devices[0]->busy(Engine::link) - reduced == 100ns + 40'000ns);
 }
 
-TEST_CASE("an exchange on the device does not block the host of a rank that is early") {
+TEST_CASE("an exchange on the device does not block the host of an early rank") {
   Ranks ranks{2};
   ranks.all_to_all(0, 64);
   ranks.all_to_all(0, 64);

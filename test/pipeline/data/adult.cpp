@@ -124,7 +124,7 @@ TEST_CASE("a file with more examples than the limit is refused") {
                     "train has more than the 3 examples that are read of this format");
 }
 
-TEST_CASE("UCI Adult is read whole, with tables sized by its data") {
+TEST_CASE("all of UCI Adult is read, with tables sized by its data") {
   const auto folder = data_folder();
   if (!folder || !std::filesystem::exists(*folder / "adult")) SKIP("no data/adult");
   const AdultData data = read_adult(*folder / "adult");

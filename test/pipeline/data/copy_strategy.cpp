@@ -61,7 +61,7 @@ std::vector<StreamId> streams_of(const std::vector<Point>& points) {
 
 }  // namespace
 
-TEST_CASE("a copy strategy is found by its name, and a list has all names") {
+TEST_CASE("a copy strategy is found by its name, and the list has every name") {
   for (const CopyMethod method : kCopyMethods) {
     CHECK(text::parse_enum("copy strategy", to_string(method), kCopyMethods) == method);
     CHECK_THAT(copy_strategy_names(), ContainsSubstring(std::string{to_string(method)}));

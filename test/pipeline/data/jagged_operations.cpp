@@ -131,7 +131,7 @@ TEST_CASE("concat joins tensors of different memory, one after the other") {
   }));
 }
 
-TEST_CASE("offsets are the sums of the lengths") {
+TEST_CASE("offsets are the prefix sums of the lengths") {
   JaggedBench bench;
   CHECK(rc::check([&] {
     const JaggedLists lists = drawn_lists();
@@ -143,7 +143,7 @@ TEST_CASE("offsets are the sums of the lengths") {
   }));
 }
 
-TEST_CASE("parts keep the memory that they share, and the last of them frees it") {
+TEST_CASE("the parts of a split keep their shared memory, and the last part frees it") {
   JaggedBench bench;
   std::vector<KeyedJaggedTensor> parts;
   {

@@ -111,7 +111,7 @@ TEST_CASE("absent parts of a batch take no memory") {
   copy.release();
 }
 
-TEST_CASE("a batch whose parts disagree is refused with what disagrees") {
+TEST_CASE("a batch whose parts disagree is refused with the reason") {
   InputBench bench;
   const auto make = [&](const InputShape& shape) {
     return ModelInput{bench.host_memory, bench.copy, shape};

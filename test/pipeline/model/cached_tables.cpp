@@ -124,7 +124,7 @@ std::vector<float> trained(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("cached tables give the bits of plain ones, whatever the share of rows in the cache") {
+TEST_CASE("cached tables give the bits of plain tables with any share of rows in the cache") {
   for (const OptimizerKind kind : kRowOptimizers) {
     for (const bool weighted : {false, true}) {
       const std::vector<float> expected = trained({{}, kind, weighted});
@@ -345,7 +345,7 @@ TEST_CASE("an observer finds updated rows of cached tables in their slots or in 
   }
 }
 
-TEST_CASE("a failed call in a prefetch leaves the tables as they were") {
+TEST_CASE("a failed call in a prefetch leaves the tables unchanged") {
   Tables plain{{}, OptimizerKind::sgd, one_table(400)};
   const HostBags batch = batch_of(rows_of_set_0(0, 40, 1));
   for (std::uint64_t call = 1; call < 12; ++call) {

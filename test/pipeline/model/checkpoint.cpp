@@ -94,7 +94,7 @@ TEST_CASE("a checkpoint restores the saved state to the bit") {
   CHECK(state_digest(other, saved.bench.context) == before);
 }
 
-TEST_CASE("a checkpoint replaces the one before, and leaves nothing else in its folder") {
+TEST_CASE("a checkpoint replaces the previous one and leaves no other file in its folder") {
   Saved saved;
   saved.write("an older file");
   saved.save();
@@ -103,7 +103,7 @@ TEST_CASE("a checkpoint replaces the one before, and leaves nothing else in its 
   CHECK(saved.refusal() == "accepted");
 }
 
-TEST_CASE("a checkpoint that cannot be written leaves the older one as it was") {
+TEST_CASE("a checkpoint that cannot be written leaves the older one unchanged") {
   Saved saved;
   saved.file = saved.folder / "nowhere" / "model";
   CHECK_THROWS_AS(saved.save(), CheckpointError);

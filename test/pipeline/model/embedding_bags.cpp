@@ -150,7 +150,7 @@ TEST_CASE("a batch of empty bags pools to zeros and changes no row") {
   check_tables(scene);
 }
 
-TEST_CASE("a batch of no examples enqueues nothing") {
+TEST_CASE("a batch without examples enqueues nothing") {
   Scene scene{OptimizerKind::adagrad};
   HostBags batch = scene.draw(1, false);
   batch.batch = 0;
@@ -195,7 +195,7 @@ TEST_CASE("weights start within 1/sqrt(rows), differ from table to table, and fo
   CHECK(drawn(1, 1) != weights);
 }
 
-TEST_CASE("the observer gets exactly the rows that were touched, ascending") {
+TEST_CASE("the observer gets exactly the touched rows, in ascending order") {
   Scene scene{OptimizerKind::rowwise_adagrad};
   Rows observed{scene.bench.memory};
   scene.bags.add_observer(observed);
@@ -241,7 +241,7 @@ TEST_CASE("an id out of range is named once with its table, and changes no row")
   check_tables(scene);
 }
 
-TEST_CASE("a batch with other features than the tables' is refused, both named") {
+TEST_CASE("a batch whose features differ from the tables' is refused with both lists") {
   Scene scene{OptimizerKind::sgd};
   HostBags batch = scene.draw(2, false);
   batch.features[1] = "nothing";
@@ -265,7 +265,7 @@ TEST_CASE("invalid table configurations are refused with the name at fault") {
       ContainsSubstring("'u'"));
 }
 
-TEST_CASE("optimizers are found by their names, and an unknown name lists them") {
+TEST_CASE("an optimizer is found by its name, and an unknown name is refused with the list") {
   for (const OptimizerKind kind : kRowOptimizers) CHECK(parse_optimizer(to_string(kind)) == kind);
   CHECK_THROWS_WITH(parse_optimizer("adagard"),
                     ContainsSubstring("'adagard'") && ContainsSubstring("rowwise-adagrad"));

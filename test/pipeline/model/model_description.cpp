@@ -31,7 +31,7 @@ InputSchema two_tables() {
 
 }  // namespace
 
-TEST_CASE("a model that is written and read again is the same") {
+TEST_CASE("a model description that is written is read back unchanged") {
   const ModelDescription given = ModelDescription::parse(
       document(R"("width": 4, "pooling": "mean", "tables": {"item": {"rows": 7, "pooling": "sum"}},
                "position_weights": {"seen": 3}, "dense_arch": [], "over_arch": [5, 6],

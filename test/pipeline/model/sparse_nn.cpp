@@ -254,7 +254,7 @@ TEST_CASE("the state names every tensor once, and has everything that training c
   CHECK(other.weights() == training.weights());
 }
 
-TEST_CASE("cost-only, a model of any size enqueues the same operations and touches no data") {
+TEST_CASE("a cost-only model of any size enqueues the same operations and touches no data") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device({.data = false});
   OrderedDevice ordered{device};

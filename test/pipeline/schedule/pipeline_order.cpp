@@ -281,7 +281,7 @@ TEST_CASE("a lookup ahead is dropped at detach and repeated for the next model")
   CHECK(std::count(log.begin(), log.end(), "arrange 1") == 0);
 }
 
-TEST_CASE("fused-sparse-dist refuses what it cannot train exactly, and says why") {
+TEST_CASE("fused-sparse-dist refuses models that it cannot train exactly, with the reason") {
   const PipelineCase exact{.kind = PipelineKind::fused_sparse_dist,
                            .model = RigModel::sparse_nn_plain};
   CHECK_NOTHROW(PipelineRig{exact}.make());

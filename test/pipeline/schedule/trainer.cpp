@@ -327,7 +327,7 @@ TEST_CASE("evaluation through any pipeline gives the same figures, without a rac
   }
 }
 
-TEST_CASE("an id that is no row of the model's table ends training, table and value named") {
+TEST_CASE("an id that is not a row of its table ends training with the table and its rows") {
   SparseNNConfig model = small_model();
   model.tables[1].rows = 5;
   Run run{{}, model};
@@ -335,7 +335,7 @@ TEST_CASE("an id that is no row of the model's table ends training, table and va
                     ContainsSubstring("'b'") && ContainsSubstring("which has 5"));
 }
 
-TEST_CASE("the accounting of a run adds up, and names its streams") {
+TEST_CASE("the accounting of a run adds up and names its streams") {
   Run run{{.pipeline = PipelineKind::sparse_dist, .copy = CopyMethod::precise}};
   run.train_epochs(1);
   const TrainingAccounting accounting = run.device.accounting();

@@ -73,7 +73,7 @@ Outcome train_agreeing(const SparseNNConfig& config, const ShardingPlan& plan,
 
 }  // namespace
 
-TEST_CASE("several ranks train what one rank does, however the tables are sharded") {
+TEST_CASE("several ranks train to the weights of one rank, with any sharding") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   const std::string plan_name = GENERATE("table-wise", "row-wise", "data-parallel", "mixed");
@@ -86,7 +86,7 @@ TEST_CASE("several ranks train what one rank does, however the tables are sharde
   for (const auto& dense : outcome.dense) CHECK(dense == outcome.dense.front());
 }
 
-TEST_CASE("ranks with more and fewer examples, and with none, train what one rank does") {
+TEST_CASE("ranks with more, fewer and no examples train to the weights of one rank") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   const auto [name, ranks] =
@@ -118,7 +118,7 @@ TEST_CASE("position weights of several ranks agree with one rank, also where bag
   }
 }
 
-TEST_CASE("several ranks train what one rank does under every schedule, without a race") {
+TEST_CASE("several ranks train to the weights of one rank under every schedule") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   for (std::uint64_t i = 0; i < 10; ++i) {
@@ -133,7 +133,7 @@ TEST_CASE("several ranks train what one rank does under every schedule, without 
 }
 
 // sharded_cells.cpp compares these pipelines with the loop by hand, pairwise over all options.
-TEST_CASE("every pipeline trains several ranks as one, without a race") {
+TEST_CASE("every pipeline trains several ranks to the weights of one rank") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
@@ -150,7 +150,7 @@ TEST_CASE("every pipeline trains several ranks as one, without a race") {
   CHECK(outcome.races == std::vector<std::string>{});
 }
 
-TEST_CASE("several ranks with cached tables train what one rank without does, in every pipeline") {
+TEST_CASE("every pipeline trains ranks with cached tables to the weights of one rank without") {
   SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
@@ -279,7 +279,7 @@ TEST_CASE("pipelines whose ranks have different numbers of batches all get an er
   CHECK(thrown[1] == thrown[0]);
 }
 
-TEST_CASE("ranks with as many batches end together") {
+TEST_CASE("ranks with equal numbers of batches end together") {
   const auto thrown = thrown_by(0, [](unsigned number, auto& rank, ProcessGroup&) {
     for (std::size_t step = 0; step < 3; ++step) rank->step(batch(step), number * 4, 4);
     rank->exchange().exhausted();

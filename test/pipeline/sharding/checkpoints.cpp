@@ -176,7 +176,7 @@ TEST_CASE("state of one optimizer is never loaded into another optimizer") {
   CHECK(loaded.zero.front() == (to_tables ? "table.users.m" : "table.users.dense.m"));
 }
 
-TEST_CASE("a part of a table that a rank sends in several pieces arrives whole") {
+TEST_CASE("a part of a table that a rank sends in several pieces arrives complete") {
   SparseNNConfig config = sharded_config();
   TableConfig& large = config.tables.back();
   large.rows = 700'000;  // 2.7 pieces of 2^20 numbers

@@ -110,7 +110,7 @@ bool harmless(ShardedCell cell, const RanksTrained& expected) {
 
 }  // namespace
 
-TEST_CASE("each edge of pipelines over sharded tables is named when it is left out, or redundant") {
+TEST_CASE("each edge of a pipeline over sharded tables is named when left out, or is redundant") {
   for (const ShardedCell& cell : cells()) {
     const ShardedCellOutcome whole = run(cell);
     CHECK(whole.edges.contains("main waits for gradients"));

@@ -186,7 +186,7 @@ TEST_CASE("a copy that begins in the middle of a log requests a snapshot") {
   CHECK(rows_of(copy) == writer.table);
 }
 
-TEST_CASE("one rank's gap is filled by that rank's snapshot only") {
+TEST_CASE("a gap of one rank is filled only by a snapshot of that rank") {
   VirtualMachine machine;
   Writer writer = with_gap_of_rank_1();
   writer.write(1, {4});
@@ -197,7 +197,7 @@ TEST_CASE("one rank's gap is filled by that rank's snapshot only") {
   CHECK(apply_all(writer.log, copy, machine.executor()).whole);
 }
 
-TEST_CASE("a gap of a rank that no longer exists is filled by the ranks that came after it") {
+TEST_CASE("a gap of a rank that no longer exists is filled by a later epoch's ranks") {
   VirtualMachine machine;
   Writer writer = with_gap_of_rank_1();
   writer.write(1, {4});

@@ -29,7 +29,7 @@ TEST_CASE("deliveries are handled in order, and the last empty step stands for t
   CHECK(handled.back() == 6);
 }
 
-TEST_CASE("deliveries of all slots are queued without host memory") {
+TEST_CASE("deliveries of all slots are queued without an allocation of host memory") {
   VirtualMachine machine;
   constexpr std::size_t kSlots = 32;
   std::size_t handled = 0;

@@ -198,7 +198,7 @@ TEST_CASE("records are read one after another, each from the end of the previous
                              RecordKind::schema, RecordKind::position});
 }
 
-TEST_CASE("versions in records compare as bytes do", "[record]") {
+TEST_CASE("the bytes of a record's version compare as the version does", "[record]") {
   CHECK(rc::check([] {
     Bytes a, b;
     const Version of_a = *any_version(), of_b = *any_version();

@@ -46,7 +46,7 @@ TEST_CASE("an error that a retry cannot fix is thrown at once") {
   CHECK(scene.retrier.failures() == 0);
 }
 
-TEST_CASE("a deadline that is set during a pause ends it") {
+TEST_CASE("a deadline that is set during a pause ends the pause") {
   Scene scene;
   int calls = 0;
   const auto call = [&] {

@@ -48,7 +48,7 @@ class FillGraph {
 
 }  // namespace
 
-TEST_CASE("work after a launch comes after each of the graph's branches", "[laws]") {
+TEST_CASE("work after a launch is ordered after each branch of the graph", "[laws]") {
   const Stream stream;
   const DeviceBlock one{kBytes}, two{kBytes}, three{kBytes};
   const Races races;
@@ -64,7 +64,7 @@ TEST_CASE("work after a launch comes after each of the graph's branches", "[laws
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE("launches of one executable graph come one after the other, on any streams", "[laws]") {
+TEST_CASE("launches of one executable graph are ordered with each other on any streams", "[laws]") {
   const Stream first, second;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -80,8 +80,7 @@ TEST_CASE("launches of one executable graph come one after the other, on any str
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("a node that waits for an event comes after its record, and the others do not",
-          "[laws]") {
+TEST_CASE("a node after an event wait is ordered after the record, other nodes are not", "[laws]") {
   const Stream first, second;
   const Event event;
   const DeviceBlock block{kBytes};

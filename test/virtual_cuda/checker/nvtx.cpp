@@ -62,7 +62,7 @@ class Arena {
 
 }  // namespace
 
-TEST_CASE("regions that an allocator annotates with NVTX are followed", "[nvtx]") {
+TEST_CASE("the checker follows regions that an allocator annotates with NVTX", "[nvtx]") {
   const Stream first, second;
   const Event event;
   const Races races;

@@ -14,7 +14,7 @@ cudaStreamCaptureStatus status_of(cudaStream_t stream) {
 
 }  // namespace
 
-TEST_CASE("captured work does not run, and runs at each launch of its graph") {
+TEST_CASE("captured work runs only at launches of its graph") {
   const Stream stream;
   const DeviceBlock block{64};
   const PinnedBlock seen{64};

@@ -59,7 +59,7 @@ TEST_CASE("host functions run in stream order, after the earlier work is done") 
   CHECK(look.found == 6);
 }
 
-TEST_CASE("a callback gets its stream, its data and success") {
+TEST_CASE("a stream callback gets its stream, its data and cudaSuccess") {
   const Stream stream;
   struct Call {
     cudaStream_t stream = nullptr;

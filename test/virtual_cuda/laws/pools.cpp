@@ -89,7 +89,7 @@ TEST_CASE("a trim keeps at least the requested bytes") {
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
-TEST_CASE("a synchronization gives back what a pool holds above its release threshold") {
+TEST_CASE("a synchronization releases pool memory above the release threshold") {
   const Stream stream;
   const cudaMemPool_t pool = make_pool();
   std::uint64_t none = 0;

@@ -110,7 +110,7 @@ TEST_CASE("a synchronization of the device waits for the work of destroyed strea
   CHECK(seen[0] == 2);
 }
 
-TEST_CASE("a query of pending work succeeds in the end") {
+TEST_CASE("a repeated query of pending work finally succeeds") {
   const Stream stream;
   const Event event;
   const DeviceBlock block{64};

@@ -66,7 +66,7 @@ TEST_CASE("a process that uses NVML may fork, and its child may use CUDA") {
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("NVML answers between its start and its end") {
+TEST_CASE("NVML answers only between nvmlInit and nvmlShutdown") {
   unsigned count = 0;
   CHECK(nvmlDeviceGetCount_v2(&count) == NVML_ERROR_UNINITIALIZED);
   CHECK(nvmlShutdown() == NVML_ERROR_UNINITIALIZED);

@@ -15,7 +15,7 @@ std::string every_schedule() {
 
 }  // namespace
 
-TEST_CASE("a forked child has no CUDA, unless it makes the first call") {
+TEST_CASE("a forked child can use CUDA only if it makes the first call") {
   const std::string schedule = every_schedule();
   CAPTURE(schedule);
   for (const char* const name : {"fork_after_first_call", "fork_before_first_call"}) {

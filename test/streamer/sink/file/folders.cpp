@@ -12,7 +12,7 @@ namespace millrace::test {
 
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("two sinks do not write for one rank at once", "[file]") {
+TEST_CASE("two sinks cannot write for one rank at once", "[file]") {
   FileBench bench;
   auto first = bench.written(1);
   auto second = bench.open();
