@@ -169,14 +169,14 @@ void cub_and_thrust_call_the_runtime_of_the_benchmark() {
 }  // namespace
 
 // One run serves all sections.
-TEST_CASE("bench_allocator: a run has a row or a reason for everything, and figures that hold") {
-  SECTION("every case has a row for every subject, or the reason why not") {
+TEST_CASE("bench_allocator: a run has a row or a reason for each case, with correct figures") {
+  SECTION("every case has a row for every subject, or the reason why it has none") {
     every_case_has_a_row_or_a_reason();
   }
-  SECTION("each row has every field, and a figure or why there is none") {
+  SECTION("each row has every field, and each field a figure or the reason why it has none") {
     each_row_has_every_field();
   }
-  SECTION("driver calls and bytes are those that the work has by hand") {
+  SECTION("driver calls and bytes agree with a count by hand") {
     calls_and_bytes_are_those_by_hand();
   }
   SECTION("CUB and Thrust call the runtime of the benchmark") {
@@ -184,7 +184,7 @@ TEST_CASE("bench_allocator: a run has a row or a reason for everything, and figu
   }
 }
 
-TEST_CASE("bench_allocator: what is wrong with a call is said at once, with exit code 2") {
+TEST_CASE("bench_allocator: an invalid option is refused at once with exit code 2") {
   const std::vector<std::pair<std::string, std::string>> wrong{
       {"--filter '('", "not a regular expression"},
       {"--filter nothing/of/it", "matches"},
@@ -204,7 +204,7 @@ TEST_CASE("bench_allocator: what is wrong with a call is said at once, with exit
   }
 }
 
-TEST_CASE("bench_allocator: the table has the cases of its file, and refuses other files") {
+TEST_CASE("bench_allocator: the table has the cases of its file, and refuses invalid files") {
   if (find_program("python3").empty()) SKIP("no python3");
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "results.json").string();

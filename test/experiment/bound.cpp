@@ -131,7 +131,7 @@ bool runs(const std::vector<LoggedOperation>& log, unsigned device, Engine engin
 
 }  // namespace
 
-TEST_CASE("the bound's chain is of operations that read what the one before wrote") {
+TEST_CASE("the bound's chain has operations that read what the previous operation wrote") {
   using enum Engine;
   using enum Access;
   CHECK(chain({operation(compute, 0ns, 5ns, {{1, write}}),
@@ -147,7 +147,7 @@ TEST_CASE("the bound's chain is of operations that read what the one before wrot
                operation(compute, 5ns, 7ns, {{2, write}})}) == 7ns);
 }
 
-TEST_CASE("the bound's chain goes through what ranks do together") {
+TEST_CASE("the bound's chain continues through collective operations of the ranks") {
   using enum Engine;
   using enum Access;
   CHECK(chain({operation(compute, 0ns, 5ns, {{1, write}}, 0),
@@ -157,7 +157,7 @@ TEST_CASE("the bound's chain goes through what ranks do together") {
                operation(compute, 11ns, 4ns, {{2, read}}, 0)}) == 15ns);
 }
 
-TEST_CASE("part of what was written is enough for a chain, and keeps the rest as it was") {
+TEST_CASE("a partial write starts a new chain only for the bytes that it writes") {
   using enum Access;
   const auto at = [](std::uintptr_t begin, std::size_t bytes, Access access) {
     return View{reinterpret_cast<void*>(begin), bytes, access};
@@ -174,7 +174,7 @@ TEST_CASE("part of what was written is enough for a chain, and keeps the rest as
   CHECK(chain({whole, middle, inside}) == 5ns);
 }
 
-TEST_CASE("the bound's chain is what following every byte gives, and some operation's at least") {
+TEST_CASE("the bound's chain agrees with following every byte") {
   CHECK(rc::check([] {
     const std::vector<LoggedOperation> log = draw_log();
     Nanoseconds longest{0}, all{0};
@@ -188,8 +188,7 @@ TEST_CASE("the bound's chain is what following every byte gives, and some operat
   }));
 }
 
-TEST_CASE(
-    "the bound of engines is of flops, of bytes, of copies or of exchanges, whichever is most") {
+TEST_CASE("the bound of engines is the largest of flops, bytes, copies and exchanges") {
   using enum Engine;
   CHECK(engines({kernel(10, 4), kernel(5, 4)}) == 15ns);
   CHECK(engines({kernel(10, 40), kernel(5, 4)}) == 22ns);
@@ -204,13 +203,13 @@ TEST_CASE(
   CHECK(engines({}) == 0ns);
 }
 
-TEST_CASE("the bound of engines is that of the device that has most to do") {
+TEST_CASE("the bound of engines is the bound of the device with the most work") {
   using enum Engine;
   CHECK(engines({kernel(10, 0, 0), kernel(11, 0, 1), kernel(3, 0, 0)}) == 13ns);
   CHECK(engines({work(link, 5ns, 0), work(link, 5ns, 1)}) == 5ns);
 }
 
-TEST_CASE("the bound of engines grows with each operation, and by no more than what that adds") {
+TEST_CASE("the bound of engines grows with each operation by at most that operation's time") {
   CHECK(rc::check([] {
     std::vector<LoggedOperation> log = draw_log(), more = draw_log();
     const Nanoseconds before = engines(log), added = engines(more);
@@ -224,7 +223,7 @@ TEST_CASE("the bound of engines grows with each operation, and by no more than w
   }));
 }
 
-TEST_CASE("what needs two operations waits for both, which share their engine") {
+TEST_CASE("an operation waits for both of its inputs, which share an engine") {
   // Two operations read memory, one adds their results, and two need the sum: 10 + 10 bytes at 2
   // bytes per nanosecond, 7 flops, 4 + 4 bytes.
   const auto made = [](double flops, double bytes, Nanoseconds alone,
@@ -244,7 +243,7 @@ TEST_CASE("what needs two operations waits for both, which share their engine") 
   CHECK(bound.both == 10ns + 7ns + 4ns);
 }
 
-TEST_CASE("the bound of data and engines is at least each, and at most all one after the other") {
+TEST_CASE("the combined bound is at least each single bound and at most the sum of all times") {
   CHECK(rc::check([] {
     const std::vector<LoggedOperation> log = draw_log();
     DeviceProfile slow = simple_profile();
@@ -259,8 +258,7 @@ TEST_CASE("the bound of data and engines is at least each, and at most all one a
   }));
 }
 
-TEST_CASE(
-    "engines are busy, and copies and exchanges exposed, as counting each unit of time says") {
+TEST_CASE("busy and exposed times of engines agree with counting each unit of time") {
   CHECK(rc::check([] {
     const std::vector<LoggedOperation> log = draw_log();
     const unsigned device = *rc::gen::inRange(0U, 2U);
@@ -282,7 +280,7 @@ TEST_CASE(
   }));
 }
 
-TEST_CASE("a copy is exposed where its own device computes nothing, and a copy back is none") {
+TEST_CASE("a copy is exposed while its device computes nothing, a copy to the host never is") {
   using enum Engine;
   const std::vector<LoggedOperation> log{
       operation(host_to_device, 0ns, 10ns, {}, 0), operation(compute, 4ns, 3ns, {}, 0),

@@ -26,7 +26,7 @@ Workload workload(double std, double variation) {
 
 }  // namespace
 
-TEST_CASE("the same seed draws the same batches, another seed others") {
+TEST_CASE("the same seed draws the same batches, another seed other batches") {
   const auto values = [](std::uint64_t seed) {
     return draw_batches(workload(3, 0.1), 1, seed).front().sparse.counts;
   };
@@ -35,7 +35,7 @@ TEST_CASE("the same seed draws the same batches, another seed others") {
   CHECK(values(seed) != values(seed + 1));
 }
 
-TEST_CASE("lengths without deviation are the average") {
+TEST_CASE("lengths without deviation equal the average") {
   const InputShape batch = draw_batches(workload(0, 0), 1, test::seed()).front();
   CHECK(batch.batch_size == 2001);
   CHECK(batch.dense_features == 7);
@@ -46,20 +46,20 @@ TEST_CASE("lengths without deviation are the average") {
   CHECK(batch.weighted.weighted);
 }
 
-TEST_CASE("drawn lengths have the average that was asked for") {
+TEST_CASE("drawn lengths have the requested average") {
   const InputShape batch = draw_batches(workload(3, 0), 1, test::seed()).front();
   const double mean = static_cast<double>(batch.sparse.value_count()) / (2001 * 5);
   CHECK(std::abs(mean - 30) < 5 * 3 / std::sqrt(2001 * 5.0));
 }
 
-TEST_CASE("no length is below one") {
+TEST_CASE("no drawn length is below 1") {
   Workload sparse = workload(3, 0);
   sparse.feature_pooling_avg = 1;
   const InputShape batch = draw_batches(sparse, 1, test::seed()).front();
   for (const std::size_t count : batch.sparse.counts) CHECK(count >= 2001);
 }
 
-TEST_CASE("variation between batches gives each its own sizes") {
+TEST_CASE("variation between batches gives each batch a different size") {
   std::set<std::size_t> totals;
   for (const InputShape& batch : draw_batches(workload(3, 0.1), 20, test::seed())) {
     totals.insert(batch.sparse.value_count());
@@ -68,7 +68,7 @@ TEST_CASE("variation between batches gives each its own sizes") {
   CHECK(static_cast<double>(*totals.rbegin()) > 1.1 * static_cast<double>(*totals.begin()));
 }
 
-TEST_CASE("every feature of a workload is a key, those of extra tables behind the others") {
+TEST_CASE("every feature of a workload is a key, the features of extra tables last") {
   Workload extra = workload(3, 0);
   extra.additional_tables = {{.num_embeddings = 10, .embedding_dim = 4}};
   const InputShape batch = draw_batches(extra, 1, test::seed()).front();
@@ -76,7 +76,7 @@ TEST_CASE("every feature of a workload is a key, those of extra tables behind th
   CHECK(*batch.weighted.keys == std::vector<std::string>{"w0", "w1", "w2"});
 }
 
-TEST_CASE("workloads that differ in what is not drawn have the same batches, others have not") {
+TEST_CASE("only keys that affect the drawing change the batches of a workload") {
   const Workload one = workload(3, 0.1);
   Workload other = one;
   other.shape = PipelineKind::base;

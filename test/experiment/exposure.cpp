@@ -44,19 +44,19 @@ std::vector<TimeSpan> draw_intervals() {
 
 }  // namespace
 
-TEST_CASE("a copy under computation is hidden, one beside it exposed") {
+TEST_CASE("a copy during computation is hidden, a copy outside of it is exposed") {
   const Exposure half = exposure({from_to(0, 10)}, {from_to(5, 20)}, from_to(0, 20));
   CHECK(half.copies == Nanoseconds{10});
   CHECK(half.exposed == Nanoseconds{5});
 }
 
-TEST_CASE("what lies outside the window does not count") {
+TEST_CASE("operations outside the window do not count") {
   const Exposure none = exposure({from_to(0, 10)}, {}, from_to(10, 20));
   CHECK(none.copies == Nanoseconds{0});
   CHECK(none.exposed == Nanoseconds{0});
 }
 
-TEST_CASE("exposure is what counting every unit of time gives") {
+TEST_CASE("exposure agrees with counting every unit of time") {
   CHECK(rc::check([] {
     const std::vector<TimeSpan> copies = draw_intervals();
     const std::vector<TimeSpan> main = draw_intervals();

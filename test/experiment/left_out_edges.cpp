@@ -201,7 +201,7 @@ bool harmless(LoopCase loop) {
 
 }  // namespace
 
-TEST_CASE("every copy strategy keeps every batch whole, and leaves no edge out") {
+TEST_CASE("every copy strategy keeps every batch intact, without a race") {
   const std::string allocator = GENERATE("torch", "millrace", "driver");
   for (LoopCase loop : cases(allocator)) {
     for (std::uint64_t schedule = 0; schedule < 6; ++schedule) {
@@ -215,7 +215,7 @@ TEST_CASE("every copy strategy keeps every batch whole, and leaves no edge out")
   }
 }
 
-TEST_CASE("each edge left out is named and corrupts data, but for those that others imply") {
+TEST_CASE("each edge left out is a race and corrupts data, or other edges imply it") {
   const std::string allocator = GENERATE("torch", "millrace");
   for (const LoopCase& loop : cases(allocator)) {
     if (allocator == "torch" && loop.method == CopyMethod::driver_async) continue;  // like millrace

@@ -23,7 +23,7 @@ Uses uses_recorded(const LoopCase& loop) {
 
 }  // namespace
 
-TEST_CASE("traps 1, 4 and 5: each edge between lookup, forward, backward and update is there") {
+TEST_CASE("traps 1, 4 and 5: each edge between lookup, forward, backward and update exists") {
   const LookupStream stream = GENERATE(LookupStream::data_dist, LookupStream::own);
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   const std::set<std::string> edges = run({.waits = waits,
@@ -38,7 +38,7 @@ TEST_CASE("traps 1, 4 and 5: each edge between lookup, forward, backward and upd
   CHECK(edges.contains("features used by " + on));
 }
 
-TEST_CASE("trap 3: where no host wait hides it, features that main reads unrecorded are lost") {
+TEST_CASE("trap 3: without the record of main's use, features are corrupted") {
   LoopCase loop{.waits = GENERATE(Waits::coarse, Waits::precise), .ranks = 1};
   loop.left_out = "features used by main";
   bool corrupted = false;
@@ -51,7 +51,7 @@ TEST_CASE("trap 3: where no host wait hides it, features that main reads unrecor
   CHECK(corrupted);
 }
 
-TEST_CASE("trap 6: the streams that use a tensor are recorded, each, and no other") {
+TEST_CASE("trap 6: exactly the streams that use a tensor are recorded") {
   const CopyMethod method = GENERATE(CopyMethod::side_stream, CopyMethod::in_place,
                                      CopyMethod::precise, CopyMethod::driver_async);
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
@@ -64,8 +64,7 @@ TEST_CASE("trap 6: the streams that use a tensor are recorded, each, and no othe
   CHECK(uses(PipelineKind::sparse_dist_lite) == Uses{"batch used by main"});
 }
 
-TEST_CASE(
-    "semi-sync with in-place copies: data-dist waits for each copy, where the original races") {
+TEST_CASE("semi-sync with in-place copies: data-dist has to wait for each copy") {
   LoopCase loop{.method = CopyMethod::in_place,
                 .waits = GENERATE(Waits::coarse, Waits::precise),
                 .shape = PipelineKind::semi_sync,
@@ -76,8 +75,7 @@ TEST_CASE(
   CHECK_FALSE(run(loop).races.empty());
 }
 
-TEST_CASE(
-    "features freed early by precise go behind the marker of their exchange, which is needed") {
+TEST_CASE("features that precise frees early need the marker of their exchange") {
   LoopCase loop{.method = CopyMethod::precise,
                 .shape = PipelineKind::sparse_dist,
                 .ranks = 1,

@@ -24,7 +24,7 @@ struct ExchangeRig : PipelineRig {
 
 }  // namespace
 
-TEST_CASE("trap 9: an exchange that is given up frees nothing under a copy that is under way") {
+TEST_CASE("trap 9: an abandoned exchange frees no memory that a running copy uses") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     ExchangeRig rig{{.schedule = seed == 0 ? 0 : test::seed() + seed}};
     auto& streams = rig.work.streams;
@@ -44,7 +44,7 @@ TEST_CASE("trap 9: an exchange that is given up frees nothing under a copy that 
   }
 }
 
-TEST_CASE("an exchange whose inputs are cleared holds as much less, and arranges the same") {
+TEST_CASE("an exchange holds less memory after clear_inputs and gives the same layout") {
   ExchangeRig rig;
   const PipelineRig::OnDevice batch = rig.upload(5);
   const auto flight = rig.exchange.start(batch.input, rig.work.streams.main);

@@ -66,7 +66,7 @@ const std::string kFirstLookup = "look up unweighted", kLastLookup = "exchange p
 
 }  // namespace
 
-TEST_CASE("the lookup goes right behind the update of the tables, on its stream") {
+TEST_CASE("the lookup directly follows the update of the tables on its stream") {
   const LookupPosition position =
       GENERATE(LookupPosition::after_optimizer, LookupPosition::before_optimizer);
   const LookupStream stream = GENERATE(LookupStream::data_dist, LookupStream::own);
@@ -90,7 +90,7 @@ TEST_CASE("the lookup goes right behind the update of the tables, on its stream"
   CHECK(followed == 9);
 }
 
-TEST_CASE("the dense optimizer runs while the tables are updated, but on one stream behind it") {
+TEST_CASE("the dense optimizer overlaps the tables' update, except on one stream") {
   const LookupStream stream = GENERATE(from_range(kLookupStreams));
   const Traced traced{{.stream = stream}};
   const std::vector<Ran> updates = traced.recorder.of({kLastUpdate});
@@ -101,7 +101,7 @@ TEST_CASE("the dense optimizer runs while the tables are updated, but on one str
   }
 }
 
-TEST_CASE("a lookup's own stream lets the next exchange start at once, the shared one delays it") {
+TEST_CASE("the next exchange overlaps a lookup on its own stream, not on the shared stream") {
   const LookupStream stream = GENERATE(LookupStream::data_dist, LookupStream::own);
   const Traced traced{{.stream = stream}};
   const std::vector<Ran> ran = traced.recorder.of({kLastLookup, "permute"});
@@ -114,7 +114,7 @@ TEST_CASE("a lookup's own stream lets the next exchange start at once, the share
   CHECK(compared >= 8);
 }
 
-TEST_CASE("semi-sync looks the next batch up between forward and backward, once it is stale") {
+TEST_CASE("once stale, semi-sync looks up the next batch between forward and backward") {
   const Traced traced{{}, PipelineKind::semi_sync, {.start_batch = 4}};
   const std::vector<Ran> ran = traced.recorder.of({kFirstLookup, "loss", "loss backward"});
   std::size_t step = 0, between = 0;

@@ -38,7 +38,7 @@ TEST_CASE("no pipeline is faster than its bound, and none has a race") {
   }
 }
 
-TEST_CASE("memory does not depend on the card") {
+TEST_CASE("the peak of allocated memory is the same on A100 and H100") {
   const Workload workload = small_pr2916();
   const PipelineRun h100 = run_pipeline({.device = "virtual:h100"}, workload, 1);
   const PipelineRun a100 = run_pipeline({.device = "virtual:a100"}, workload, 1);
@@ -56,14 +56,14 @@ TEST_CASE("a comparison repeats exactly, and another seed draws other batches") 
   CHECK(once.memory.requested.peak != run_pipeline({}, workload, 2).memory.requested.peak);
 }
 
-TEST_CASE("a workload without a model, or a device that is not virtual, is refused") {
+TEST_CASE("a workload without a model or an unknown virtual device is refused") {
   CHECK_THROWS_WITH(run_pipeline({}, Workload::named("train_pipeline_base"), 1),
                     ContainsSubstring("has no model"));
   CHECK_THROWS_AS(run_pipeline({.device = "virtual:none"}, small_pr2916(), 1),
                   std::invalid_argument);
 }
 
-TEST_CASE("a rank that runs out of memory says so, and not what that did to the others") {
+TEST_CASE("a rank that runs out of memory throws out_of_memory and no other error") {
   Workload workload = small_pr2916();
   // After 100 tables, one more table for each rank in turn.
   workload.additional_tables = {{.num_embeddings = 10, .embedding_dim = 512},
@@ -122,7 +122,7 @@ PipelineRun full_size(PipelineKind kind, const LookupOptions& lookup = {}, doubl
 
 }  // namespace
 
-TEST_CASE("an exchange of rows goes behind each of two lookups, the first during the second") {
+TEST_CASE("each lookup is followed by its exchange, and the first exchange overlaps lookup 2") {
   for (const PipelineKind kind : kPipelineKinds) {
     INFO(to_string(kind));
     const PipelineRun run = full_size(kind);
@@ -136,7 +136,7 @@ TEST_CASE("an exchange of rows goes behind each of two lookups, the first during
   }
 }
 
-TEST_CASE("semi-sync hides the exchange of rows behind backward, the others do not") {
+TEST_CASE("semi-sync overlaps the exchange of rows with backward, sparse-dist does not") {
   for (const PipelineKind kind : {PipelineKind::sparse_dist, PipelineKind::semi_sync}) {
     const PipelineRun run = full_size(kind);
     const Operations exchanges = exchanges_of_rows(run);
@@ -150,7 +150,7 @@ TEST_CASE("semi-sync hides the exchange of rows behind backward, the others do n
   }
 }
 
-TEST_CASE("dense gradients are added up over the ranks while tables are updated") {
+TEST_CASE("the all-reduce of dense gradients overlaps the update of tables") {
   for (const PipelineKind kind : kPipelineKinds) {
     INFO(to_string(kind));
     const PipelineRun run = full_size(kind);
@@ -160,7 +160,7 @@ TEST_CASE("dense gradients are added up over the ranks while tables are updated"
   }
 }
 
-TEST_CASE("the published order of runtimes comes out, on either card") {
+TEST_CASE("the runtimes have the published order on A100 and H100") {
   const char* const device = GENERATE("virtual:h100", "virtual:a100");
   const auto runtime = [&](PipelineKind kind) {
     return full_size(kind, {}, 1, device, 10).runtime;  // the published number of batches
@@ -169,7 +169,7 @@ TEST_CASE("the published order of runtimes comes out, on either card") {
   CHECK(runtime(PipelineKind::semi_sync) < runtime(PipelineKind::fused_sparse_dist));
 }
 
-TEST_CASE("a longer optimizer hides more of a lookup beside it") {
+TEST_CASE("a longer optimizer hides more of a lookup on another stream") {
   const auto share = [](double work) {
     const auto time = [&](PipelineKind kind) {
       return static_cast<double>(full_size(kind, {}, work).runtime.count());
@@ -179,7 +179,7 @@ TEST_CASE("a longer optimizer hides more of a lookup beside it") {
   CHECK(share(8) < share(1));
 }
 
-TEST_CASE("a lookup's own stream costs memory") {
+TEST_CASE("a lookup on its own stream reserves more memory") {
   const auto reserved = [](LookupStream stream) {
     return full_size(PipelineKind::fused_sparse_dist, {.stream = stream}).memory.reserved.peak;
   };
@@ -187,7 +187,7 @@ TEST_CASE("a lookup's own stream costs memory") {
   CHECK(reserved(LookupStream::data_dist) > reserved(LookupStream::main));
 }
 
-TEST_CASE("evaluation goes forward through every batch, updates nothing, and needs less") {
+TEST_CASE("evaluation runs forward on every batch, updates nothing and takes less time") {
   const Workload workload = small_pr2916();
   for (const PipelineKind kind : {PipelineKind::base, PipelineKind::fused_sparse_dist}) {
     const PipelineRun run = run_pipeline({.pipeline = kind, .forward_only = true}, workload, 1);
@@ -211,7 +211,7 @@ TEST_CASE("evaluation goes forward through every batch, updates nothing, and nee
       std::invalid_argument);
 }
 
-TEST_CASE("a timeline of a comparison has every operation of all ranks, and changes nothing") {
+TEST_CASE("a timeline of a comparison has operations of all ranks and changes no time") {
   const Workload workload = small_pr2916();
   Timeline timeline;
   const PipelineRun recorded = run_pipeline({}, workload, 1, &timeline);

@@ -16,7 +16,7 @@ std::vector<std::string> names(const experiment::StepMarks& steps) {
 
 }  // namespace
 
-TEST_CASE("steps that are done at once are one mark, and none is told twice") {
+TEST_CASE("steps that are reported together are one mark, and no step is marked twice") {
   const AllocationTrace trace;
   experiment::StepMarks steps{trace};
   steps.step_done();
@@ -26,7 +26,7 @@ TEST_CASE("steps that are done at once are one mark, and none is told twice") {
   CHECK(names(steps) == std::vector<std::string>{"step 1", "steps 2 to 4", "step 5", "end"});
 }
 
-TEST_CASE("a loop that goes on after a checkpoint has the numbers of the whole run") {
+TEST_CASE("a loop that continues after a checkpoint has the step numbers of the whole run") {
   const AllocationTrace trace;
   experiment::StepMarks steps{trace};
   steps.continue_after(9);

@@ -61,7 +61,7 @@ Workload plain_loop() {
 
 }  // namespace
 
-TEST_CASE("sparse-dist holds two batches between steps and three within, base one") {
+TEST_CASE("sparse-dist holds 2 batches between steps and at most 3, base holds 1") {
   LoopBench bench;
   TimelineClock clock{bench.machine, kMainStream};
   const PipelineKind shape = GENERATE(PipelineKind::sparse_dist, PipelineKind::base);
@@ -70,7 +70,7 @@ TEST_CASE("sparse-dist holds two batches between steps and three within, base on
   CHECK(report.batches_at_peak == (shape == PipelineKind::sparse_dist ? 3 : 1));
 }
 
-TEST_CASE("a loop counts every step behind its warm-up") {
+TEST_CASE("a loop counts every step after its warm-up") {
   LoopBench bench;
   TimelineClock clock{bench.machine, kMainStream};
   const std::size_t warm_up = GENERATE(1, 4, 9);
@@ -79,7 +79,7 @@ TEST_CASE("a loop counts every step behind its warm-up") {
   CHECK(report.steps.size() == 10 - warm_up);
 }
 
-TEST_CASE("a loop with no step behind its warm-up is refused") {
+TEST_CASE("a loop without a step after its warm-up is refused") {
   LoopBench bench;
   TimelineClock clock{bench.machine, kMainStream};
   const Workload workload = small_workload(PipelineKind::base);
@@ -87,7 +87,7 @@ TEST_CASE("a loop with no step behind its warm-up is refused") {
   CHECK_THROWS_AS(bench.run(workload, clock, {.warm_up = 0}), std::invalid_argument);
 }
 
-TEST_CASE("timed events see what the virtual machine's own timeline sees") {
+TEST_CASE("timed events agree with the timeline of the virtual machine") {
   const PipelineKind shape = GENERATE(PipelineKind::sparse_dist, PipelineKind::base);
   const CopyMethod method = GENERATE(CopyMethod::side_stream, CopyMethod::in_place);
   const Workload workload = timed_workload(shape);
@@ -103,7 +103,7 @@ TEST_CASE("timed events see what the virtual machine's own timeline sees") {
   CHECK(timed.h2d_hidden == Approx(seen.h2d_hidden).margin(0.05));
 }
 
-TEST_CASE("an event clock's own calls are not the loop's") {
+TEST_CASE("the calls of an event clock do not count as calls of the loop") {
   const Workload workload = small_workload(PipelineKind::sparse_dist);
   LoopBench by_timeline;
   TimelineClock timeline{by_timeline.machine, kMainStream};
@@ -166,7 +166,7 @@ TEST_CASE("the same cell and seed give the same run") {
   CHECK(first.ladder.packed == again.ladder.packed);
 }
 
-TEST_CASE("a cell's ladder ascends from what was live to what was reserved") {
+TEST_CASE("a cell's ladder ascends from requested to reserved bytes") {
   FootprintCell cell;
   cell.allocator = GENERATE("torch", "millrace", "driver");
   cell.loop.method = GENERATE(from_range(kCopyMethods));
@@ -185,7 +185,7 @@ TEST_CASE("a cell's ladder ascends from what was live to what was reserved") {
   CHECK(run.loop.whole.active.peak <= run.loop.whole.reserved.peak);
 }
 
-TEST_CASE("a loop that runs out of memory says so, and leaves allocator and device usable") {
+TEST_CASE("a loop that runs out of memory throws, and allocator and device stay usable") {
   const Workload large = timed_workload(PipelineKind::sparse_dist);
   LoopBench bench{std::size_t{256} << 20};
   TimelineClock clock{bench.machine, kMainStream};
@@ -202,7 +202,7 @@ TEST_CASE("a loop that runs out of memory says so, and leaves allocator and devi
   CHECK(report.steps.size() == 6);
 }
 
-TEST_CASE("a driver call that fails in the middle of a step leaves everything usable") {
+TEST_CASE("after a driver call fails within a step, allocator and device stay usable") {
   const CopyMethod method = GENERATE(CopyMethod::side_stream, CopyMethod::in_place,
                                      CopyMethod::precise, CopyMethod::ring);
   const Workload workload = small_workload(GENERATE(PipelineKind::sparse_dist, PipelineKind::base));
@@ -241,7 +241,7 @@ TEST_CASE("parameters, their gradients and the optimizer's state live as long as
   CHECK(OwnLoop{workload}.report.whole.requested.peak - with == std::size_t{31 - 7} << 20);
 }
 
-TEST_CASE("with checkpoints forward keeps fewer outputs, and backward computes the others again") {
+TEST_CASE("with checkpoints forward keeps fewer outputs and backward recomputes the others") {
   Workload workload = plain_loop();
   const OwnLoop all{workload};
   workload.checkpoint_every = 4;
@@ -254,7 +254,7 @@ TEST_CASE("with checkpoints forward keeps fewer outputs, and backward computes t
   CHECK(some.live_blocks == 0);
 }
 
-TEST_CASE("the ratio of layers moves activations between them, and adds none") {
+TEST_CASE("the ratio of layers moves activations between layers and adds none") {
   const auto peak = [](double ratio, std::size_t checkpoint) {
     Workload workload = plain_loop();
     workload.activations = std::size_t{512} << 20;
@@ -269,7 +269,7 @@ TEST_CASE("the ratio of layers moves activations between them, and adds none") {
   CHECK(peak(1, 2) < peak(0.5, 2));
 }
 
-TEST_CASE("gradients that are accumulated make one step of the optimizer for several batches") {
+TEST_CASE("accumulated gradients make one optimizer step for several batches") {
   Workload workload = plain_loop();
   workload.accumulate = 3;
   const OwnLoop loop{workload};
@@ -278,7 +278,7 @@ TEST_CASE("gradients that are accumulated make one step of the optimizer for sev
   CHECK(loop.names.of.at("zero gradients") == 4);  // before batches 1, 4, 7 and 10
 }
 
-TEST_CASE("an evaluation runs forward only, and keeps less than training") {
+TEST_CASE("an evaluation runs forward only and does not raise the peak of memory") {
   Workload workload = plain_loop();
   const OwnLoop without{workload};
   workload.evaluate_every = 4;
@@ -290,7 +290,7 @@ TEST_CASE("an evaluation runs forward only, and keeps less than training") {
   CHECK(with.report.mean_step > without.report.mean_step);
 }
 
-TEST_CASE("layers that are gathered are held a few at a time, and all gradients are reduced") {
+TEST_CASE("only a few gathered layers are held at once, and all gradients are reduced") {
   Workload workload = plain_loop();
   const std::size_t without = OwnLoop{workload}.report.whole.requested.peak;
   workload.gathered = std::size_t{64} << 20;
@@ -309,7 +309,7 @@ TEST_CASE("layers that are gathered are held a few at a time, and all gradients 
   CHECK(all.report.mean_step <= next.report.mean_step);
 }
 
-TEST_CASE("activations that are offloaded leave the device between forward and backward") {
+TEST_CASE("offloaded activations leave the device between forward and backward") {
   Workload workload = plain_loop();
   workload.layer_ratio = 1;
   const OwnLoop without{workload};
@@ -330,7 +330,7 @@ TEST_CASE("activations that are offloaded leave the device between forward and b
   }
 }
 
-TEST_CASE("batches that are copied ahead are on the device for as many steps longer") {
+TEST_CASE("batches that are copied ahead stay on the device for as many more steps") {
   Workload workload = plain_loop();
   const LoopReport without = OwnLoop{workload}.report;
   workload.copies_ahead = 2;
@@ -342,7 +342,7 @@ TEST_CASE("batches that are copied ahead are on the device for as many steps lon
   CHECK(with.mean_step <= without.mean_step);
 }
 
-TEST_CASE("a loop with all that a workload can add has no race, whatever the schedule") {
+TEST_CASE("a loop with every option of a workload has no race under any schedule") {
   const auto add = [](Workload& workload) {
     workload.layers = 5;
     workload.parameters = 4096;
@@ -371,7 +371,7 @@ TEST_CASE("a loop with all that a workload can add has no race, whatever the sch
   }
 }
 
-TEST_CASE("activations follow the ids of a batch as far as the workload says") {
+TEST_CASE("activations scale with the ids of a batch if the workload says so") {
   Workload workload = plain_loop();
   workload.feature_pooling_std = 0;
   workload.feature_pooling_variation = 0;
@@ -388,7 +388,7 @@ TEST_CASE("activations follow the ids of a batch as far as the workload says") {
   CHECK(OwnLoop{workload}.report.whole.requested.peak > fixed);
 }
 
-TEST_CASE("a host that takes its time for each operation bounds the step") {
+TEST_CASE("host time per operation is a lower bound of the step time") {
   Workload workload = small_workload(PipelineKind::base);
   workload.host_us = 200;
   FootprintCell cell;

@@ -41,7 +41,7 @@ std::string refusal_with(const char* key, const Json& value) {
 
 }  // namespace
 
-TEST_CASE("a workload with the keys that are required is read, and is named after its file") {
+TEST_CASE("a workload with the required keys is read and named after its file") {
   const Workload workload = Workload::parse(valid().dump(), "folder/mine.json");
   CHECK(workload.name == "mine");
   CHECK(workload.batch_size == 1000);
@@ -63,29 +63,29 @@ TEST_CASE("scaling changes the samples of a batch and nothing else") {
   CHECK(workload.table_bytes() == Workload::named("sparse_data_dist_base").table_bytes());
 }
 
-TEST_CASE("every workload that ships is valid, and is found by its name") {
+TEST_CASE("every workload that ships is valid and is found by its name") {
   REQUIRE(!Workload::names().empty());
   for (const std::string& name : Workload::names()) {
     CHECK(Workload::named(name).mean_batch_bytes() > 0);
   }
 }
 
-TEST_CASE("an unknown workload is refused with the names there are") {
+TEST_CASE("an unknown workload is refused with the list of names") {
   CHECK_THROWS_WITH(Workload::named("nothing"), ContainsSubstring("sparse_data_dist_base"));
 }
 
-TEST_CASE("a key that is not a workload's is refused by its name") {
+TEST_CASE("an unknown key of a workload is refused by its name") {
   CHECK_THAT(refusal_with("batch_sise", 5),
              ContainsSubstring("mine.json: 'batch_sise' is not a key"));
 }
 
-TEST_CASE("a missing key is named") {
+TEST_CASE("a workload with a missing key is refused with the key") {
   Json json = valid();
   json.erase("batch_size");
   CHECK(refusal(json) == "mine.json: 'batch_size' is missing");
 }
 
-TEST_CASE("negative sizes and counts are refused with the key, what is there and what may be") {
+TEST_CASE("negative sizes and counts are refused with the key, the value and what is valid") {
   CHECK_THAT(refusal_with("batch_size", -5),
              ContainsSubstring("mine.json: 'batch_size' is -5, but must be a whole number from 1"));
   CHECK_THAT(refusal_with("activations", -1), ContainsSubstring("'activations' is -1"));
@@ -93,7 +93,7 @@ TEST_CASE("negative sizes and counts are refused with the key, what is there and
   CHECK_THAT(refusal_with("feature_pooling_std", -0.5), ContainsSubstring("feature_pooling_std"));
 }
 
-TEST_CASE("wrong types are refused, each with what would be right") {
+TEST_CASE("values of the wrong type are refused with the valid type") {
   CHECK_THAT(refusal_with("batch_size", "many"), ContainsSubstring("a whole number"));
   CHECK_THAT(refusal_with("batch_size", 1.5), ContainsSubstring("a whole number"));
   CHECK_THAT(refusal_with("batch_size", true), ContainsSubstring("a whole number"));
@@ -105,14 +105,14 @@ TEST_CASE("wrong types are refused, each with what would be right") {
   CHECK_THAT(refusal_with("additional_tables", 3), ContainsSubstring("a list"));
 }
 
-TEST_CASE("an error inside a list says which entry") {
+TEST_CASE("an error in a list names the entry") {
   const Json tables = {{{"num_embeddings", 10}, {"embedding_dim", 4}},
                        {{"num_embeddings", -10}, {"embedding_dim", 4}}};
   CHECK_THAT(refusal_with("additional_tables", tables),
              ContainsSubstring("'additional_tables[1].num_embeddings' is -10"));
 }
 
-TEST_CASE("a batch without features, and one beyond all memory, are refused") {
+TEST_CASE("a batch without features or of more than 1 TiB is refused") {
   Json json = valid();
   for (const char* key :
        {"num_unweighted_features", "num_weighted_features", "num_float_features"}) {
@@ -144,14 +144,14 @@ TEST_CASE("text that is not JSON is refused with line and column") {
         "mine.json:1:16: a number is greater than any that a double can hold");
 }
 
-TEST_CASE("a key that is nearly one of a workload's is refused with the one that was meant") {
+TEST_CASE("a misspelled key is refused with a suggestion") {
   CHECK(refusal_with("batch_sise", 5) ==
         "mine.json: 'batch_sise' is not a key of a workload (did you mean batch_size?)");
   CHECK(refusal_with("xyz", 5) == "mine.json: 'xyz' is not a key of a workload");
   CHECK(refusal_with(std::string(100'000, 'k').c_str(), 5).size() < 100);
 }
 
-TEST_CASE("a document is as deep as 64 levels and as long as 4 MiB, and no more") {
+TEST_CASE("a document of more than 64 levels or 4 MiB is refused") {
   const auto nested = [](std::size_t depth) {
     const std::string text(depth, '[');
     return text + std::string(depth, ']');
@@ -175,21 +175,21 @@ TEST_CASE("a document is as deep as 64 levels and as long as 4 MiB, and no more"
   CHECK(message(text + " ") == "mine.json: has 4194305 bytes, more than the 4194304 that are read");
 }
 
-TEST_CASE("a device is no workload") {
+TEST_CASE("a device file is refused as a workload") {
   CHECK_THROWS_WITH(Workload::load("/dev/zero"), "/dev/zero: is a device, not a file or a pipe");
 }
 
-TEST_CASE("another schema is refused") {
+TEST_CASE("a workload with another schema is refused") {
   CHECK_THAT(refusal_with("schema", "millrace.workload/2"),
              ContainsSubstring("must be \"millrace.workload/1\""));
 }
 
-TEST_CASE("a file that is not there is refused with its name") {
+TEST_CASE("a workload file that does not exist is refused with its name") {
   CHECK_THROWS_WITH(Workload::load("no/such/file.json"),
                     ContainsSubstring("no/such/file.json: cannot be opened: No such file"));
 }
 
-TEST_CASE("dense features of one or two bytes take less of a batch, in whole floats a sample") {
+TEST_CASE("dense features of 1 or 2 bytes are padded to whole floats per sample") {
   Workload workload = Workload::parse(valid().dump(), "mine.json");
   workload.num_float_features = 101;
   const std::size_t as_floats = workload.mean_batch_bytes();
@@ -203,7 +203,7 @@ TEST_CASE("dense features of one or two bytes take less of a batch, in whole flo
   CHECK_THAT(refusal(with_model), ContainsSubstring("'float_feature_bytes' is 2, but must be 4"));
 }
 
-TEST_CASE("a workload that is written is read as the same") {
+TEST_CASE("a workload that is written is read back unchanged") {
   Json json = valid();
   json.update({{"parameters", "3MiB"},
                {"gradients", 0},

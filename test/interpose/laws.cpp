@@ -62,7 +62,7 @@ TEST_CASE("a program on Millrace's allocator reads what it wrote under every sch
   }
 }
 
-TEST_CASE("a program ends on Millrace's allocator as it ends on its own") {
+TEST_CASE("a program ends on Millrace's allocator with the same exit code as alone") {
   const std::string schedule =
       GENERATE("instant", "lag:5", "adversarial:1", "adversarial:4", "h200");
   const std::string name =
@@ -78,7 +78,7 @@ TEST_CASE("a program ends on Millrace's allocator as it ends on its own") {
   if (schedule == "instant") CHECK(run_alone(name, schedule).code == ran.code);
 }
 
-TEST_CASE("calls that the runtime serves get the memory that Millrace keeps free") {
+TEST_CASE("calls that the runtime serves get memory that Millrace has cached") {
   const std::string schedule = GENERATE("instant", "lag:5", "adversarial:1", "h200");
   CAPTURE(schedule);
   const Ran ran = run("needs_what_is_kept_free", schedule);
@@ -89,7 +89,7 @@ TEST_CASE("calls that the runtime serves get the memory that Millrace keeps free
   CHECK(calls(ran, "cudaMallocPitch", "refused") == 1);
 }
 
-TEST_CASE("the report says of PyTorch that it divides its memory itself") {
+TEST_CASE("the report of a program with PyTorch says that PyTorch divides its memory itself") {
   const Ran without = run("counted_by_hand", "instant");
   CHECK(without.report.at("pytorch").is_null());
   const Ran with = run("beside_pytorch", "instant");
@@ -101,7 +101,7 @@ TEST_CASE("the report says of PyTorch that it divides its memory itself") {
              Catch::Matchers::ContainsSubstring("torch.cuda.memory_stats()"));
 }
 
-TEST_CASE("the report has the memory that a reset of the device ended") {
+TEST_CASE("the report has the memory that a device reset freed") {
   const std::string schedule = every_schedule();
   const std::string what_if = GENERATE("", "MILLRACE_RUN_WHAT_IF=1");
   CAPTURE(schedule, what_if);
@@ -118,7 +118,7 @@ TEST_CASE("the report has the memory that a reset of the device ended") {
   }
 }
 
-TEST_CASE("threads that allocate and free at once read what they wrote") {
+TEST_CASE("threads that allocate and free concurrently read what they wrote") {
   const std::string schedule = GENERATE("instant", "adversarial:1", "adversarial:2", "h200");
   const std::string what_if = GENERATE("", "MILLRACE_RUN_WHAT_IF=1");
   CAPTURE(schedule, what_if);
@@ -128,7 +128,7 @@ TEST_CASE("threads that allocate and free at once read what they wrote") {
   CHECK(gpu(ran).at("bytes").at("requested").at("current") == 0);
 }
 
-TEST_CASE("streams that are made and destroyed in a loop share their memory") {
+TEST_CASE("streams that are created and destroyed in a loop reuse memory") {
   const std::string schedule = every_schedule();
   CAPTURE(schedule);
   const Ran ran = run("streams_in_a_loop", schedule);
@@ -136,7 +136,7 @@ TEST_CASE("streams that are made and destroyed in a loop share their memory") {
   CHECK(reserved(ran) <= 2 * 8 * MiB);
 }
 
-TEST_CASE("memory of one stream serves another after the program's own event and wait") {
+TEST_CASE("memory of one stream serves another after an event and a wait of the program") {
   // Under the adversarial schedule no free completes until a call waits for it.
   const std::string schedule = GENERATE("adversarial:1", "adversarial:2", "adversarial:3");
   CAPTURE(schedule);
@@ -146,14 +146,14 @@ TEST_CASE("memory of one stream serves another after the program's own event and
   CHECK(gpu(ran).at("counts").at("served_ordered") == 19);
 }
 
-TEST_CASE("functions that are looked up by handle are taken over as well") {
+TEST_CASE("functions that are looked up by handle are also intercepted") {
   const Ran ran = run("opened_by_hand", "instant");
   CHECK(ran.code == 0);
   CHECK(calls(ran, "cudaMalloc") == 3);
   CHECK(gpu(ran).at("counts").at("allocations") == 3);
 }
 
-TEST_CASE("pools with a size and foreign addresses are passed on") {
+TEST_CASE("calls for pools with a size and for foreign addresses are passed on") {
   const Ran pools = run("own_pool", "adversarial:1");
   CHECK(calls(pools, "cudaMallocFromPoolAsync") == 2);
   CHECK(calls(pools, "cudaMallocFromPoolAsync", "passed") == 1);
@@ -161,7 +161,7 @@ TEST_CASE("pools with a size and foreign addresses are passed on") {
   CHECK(gpu(foreign).at("counts").at("frees") == 1);
 }
 
-TEST_CASE("the model of the program's own calls holds memory apart as far as nothing orders it") {
+TEST_CASE("the model of the program's own calls separates memory of unordered streams") {
   // One stream per step, with a synchronization: a single segment of 32 MiB is enough.
   const Ran ordered = run("streams_in_a_loop", "instant");
   CHECK(gpu(ordered).at("own_calls").at("most_bytes") == 32 * MiB);
@@ -171,7 +171,7 @@ TEST_CASE("the model of the program's own calls holds memory apart as far as not
   CHECK(gpu(apart).at("own_calls").at("most_bytes") == 4 * 32 * MiB);
 }
 
-TEST_CASE("what a graph allocates is the graph's") {
+TEST_CASE("allocations and frees in a captured graph are passed on to the runtime") {
   const Ran ran = run("captured", "adversarial:2");
   CHECK(calls(ran, "cudaMallocAsync") == 2);
   CHECK(calls(ran, "cudaMallocAsync", "passed") == 1);
@@ -186,7 +186,7 @@ TEST_CASE("memory that is freed during a capture serves later requests") {
   CHECK(reserved(ran) <= 3 * 2 * MiB);
 }
 
-TEST_CASE("the report counts as a person does") {
+TEST_CASE("the report agrees with a count by hand") {
   const Ran ran = run("counted_by_hand", "adversarial:1");
   const auto& bytes = gpu(ran).at("bytes");
   // 3 x 6 MiB one after another, then 3 MiB of cudaMalloc and 4 MiB on the stream.
@@ -206,7 +206,7 @@ TEST_CASE("the report counts as a person does") {
   CHECK(calls(ran, "cudaMalloc") == 1);
 }
 
-TEST_CASE("the model of the program's own calls counts pages and what the pool keeps") {
+TEST_CASE("the model of the program's own calls counts pages and memory kept by the pool") {
   // 682 blocks of 3,072 bytes fit into a page of 2 MiB: 1,000 take two. 3 MiB take two pages.
   constexpr std::size_t kMalloc = (2 * 2 + 4) * MiB;
   // 40 MiB take two segments of 32 MiB, which stay. Then 100 MiB.
@@ -220,7 +220,7 @@ TEST_CASE("the model of the program's own calls counts pages and what the pool k
   CHECK(gpu(trimmed).at("own_calls").at("most_bytes") == kMalloc + 100 * MiB);
 }
 
-TEST_CASE("the report counts requests that got no memory") {
+TEST_CASE("the report counts requests that ran out of memory") {
   for (const char* const allocator : {"", "MILLRACE_RUN_WHAT_IF=1"}) {
     CAPTURE(allocator);
     const Ran ran = run("too_much", "instant", allocator);
@@ -233,7 +233,7 @@ TEST_CASE("the report counts requests that got no memory") {
   }
 }
 
-TEST_CASE("each process of a job has a report of its own") {
+TEST_CASE("each process of a job has its own report") {
   namespace fs = std::filesystem;
   const fs::path folder =
       fs::temp_directory_path() / ("millrace-interpose-job-" + std::to_string(getpid()));
@@ -245,7 +245,7 @@ TEST_CASE("each process of a job has a report of its own") {
   fs::remove_all(folder);
 }
 
-TEST_CASE("a program that ends in a way of its own gets its report, and ends as it would") {
+TEST_CASE("a program that ends by exit, abort or signal has its report and its own exit code") {
   struct Ending {
     const char *name, *ended_by;
     int code;
@@ -274,21 +274,21 @@ TEST_CASE("a child that ends by _exit leaves the report to its parent") {
   CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 10 * MiB);
 }
 
-TEST_CASE("a program without calls of CUDA gets no report") {
+TEST_CASE("a program without CUDA calls gets no report") {
   const Ran ran = run("no_calls", "instant");
   CHECK(ran.code == 0);
   CHECK(ran.report.is_null());
   CHECK(ran.errors.empty());
 }
 
-TEST_CASE("cudaMalloc stays the runtime's own if the user says so") {
+TEST_CASE("MILLRACE_RUN_LEAVE leaves cudaMalloc to the runtime") {
   const Ran ran = run("counted_by_hand", "instant", "MILLRACE_RUN_LEAVE=cudaMalloc");
   CHECK(ran.code == 0);
   CHECK(calls(ran, "cudaMalloc", "passed") == 1);
   CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 6 * MiB);
 }
 
-TEST_CASE("what Millrace would have reserved is what it reserves") {
+TEST_CASE("what-if reports the bytes that Millrace reserves in a real run") {
   // Without `lag`, which counts calls: Millrace's own calls differ between the two runs.
   const std::string schedule = GENERATE("instant", "adversarial:1", "adversarial:3", "h200");
   const std::string words =
@@ -309,7 +309,7 @@ TEST_CASE("what Millrace would have reserved is what it reserves") {
   CHECK(std::abs(predicted - measured) <= 0.01 * measured);
 }
 
-TEST_CASE("what if tells the range of what random programs reserve on Millrace's allocator") {
+TEST_CASE("what-if reports a range that contains the bytes reserved by random programs") {
   const std::uint64_t first = millrace::test::seed();
   const std::string schedule =
       GENERATE("instant", "lag:5", "adversarial:1", "adversarial:2", "h200");
@@ -331,7 +331,7 @@ TEST_CASE("what if tells the range of what random programs reserve on Millrace's
   }
 }
 
-TEST_CASE("what if tells one figure where the program's own calls decide") {
+TEST_CASE("what-if reports one figure if the program's calls determine it") {
   for (const char* const words : {"reused_after_an_event", "everywhere"}) {
     CAPTURE(words);
     const auto range = gpu(run(words, "h200", "MILLRACE_RUN_WHAT_IF=1")).at("run");
@@ -340,14 +340,14 @@ TEST_CASE("what if tells one figure where the program's own calls decide") {
   }
 }
 
-TEST_CASE("what if tells both figures where the time of the GPU decides") {
+TEST_CASE("what-if reports two figures if the time of the GPU decides") {
   // Four streams of 24 MiB without any order: reused one after the other if each completes in time.
   const auto range = gpu(run("streams_side_by_side", "h200", "MILLRACE_RUN_WHAT_IF=1")).at("run");
   CHECK(range.at("least_bytes") == reserved(run("streams_side_by_side", "instant")));
   CHECK(range.at("most_bytes") == 4 * 24 * MiB);
 }
 
-TEST_CASE("what if leaves the program the memory that Millrace would not have") {
+TEST_CASE("what-if does not use memory that the program's other calls hold") {
   const Ran what_if = run("beside_pitched_memory", "adversarial:1", "MILLRACE_RUN_WHAT_IF=1");
   const Ran ran = run("beside_pitched_memory", "adversarial:1");
   REQUIRE(what_if.code == 0);
@@ -357,14 +357,14 @@ TEST_CASE("what if leaves the program the memory that Millrace would not have") 
   CHECK(gpu(what_if).at("run").at("most_bytes") == 900 * MiB);
 }
 
-TEST_CASE("what if tells how many threads allocate") {
+TEST_CASE("what-if reports the number of threads that allocate") {
   const Ran one = run("counted_by_hand", "instant", "MILLRACE_RUN_WHAT_IF=1");
   CHECK(one.report.at("allocating_threads") == 1);
   const Ran four = run("data_in_threads", "instant", "MILLRACE_RUN_WHAT_IF=1");
   CHECK(four.report.at("allocating_threads") == 4);
 }
 
-TEST_CASE("with what-if a program ends as it ends alone") {
+TEST_CASE("with what-if a program ends with the same exit code as alone") {
   const std::string schedule = GENERATE("instant", "adversarial:1");
   const std::string name =
       GENERATE("fork_after_first_call", "exit_in_a_host_function", "free_in_a_late_destructor",
@@ -376,7 +376,7 @@ TEST_CASE("with what-if a program ends as it ends alone") {
   CHECK(ran.code == (name == "exit_in_a_host_function" ? 3 : 0));
 }
 
-TEST_CASE("what-if says what the program's own allocators reserved") {
+TEST_CASE("what-if reports the bytes that the program's own allocators reserved") {
   const Ran ran = run("counted_by_hand", "instant", "MILLRACE_RUN_WHAT_IF=1");
   // 6 MiB on the stream are reused for 4 MiB. The virtual runtime's pool grows by 32 MiB. And 3
   // MiB.

@@ -61,7 +61,7 @@ std::size_t count(const AllocationLog& log, OrderKind kind) {
 
 }  // namespace
 
-TEST_CASE("a trace has each request of the program, with its stream and where it was made") {
+TEST_CASE("a trace has each request of the program with its stream and call stack") {
   const std::string schedule = GENERATE("instant", "adversarial:1", "h200");
   CAPTURE(schedule);
   const Recorded recorded{"counted_by_hand", schedule};
@@ -94,7 +94,7 @@ TEST_CASE("a trace has each request of the program, with its stream and where it
   CHECK(most == (32 + 3) * MiB);
 }
 
-TEST_CASE("a trace has the requests that got no memory") {
+TEST_CASE("a trace has the requests that ran out of memory") {
   const AllocationLog log = Recorded{"too_much"}.log();
   std::vector<std::uint64_t> failed;
   for (const LogEvent& event : log.events)
@@ -120,7 +120,7 @@ TEST_CASE("a trace has the order of the program's streams") {
   CHECK(millrace::model_driver(log, 0, 0).most == 32 * MiB);
 }
 
-TEST_CASE("a replay of a trace reserves what Millrace would have reserved beside the program") {
+TEST_CASE("a replay of a trace reserves the bytes that the report gives for Millrace") {
   const std::string schedule = GENERATE("instant", "adversarial:1");
   const std::string words =
       GENERATE("data 1", "data 2", "streams_in_a_loop", "everywhere", "reused_after_an_event",
@@ -142,7 +142,7 @@ TEST_CASE("a replay of a trace reserves what Millrace would have reserved beside
   CHECK(std::abs(replayed - beside) <= 0.01 * beside);
 }
 
-TEST_CASE("a program that is killed leaves a trace of all that it did") {
+TEST_CASE("a program that is killed leaves a trace of all of its requests") {
   const Recorded recorded{"killed"};
   CHECK(recorded.ran.code == 128 + SIGKILL);
   const AllocationLog log = recorded.log();
@@ -152,7 +152,7 @@ TEST_CASE("a program that is killed leaves a trace of all that it did") {
   CHECK(count(log, EventKind::free_requested) == 1);
 }
 
-TEST_CASE("each process of a job has a trace of its own, and a child that may not use CUDA none") {
+TEST_CASE("each process of a job has its own trace, a child that cannot use CUDA has none") {
   const Recorded before{"fork_before_first_call"};
   CHECK(before.ran.code == 0);
   CHECK(before.files().size() == 2);
@@ -175,7 +175,7 @@ TEST_CASE("a trace has every GPU that the program uses") {
   CHECK(replay(log, 1, {}).load == 6 * MiB);
 }
 
-TEST_CASE("threads that allocate at once leave a trace without contradictions") {
+TEST_CASE("threads that allocate concurrently leave a trace without contradictions") {
   const std::string schedule = GENERATE("instant", "adversarial:1");
   CAPTURE(schedule);
   const Recorded recorded{"data_in_threads", schedule};
@@ -186,7 +186,7 @@ TEST_CASE("threads that allocate at once leave a trace without contradictions") 
   CHECK(count(log, EventKind::free_requested) == log.blocks.size());
 }
 
-TEST_CASE("a recorded program ends as it ends alone") {
+TEST_CASE("a recorded program ends with the same exit code as alone") {
   const std::string name = GENERATE("exit_in_a_host_function", "free_in_a_late_destructor",
                                     "foreign_pointers", "last_error_stays", "too_much",
                                     "opened_by_hand", "own_pool", "captured", "free_in_a_capture");
@@ -199,7 +199,7 @@ TEST_CASE("a recorded program ends as it ends alone") {
 
 // MILLRACE_RUN_SNAPSHOT: the work of Millrace's allocator, for PyTorch's viewer.
 
-TEST_CASE("the snapshot of a run has the bytes of its report, and the stacks of its allocations") {
+TEST_CASE("the snapshot of a run has the bytes of its report and its allocations' stacks") {
   for (const char* const words : {"counted_by_hand", "two_gpus"}) {
     CAPTURE(words);
     const millrace::test::ScratchFolder folder;

@@ -51,7 +51,7 @@ void compare_sums(std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("on 32 lanes segments are copied whole, and nothing else is touched") {
+TEST_CASE("on 32 lanes segments are copied completely and no other memory changes") {
   std::mt19937_64 random{seed()};
   kernels::draw_schedules(seed());
   for (int round = 0; round < 20; ++round) {
@@ -78,7 +78,7 @@ TEST_CASE("on 32 lanes segments are copied whole, and nothing else is touched") 
   }
 }
 
-TEST_CASE("offsets of lengths need as much scratch as is asked for") {
+TEST_CASE("offsets are the prefix sum of the lengths, with the requested scratch memory") {
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 50; ++round) {
     compare_sums<std::int32_t>(random);

@@ -104,7 +104,7 @@ std::vector<float> taken(const Positions<Offset>& by, std::vector<float> to,
 
 }  // namespace
 
-TEST_CASE("on 1024 threads the loss of logits is that of one by one") {
+TEST_CASE("on 1024 threads the loss of logits agrees with sequential code") {
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   for (int round = 0; round < 20; ++round) {
@@ -126,7 +126,7 @@ TEST_CASE("on 1024 threads the loss of logits is that of one by one") {
   }
 }
 
-TEST_CASE("on 32 lanes parameters take the steps that they take one by one") {
+TEST_CASE("on 32 lanes optimizer steps agree with sequential code") {
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   for (int round = 0; round < 5; ++round) {
@@ -138,7 +138,7 @@ TEST_CASE("on 32 lanes parameters take the steps that they take one by one") {
   }
 }
 
-TEST_CASE("on 32 lanes numbers are filled in, scaled and drawn as one by one") {
+TEST_CASE("on 32 lanes fill, scale and fill_uniform agree with sequential code") {
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   for (int round = 0; round < 8; ++round) {
@@ -159,8 +159,8 @@ TEST_CASE("on 32 lanes numbers are filled in, scaled and drawn as one by one") {
   }
 }
 
-TEMPLATE_TEST_CASE("on 32 lanes positions have the weights, and give the gradients, of one by one",
-                   "", std::int32_t, std::int64_t) {
+TEMPLATE_TEST_CASE("on 32 lanes position factors and gradients agree with sequential code", "",
+                   std::int32_t, std::int64_t) {
   using Offset = TestType;
   std::mt19937_64 random{seed()};
   draw_schedules(seed());

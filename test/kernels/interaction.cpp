@@ -66,13 +66,13 @@ void compare_dots(std::mt19937_64& random, const DotShape& shape) {
 
 }  // namespace
 
-TEST_CASE("on 32 lanes vectors are multiplied with each other as one by one") {
+TEST_CASE("on 32 lanes the dot interaction agrees with sequential code") {
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   for (int round = 0; round < 20; ++round) compare_dots(random, draw_shape(random, round));
 }
 
-TEST_CASE("on 32 lanes columns are put side by side, and apart again, as one by one") {
+TEST_CASE("on 32 lanes concatenation and its backward agree with sequential code") {
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   for (int round = 0; round < 20; ++round) {

@@ -115,7 +115,7 @@ TEMPLATE_LIST_TEST_CASE("on 32 lanes bags are pooled as one by one", "", IdsAndO
   }
 }
 
-TEST_CASE("on 32 lanes the first id of no row is kept over batches") {
+TEST_CASE("on 32 lanes the first invalid id is kept over batches") {
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   Pooled here{{}, std::vector<BadId>(1)}, there{{}, std::vector<BadId>(1)};
@@ -129,7 +129,7 @@ TEST_CASE("on 32 lanes the first id of no row is kept over batches") {
   }
 }
 
-TEMPLATE_TEST_CASE("on 32 lanes ids become rows of all tables as one by one", "", std::uint32_t,
+TEMPLATE_TEST_CASE("on 32 lanes rows from ids agree with sequential code", "", std::uint32_t,
                    std::uint64_t) {
   using Key = TestType;
   std::mt19937_64 random{seed()};

@@ -234,8 +234,8 @@ class CachedTables {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("on 32 lanes a cache holds, brings and gives back rows as one by one", "",
-                   std::uint32_t, std::uint64_t) {
+TEMPLATE_TEST_CASE("on 32 lanes a row cache agrees with sequential code", "", std::uint32_t,
+                   std::uint64_t) {
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   for (int round = 0; round < 8; ++round) {

@@ -146,8 +146,8 @@ class Tables {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("on 32 lanes bits are set and taken as one by one", "", std::uint32_t,
-                   std::uint64_t) {
+TEMPLATE_TEST_CASE("on 32 lanes marked and collected rows agree with sequential code", "",
+                   std::uint32_t, std::uint64_t) {
   using Key = TestType;
   std::mt19937_64 random{seed()};
   kernels::draw_schedules(seed());
@@ -188,7 +188,7 @@ TEMPLATE_TEST_CASE("on 32 lanes bits are set and taken as one by one", "", std::
   }
 }
 
-TEMPLATE_TEST_CASE("on 32 lanes rows are gathered as one by one", "", std::uint32_t,
+TEMPLATE_TEST_CASE("on 32 lanes gathered rows agree with sequential code", "", std::uint32_t,
                    std::uint64_t) {
   using Key = TestType;
   std::mt19937_64 random{seed()};
@@ -221,7 +221,7 @@ TEMPLATE_TEST_CASE("on 32 lanes rows are gathered as one by one", "", std::uint3
   }
 }
 
-TEST_CASE("a gather of few tables takes no shared memory from one of many that is to be launched") {
+TEST_CASE("a concurrent gather of fewer tables leaves a launch its shared memory") {
   using Key = std::uint32_t;
   std::mt19937_64 random{seed()};
   const auto gather = [&](std::size_t count) {
@@ -249,7 +249,7 @@ TEST_CASE("a gather of few tables takes no shared memory from one of many that i
   CHECK(met);
 }
 
-TEST_CASE("a slot is drained as far as its header says, and no further than there is room") {
+TEST_CASE("a slot is drained up to the size in its header, at most to the end of the slot") {
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 40; ++round) {
     const std::size_t size = sizeof(CaptureHeader) + 16 * (random() % 9000);

@@ -182,7 +182,7 @@ TEMPLATE_LIST_TEST_CASE("on 32 lanes ids are split among ranks as one by one", "
   }
 }
 
-TEMPLATE_TEST_CASE("on 32 lanes the means of bags are those of one by one", "", std::int32_t,
+TEMPLATE_TEST_CASE("on 32 lanes the means of bags agree with sequential code", "", std::int32_t,
                    std::int64_t) {
   using Offset = TestType;
   std::mt19937_64 random{seed()};
@@ -201,7 +201,7 @@ TEMPLATE_TEST_CASE("on 32 lanes the means of bags are those of one by one", "", 
   }
 }
 
-TEST_CASE("on 32 lanes columns are joined and parted as one by one") {
+TEST_CASE("on 32 lanes joined and parted columns agree with sequential code") {
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   for (int round = 0; round < 40; ++round) {

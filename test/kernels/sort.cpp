@@ -84,7 +84,7 @@ auto runs_by(const std::vector<Key>& sorted, Key none, std::size_t scratch_bytes
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("on 32 lanes rows are sorted and their runs found as one by one", "",
+TEMPLATE_TEST_CASE("on 32 lanes sorted rows and their runs agree with sequential code", "",
                    std::uint32_t, std::uint64_t) {
   using Key = TestType;
   std::mt19937_64 random{seed()};

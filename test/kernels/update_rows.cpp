@@ -156,7 +156,7 @@ void compare_updates(std::mt19937_64& random, OptimizerKind kind) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("on 32 lanes rows are updated as one by one", "",
+TEMPLATE_TEST_CASE("on 32 lanes updated rows agree with sequential code", "",
                    (std::pair<std::uint32_t, std::int32_t>),
                    (std::pair<std::uint32_t, std::int64_t>),
                    (std::pair<std::uint64_t, std::int32_t>),

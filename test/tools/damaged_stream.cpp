@@ -52,7 +52,7 @@ void check_stream_refused(const ProgramRun& run) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint whose words about its stream are damaged is refused in words of ours") {
+TEST_CASE("a checkpoint with a damaged record of its stream is refused with a clear message") {
   const ScratchFolder folder;
   const std::string good = folder / "good.ckpt", sink = file_in(folder, "rows");
   run_well(train({"--steps", "2", "--stream", sink, "--save", good}));
@@ -84,7 +84,7 @@ TEST_CASE("a checkpoint whose words about its stream are damaged is refused in w
   run_well(train({"--steps", "4", "--load", bad, "--stream", sink}));
 }
 
-TEST_CASE("a name that is no UTF-8 does not take a result away") {
+TEST_CASE("a file name that is not UTF-8 does not prevent the output of results") {
   const ScratchFolder folder;
   const std::string csv = folder / "a\xff.csv", json = folder / "out.json";
   static_cast<void>(folder.write("a\xff.csv", "id,lower,upper,size\n1,0,5,100\n2,2,7,100\n"));

@@ -28,7 +28,7 @@ std::string line_of(const char* page, const std::string& beginning) {
 
 }  // namespace
 
-TEST_CASE("the page about pipelines has a picture of every pipeline, and help its name") {
+TEST_CASE("the page about pipelines has a picture of every pipeline, and the help names it") {
   const std::string page = read_file(std::filesystem::path{MILLRACE_DOCS} / "pipelines.md");
   const std::string help = run_program({"train", "--help"}).out;
   for (const PipelineKind kind : kPipelineKinds) {
@@ -39,7 +39,7 @@ TEST_CASE("the page about pipelines has a picture of every pipeline, and help it
   }
 }
 
-TEST_CASE("the page about sinks has the row of every kind of sink") {
+TEST_CASE("the page about sinks has a row for every kind of sink") {
   for (const SinkKind& kind : sink_kinds()) {
     INFO(kind.name);
     const std::string row = line_of("sinks.md", "| `" + std::string{kind.address} + "`");
@@ -48,20 +48,20 @@ TEST_CASE("the page about sinks has the row of every kind of sink") {
   }
 }
 
-TEST_CASE("the page about copy strategies has a row of every strategy") {
+TEST_CASE("the page about copy strategies has a row for every strategy") {
   for (const CopyStrategyTraits& traits : kCopyStrategies) {
     CHECK(line_of("copy-strategies.md", "| `" + std::string{traits.name} + "` |") != "");
   }
 }
 
-TEST_CASE("the page about training names every optimizer that a model can have") {
+TEST_CASE("the page about training names every optimizer") {
   const std::string row = line_of("train.md", "| `table_optimizer`");
   for (const OptimizerTraits& traits : kOptimizers) {
     CHECK_THAT(row, ContainsSubstring("`" + std::string{traits.name} + "`"));
   }
 }
 
-TEST_CASE("the schema of workloads has the keys, the ranges and the defaults that are read") {
+TEST_CASE("the schema of workloads has the keys, ranges and defaults of the parser") {
   using nlohmann::json;
   const auto schema =
       json::parse(read_file(std::filesystem::path{MILLRACE_DOCS} / "workload.schema.json"));
@@ -102,7 +102,7 @@ TEST_CASE("the schema of workloads has the keys, the ranges and the defaults tha
   }
 }
 
-TEST_CASE("the page about workloads has a row of every key, and each of its workloads is read") {
+TEST_CASE("the page about workloads has a row for every key, and its examples are valid") {
   const std::string page = read_file(std::filesystem::path{MILLRACE_DOCS} / "workloads.md");
   std::size_t workloads = 0;
   const std::string fence = "```json\n";

@@ -128,7 +128,7 @@ std::optional<std::vector<std::string>> printed_for(const Shown& shown) {
 
 }  // namespace
 
-TEST_CASE("what the pages show of the program is what it prints") {
+TEST_CASE("the output shown in the pages is what the program prints") {
   std::size_t checked = 0;
   std::string absent;
   const std::vector<Shown> all = shown_in_docs();

@@ -72,7 +72,7 @@ cli::DeviceChoice choice(const MachineFacts& facts, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the doctor is content with any machine, and tells what works there") {
+TEST_CASE("doctor succeeds on any machine and reports what works there") {
   const ProgramRun run = run_program({"doctor"});
   CHECK(run.exit_code == 0);
   CHECK(run.err.empty());
@@ -80,7 +80,7 @@ TEST_CASE("the doctor is content with any machine, and tells what works there") 
                           ContainsSubstring("NCCL") && ContainsSubstring("virtual:h200  works"));
 }
 
-TEST_CASE("the doctor's document says what the program itself would") {
+TEST_CASE("the document of doctor agrees with the program") {
   const ProgramRun run = run_program({"doctor", "--format", "json"});
   REQUIRE(run.exit_code == 0);
   const auto document = nlohmann::json::parse(run.out);
@@ -97,7 +97,7 @@ TEST_CASE("the doctor's document says what the program itself would") {
   }
 }
 
-TEST_CASE("the doctor knows all kinds of sinks, and how to have those that were left out") {
+TEST_CASE("doctor lists all kinds of sinks, with a remedy for each that is not built") {
   const ProgramRun run = run_program({"doctor", "--format", "json"});
   REQUIRE(run.exit_code == 0);
   std::vector<std::string> built;
@@ -113,7 +113,7 @@ TEST_CASE("the doctor knows all kinds of sinks, and how to have those that were 
   CHECK(document.at("sinks").size() == sink_kinds().size());
 }
 
-TEST_CASE("the doctor's findings go to a file") {
+TEST_CASE("doctor can write its findings to a file") {
   const ScratchFolder scratch;
   const auto file = scratch / "doctor.json";
   const ProgramRun run = run_program({"doctor", "--format", "json", "-o", file.string()});
@@ -122,13 +122,13 @@ TEST_CASE("the doctor's findings go to a file") {
   CHECK(nlohmann::json::parse(read_file(file)).at("schema") == "millrace.doctor/1");
 }
 
-TEST_CASE("the doctor refuses what it does not know") {
+TEST_CASE("doctor refuses an unknown format") {
   const ProgramRun run = run_program({"doctor", "--format", "xml"});
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err, ContainsSubstring("'xml'") && ContainsSubstring("text, json"));
 }
 
-TEST_CASE("a machine with GPUs is described in words") {
+TEST_CASE("doctor describes a machine with GPUs") {
   const std::string text = report_of(machine_of({h200("0000:1b:00.0"), h200("0000:2b:00.0")}));
   CHECK_THAT(text, ContainsSubstring("CUDA toolkit 13.0") && ContainsSubstring("sm_80, sm_90"));
   CHECK_THAT(text, ContainsSubstring("NVIDIA driver 580.65.06, serves CUDA up to 13.0"));
@@ -142,7 +142,7 @@ TEST_CASE("a machine with GPUs is described in words") {
   CHECK_THAT(text, ContainsSubstring("cuda:0 works: NVIDIA H200"));
 }
 
-TEST_CASE("peer access that some GPUs have is listed for each") {
+TEST_CASE("doctor lists peer access for each GPU if only some have it") {
   MachineFacts facts = machine_of({h200("a"), h200("b"), h200("c")});
   facts.peers = {{true, true, false}, {true, true, false}, {false, false, true}};
   CHECK_THAT(report_of(facts), ContainsSubstring("cuda:0 reaches cuda:1; cuda:1 reaches cuda:0; "
@@ -151,7 +151,7 @@ TEST_CASE("peer access that some GPUs have is listed for each") {
   CHECK_THAT(report_of(facts), ContainsSubstring("no GPU can use the memory of another"));
 }
 
-TEST_CASE("a GPU that no kernel of the build runs on does not work, and the remedy is a build") {
+TEST_CASE("a GPU without kernels in the build does not work, and the remedy is a build for it") {
   MachineFacts facts = machine_of({h200("a")});
   facts.gpus[0].info.compute_major = 7;
   facts.gpus[0].info.compute_minor = 5;
@@ -163,7 +163,7 @@ TEST_CASE("a GPU that no kernel of the build runs on does not work, and the reme
   CHECK_THAT(report_of(facts), ContainsSubstring("no kernel image"));
 }
 
-TEST_CASE("a GPU newer than the build is served by the driver's compiler, and that is said") {
+TEST_CASE("doctor says that the driver compiles kernels for a GPU newer than the build") {
   MachineFacts facts = machine_of({h200("a")});
   facts.gpus[0].info.compute_major = 10;
   facts.gpus[0].state.code = 100;
@@ -172,8 +172,7 @@ TEST_CASE("a GPU newer than the build is served by the driver's compiler, and th
                                    ContainsSubstring("-DCMAKE_CUDA_ARCHITECTURES=100"));
 }
 
-TEST_CASE(
-    "a GPU without cuBLAS works, and training on it does not: that is said, with the remedy") {
+TEST_CASE("without cuBLAS a GPU works except for training, with a remedy") {
   MachineFacts facts = machine_of({h200("a")});
   CHECK(choice(facts, "cuda:0").trains);
   CHECK(cli::to_document(facts)["devices"].back()["trains"] == true);
@@ -192,7 +191,7 @@ TEST_CASE(
   CHECK(document["devices"].back()["trains"] == false);
 }
 
-TEST_CASE("of NCCL it is said what needs it, whether it is there or not") {
+TEST_CASE("doctor says what needs NCCL, whether NCCL is present or not") {
   MachineFacts facts = machine_of({h200("a")});
   CHECK_THAT(report_of(facts), ContainsSubstring("which train --group nccl uses"));
   facts.nccl = {"libnccl.so.2", "", "", "libnccl.so.2: no such file"};
@@ -200,8 +199,7 @@ TEST_CASE("of NCCL it is said what needs it, whether it is there or not") {
                                    ContainsSubstring("MILLRACE_NCCL"));
 }
 
-TEST_CASE(
-    "a GPU that another process holds does not work, and is described as far as it is known") {
+TEST_CASE("a GPU that is busy does not work and is described as far as known") {
   MachineFacts facts = machine_of({h200("a")});
   facts.gpus[0].state = {};
   facts.gpus[0].problem = "all CUDA-capable devices are busy";
@@ -210,12 +208,12 @@ TEST_CASE(
                                    !ContainsSubstring("of it free"));
 }
 
-TEST_CASE("what it takes to have a GPU depends on what is missing") {
+TEST_CASE("the remedy for a missing GPU depends on what is missing") {
   MachineFacts facts = machine_without_gpu("no driver");
   facts.driver = {{"libcuda.so.1", "", "", "not found"}, 0, ""};
   CHECK_THAT(choice(facts, "cuda:0").remedy, ContainsSubstring("driver of version 580 or newer"));
 
-  SECTION("the module is there, the library is not: a container") {
+  SECTION("the kernel module is present without the library, as in a container") {
     facts.driver.module = "580.65.06";
     CHECK_THAT(choice(facts, "cuda:0").remedy, ContainsSubstring("--gpus all"));
   }
@@ -223,7 +221,7 @@ TEST_CASE("what it takes to have a GPU depends on what is missing") {
     facts.driver = {{"libcuda.so.1", "/lib/libcuda.so.535.1", "535.1", ""}, 12020, "535.1"};
     CHECK(choice(facts, "cuda:0").remedy == "an NVIDIA driver of version 580 or newer");
   }
-  SECTION("CUDA 12 is content with an older driver") {
+  SECTION("CUDA 12 needs only an older driver") {
     facts.cuda.toolkit = 12040;
     CHECK_THAT(choice(facts, "cuda:0").remedy, ContainsSubstring("version 525 or newer"));
   }
@@ -244,7 +242,7 @@ TEST_CASE("a driver whose library and module differ is reported") {
   CHECK_THAT(report_of(facts), ContainsSubstring("570.124.06: the two have to be the same"));
 }
 
-TEST_CASE("the doctor of the runtime counts the functions that it lists, in text and as JSON") {
+TEST_CASE("doctor --runtime counts the functions that it lists, in text and as JSON") {
   const ProgramRun run = run_program({"doctor", "--runtime", "--format", "json"});
   REQUIRE(run.exit_code == 0);
   const auto document = nlohmann::json::parse(run.out);
@@ -265,7 +263,7 @@ TEST_CASE("the doctor of the runtime counts the functions that it lists, in text
   CHECK(names == std::vector<std::string>{"libcudart", "libcuda", "libcublas", "libcublasLt"});
 }
 
-TEST_CASE("the doctor of the runtime lists only functions with a name that is given") {
+TEST_CASE("doctor --runtime lists only functions with the given name") {
   const auto names_of = [](const std::string& pattern) {
     const auto document = nlohmann::json::parse(
         run_program({"doctor", "--runtime", "--functions", pattern, "--format", "json"}).out);
@@ -282,14 +280,14 @@ TEST_CASE("the doctor of the runtime lists only functions with a name that is gi
   CHECK(run_program({"doctor", "--functions", "cudaMalloc"}).exit_code != 0);
 }
 
-TEST_CASE("the doctor of the runtime keeps a note together") {
+TEST_CASE("doctor --runtime prints a note as one paragraph") {
   const std::string text =
       run_program({"doctor", "--runtime", "--functions", "cudaDeviceEnablePeerAccess"}).out;
   CHECK_THAT(text, ContainsSubstring(
                        "\n    copies do not need it; kernels only if their host implementation "));
 }
 
-TEST_CASE("the doctor of the runtime says what a function lacks") {
+TEST_CASE("doctor --runtime says what a function lacks") {
   const auto document =
       nlohmann::json::parse(run_program({"doctor", "--runtime", "--format", "json"}).out);
   const auto& driver = document.at("libraries").at(1).at("functions");

@@ -44,7 +44,7 @@ TEST_CASE("docs/program.md has the exit codes of the program, with the same word
   CHECK(rows.back().starts_with("| 130, 143 |"));
 }
 
-TEST_CASE("an exit code has one meaning, and a page speaks of none that the program has not") {
+TEST_CASE("an exit code has one meaning, and the pages mention only exit codes that exist") {
   std::set<int> codes{130, 143};
   std::set<std::string_view> meanings;
   for (const auto& [code, meaning] : cli::kExitCodes) {

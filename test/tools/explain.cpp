@@ -77,8 +77,7 @@ std::uint64_t sum_of(const json& moment) {
 
 }  // namespace
 
-TEST_CASE(
-    "explain names what is stranded on another stream, by whom, and the change that saves it") {
+TEST_CASE("explain names memory stranded on another stream, its site and the best change") {
   const ScratchFolder scratch;
   const std::string file = file_of(scratch, "s.pickle", snapshot(150 * MiB));
   const json document = document_of({"explain", file});
@@ -111,7 +110,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an explanation's first screen fits into 80 columns, whatever the names") {
+TEST_CASE("the first screen of explain fits into 80 columns, however long the names") {
   const ScratchFolder scratch;
   json long_names = snapshot(150 * MiB);
   for (json& entry : long_names["device_traces"][0]) {
@@ -133,7 +132,7 @@ TEST_CASE("an explanation's first screen fits into 80 columns, whatever the name
                           ContainsSubstring("saves most: 100.00 MiB"));
 }
 
-TEST_CASE("explain gives no advice that is followed already") {
+TEST_CASE("explain gives no advice that is already followed") {
   const ScratchFolder scratch;
   // A block of 90 MiB is freed, then 200 MiB are requested. With expandable segments the block's
   // segment could grow, unless another block follows it.
@@ -165,7 +164,7 @@ TEST_CASE("explain gives no advice that is followed already") {
   CHECK_THAT(advises(snapshot(150 * MiB)), !ContainsSubstring("roundup_power2_divisions"));
 }
 
-TEST_CASE("explain --against shows what grew since another file, to the byte") {
+TEST_CASE("explain --against shows the growth since another file, to the byte") {
   const ScratchFolder scratch;
   const std::string before = file_of(scratch, "before.pickle", snapshot(50 * MiB));
   const std::string after = file_of(scratch, "after.pickle", snapshot(150 * MiB));
@@ -183,7 +182,7 @@ TEST_CASE("explain --against shows what grew since another file, to the byte") {
       ContainsSubstring("reserved from 150.00 to 250.00 MiB") && ContainsSubstring("+100.00"));
 }
 
-TEST_CASE("explain says why a request failed, and what would have fitted") {
+TEST_CASE("explain says why a request failed and what size would have fit") {
   const ScratchFolder scratch;
   json failed = snapshot(150 * MiB);
   failed["device_traces"][0].push_back({{"action", "oom"},
@@ -204,7 +203,7 @@ TEST_CASE("explain says why a request failed, and what would have fitted") {
   CHECK_THAT(run_program({"explain", file}).out, ContainsSubstring("out of memory at event 6"));
 }
 
-TEST_CASE("explain does not show what a log does not have as 0") {
+TEST_CASE("explain does not show values that a log lacks as 0") {
   const ScratchFolder scratch;
   const std::string rmm = scratch.write("rmm.csv", kFailingRmmLog).string();
   const json device = document_of({"explain", rmm}).at("files").at(0).at("devices").at(0);
@@ -223,7 +222,7 @@ TEST_CASE("explain does not show what a log does not have as 0") {
              ContainsSubstring("--replay none"));
 }
 
-TEST_CASE("explain refuses what is no trace, and options that there are not") {
+TEST_CASE("explain refuses files that are not traces, and invalid options") {
   const ScratchFolder scratch;
   const std::string text = scratch.write("text.xyz", "hello\n").string();
   const std::string good = file_of(scratch, "s.pickle", snapshot(50 * MiB));

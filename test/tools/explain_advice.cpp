@@ -71,7 +71,7 @@ TEST_CASE("the advice on each snapshot is the largest saving that the table show
   }
 }
 
-TEST_CASE("the rows of explain and of replay are the same replays") {
+TEST_CASE("explain and replay show the same replays") {
   std::size_t limited = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator{source_folder() / "test/observe/snapshots"}) {
@@ -96,7 +96,7 @@ TEST_CASE("the rows of explain and of replay are the same replays") {
   CHECK(limited > 0);
 }
 
-TEST_CASE("explain says which allocator serves the request that failed") {
+TEST_CASE("explain says which allocator would serve the failed request") {
   // 20 MiB are free next to 24 MiB of stream 7, and the device has 20 MiB more. PyTorch cannot
   // serve 30 MiB on the default stream.
   const ScratchFolder scratch;
@@ -155,7 +155,7 @@ TEST_CASE("explain says which allocator serves the request that failed") {
   }
 }
 
-TEST_CASE("a replay that differs from the record says so") {
+TEST_CASE("explain says if its replay differs from the record") {
   const auto out = [](const char* name) {
     return run_program({"explain", (source_folder() / "test/observe/snapshots" / name).string()})
         .out;
@@ -171,7 +171,7 @@ TEST_CASE("a replay that differs from the record says so") {
   CHECK_THAT(out("stream_fragmentation.pickle.gz"), !ContainsSubstring("note: \"torch\""));
 }
 
-TEST_CASE("a trace of Millrace's and its snapshot get advice from their tables") {
+TEST_CASE("a trace and a snapshot of Millrace get advice that agrees with their tables") {
   const ScratchFolder folder;
   for (const char* const option : {"--record", "--snapshot"}) {
     CAPTURE(option);
@@ -191,7 +191,7 @@ TEST_CASE("a program on Millrace's allocator is not advised to use it") {
   }
 }
 
-TEST_CASE("a run of Millrace's own is advised to use another allocator, and not PyTorch's loader") {
+TEST_CASE("a run of footprint is advised to use another allocator, not PyTorch's loader") {
   const ScratchFolder folder;
   for (const char* const option : {"--record", "--snapshot"}) {
     CAPTURE(option);
@@ -213,7 +213,7 @@ TEST_CASE("a run of Millrace's own is advised to use another allocator, and not 
   }
 }
 
-TEST_CASE("the ladder of a snapshot is that of what was recorded, where a replay repeats it") {
+TEST_CASE("the ladder of a snapshot counts as recorded only if a replay repeats the peak") {
   std::size_t recorded = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator{source_folder() / "test/observe/snapshots"}) {
@@ -249,7 +249,7 @@ TEST_CASE("a log without reserved bytes says why it has no advice") {
   CHECK_THAT(out, !ContainsSubstring("there is nothing to compare"));
 }
 
-TEST_CASE("two files of one run explain alike, as far as both know") {
+TEST_CASE("explain agrees on the trace and the snapshot of one run") {
   const ScratchFolder folder;
   for (const char* const allocator : {"torch", "millrace"}) {
     CAPTURE(allocator);

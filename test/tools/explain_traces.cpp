@@ -49,7 +49,7 @@ bool is_control(char byte) {
 
 }  // namespace
 
-TEST_CASE("text of a trace becomes text that a terminal does not obey") {
+TEST_CASE("control characters in a trace are escaped before they are printed") {
   using millrace::cli::printable;
   CHECK(printable("layer_1 (model.py:3)") == "layer_1 (model.py:3)");
   CHECK(printable("größe → 日本") == "größe → 日本");
@@ -62,7 +62,7 @@ TEST_CASE("text of a trace becomes text that a terminal does not obey") {
                   "gnp") == "\\u202egnp");
 }
 
-TEST_CASE("names of a hostile trace stay within their cells") {
+TEST_CASE("names of a hostile trace cannot break the output") {
   const ScratchFolder scratch;
   Script script;
   script.writer->device(0, std::uint64_t{1} << 34, "GPU");
@@ -88,7 +88,7 @@ TEST_CASE("names of a hostile trace stay within their cells") {
              ContainsSubstring("f\\x1b[31mred\\x07\\xff"));
 }
 
-TEST_CASE("streams that a recording names are named once") {
+TEST_CASE("stream names of a recording are not prefixed again") {
   const ScratchFolder scratch;
   Script script;
   const std::uint32_t first = script.stream("default stream"), second = script.stream("stream 3"),
@@ -107,7 +107,7 @@ TEST_CASE("streams that a recording names are named once") {
   CHECK(names == std::vector<std::string>{"default", "stream 3", "copy", "cudaMalloc"});
 }
 
-TEST_CASE("a request that failed in a trace is named, with the reason") {
+TEST_CASE("a failed request of a trace is reported with the reason") {
   const ScratchFolder scratch;
   const auto explained = [&](std::uint64_t asked) {
     Script script;
@@ -136,7 +136,7 @@ TEST_CASE("a request that failed in a trace is named, with the reason") {
   CHECK(failure_of(explained(310 * MiB)).at("reason") == "unknown");  // others may use the device
 }
 
-TEST_CASE("the replays of a trace in which a request failed run on the size of its device") {
+TEST_CASE("a trace with a failed request is replayed with its device's memory size") {
   const ScratchFolder scratch;
   const auto explained = [&](bool fails) {
     Script script;
@@ -166,7 +166,7 @@ TEST_CASE("the replays of a trace in which a request failed run on the size of i
   CHECK(device.at("advice").at(0).at("serves_failed_request") == true);
 }
 
-TEST_CASE("what an allocator reserved ahead is not saved by another allocator") {
+TEST_CASE("memory that an allocator reserved ahead does not count as a saving") {
   const ScratchFolder scratch;
   Script script;
   const std::uint32_t main = script.stream("main");
@@ -183,7 +183,7 @@ TEST_CASE("what an allocator reserved ahead is not saved by another allocator") 
                  ContainsSubstring("Least of the replays: "));
 }
 
-TEST_CASE("a snapshot that gives out memory twice is explained, and said to contradict itself") {
+TEST_CASE("a snapshot that allocates memory twice is explained with a warning") {
   constexpr std::uint64_t kBase = std::uint64_t{1} << 32, kFree = 152'987'648;
   constexpr std::uint64_t kSegment = 160 * MiB;
   const auto block = [](std::uint64_t begin, std::uint64_t end, const char* state) {
@@ -218,7 +218,7 @@ TEST_CASE("a snapshot that gives out memory twice is explained, and said to cont
   CHECK_THAT(replayed.out, ContainsSubstring("contradicts"));
 }
 
-TEST_CASE("a trace may have a device that no program can have") {
+TEST_CASE("a trace with an impossible device size is explained and replayed") {
   const ScratchFolder scratch;
   for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{1} << 57}) {
     Script script;
@@ -235,7 +235,7 @@ TEST_CASE("a trace may have a device that no program can have") {
   }
 }
 
-TEST_CASE("events of a trace have the numbers that its page counts") {
+TEST_CASE("explain numbers the events of a trace as its page does") {
   const ScratchFolder scratch;
   Script script;
   const std::uint32_t main = script.stream("main"), copy = script.stream("copy");
@@ -249,7 +249,7 @@ TEST_CASE("events of a trace have the numbers that its page counts") {
   CHECK_THAT(out, !ContainsSubstring("at line"));
 }
 
-TEST_CASE("on the page of a trace, live and waiting bytes are never more than what is reserved") {
+TEST_CASE("on a trace's page live and waiting bytes never exceed reserved bytes") {
   using namespace millrace::cli;
   const ScratchFolder scratch;
   CHECK(rc::check([&] {
@@ -280,7 +280,7 @@ TEST_CASE("on the page of a trace, live and waiting bytes are never more than wh
   }));
 }
 
-TEST_CASE("what a trace does not have of its memory is not shown as 0") {
+TEST_CASE("values of memory that a trace lacks are not shown as 0") {
   const ScratchFolder scratch;
   Script script;
   allocate(script, script.stream("main"), kTraced, 30 * MiB);
@@ -294,7 +294,7 @@ TEST_CASE("what a trace does not have of its memory is not shown as 0") {
   }
 }
 
-TEST_CASE("a trace whose times are positions has no times on its page") {
+TEST_CASE("a trace whose times are positions shows no times on its page") {
   const ScratchFolder scratch;
   for (const bool positions : {true, false}) {
     Script script;
@@ -316,7 +316,7 @@ TEST_CASE("explain says that a recording made up the addresses") {
              ContainsSubstring("made up the addresses"));
 }
 
-TEST_CASE("side streams are those beside the stream with most memory, whoever asks at the peak") {
+TEST_CASE("side streams are all streams except the one with the most memory") {
   const ScratchFolder scratch;
   Script script;
   const std::uint32_t main = script.stream("main"), copy = script.stream("copy");
@@ -332,7 +332,7 @@ TEST_CASE("side streams are those beside the stream with most memory, whoever as
   }
 }
 
-TEST_CASE("changes of every size have a unit in which they are not 0") {
+TEST_CASE("changes of every size have a unit in which they are not shown as 0") {
   const ScratchFolder scratch;
   const auto trace = [&](const char* name, std::uint64_t bytes, std::uint64_t less) {
     Script script;
@@ -351,7 +351,7 @@ TEST_CASE("changes of every size have a unit in which they are not 0") {
   CHECK_THAT(changes, !ContainsSubstring(" -") && ContainsSubstring("−1023.50 KiB"));
 }
 
-TEST_CASE("the page of a trace says why a stream could use what another one had") {
+TEST_CASE("the page of a trace says why a stream could reuse another stream's memory") {
   using namespace millrace::cli;
   const ScratchFolder scratch;
   Script script;

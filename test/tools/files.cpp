@@ -139,7 +139,7 @@ void each_pair(Check check) {
 
 }  // namespace
 
-TEST_CASE("files: every option of every command says whether it names a file") {
+TEST_CASE("files: the options of all commands say which of them name a file") {
   std::size_t written = 0, read = 0;
   for (const CommandFiles& command : all_commands()) {
     for (const FileOption& option : command.options) ++(option.written ? written : read);
@@ -148,7 +148,7 @@ TEST_CASE("files: every option of every command says whether it names a file") {
   CHECK(read >= 10);
 }
 
-TEST_CASE("files: no output may be an input or another output, by whatever name") {
+TEST_CASE("files: no output may be an input or another output under any name") {
   const Alias alias = GENERATE(from_range(aliases()));
   each_pair([&](const CommandFiles& command, const FileOption& one, const FileOption& other) {
     const ScratchFolder scratch;
@@ -179,7 +179,7 @@ TEST_CASE("files: a command that would destroy a file ends with 2 and one messag
   });
 }
 
-TEST_CASE("files: nothing may be written into a sink's folder, nor read from one that is written") {
+TEST_CASE("files: no file in a sink's folder may be an input or an output") {
   const std::string inside = GENERATE("inside", "new", "deep/er");
   each_pair([&](const CommandFiles& command, const FileOption& one, const FileOption& other) {
     if (!one.sink && !other.sink) return;
@@ -191,7 +191,7 @@ TEST_CASE("files: nothing may be written into a sink's folder, nor read from one
   });
 }
 
-TEST_CASE("files: an output may not be a part of a data set's folder") {
+TEST_CASE("files: an output may not be a file of the data set") {
   const ScratchFolder scratch;
   for (const char* const file : {"adult.data", "adult.test"}) {
     static_cast<void>(scratch.write(file, "an example"));
@@ -238,7 +238,7 @@ TEST_CASE("files: two outputs may not both go to standard output") {
   CHECK_THAT(run.err, ContainsSubstring("--timeline") && ContainsSubstring("standard output"));
 }
 
-TEST_CASE("files: /dev/null takes as many outputs as one likes") {
+TEST_CASE("files: several outputs may go to /dev/null") {
   const ProgramRun run = run_program({"train", "--data", "synthetic", "--examples", "64",
                                       "--batch-size", "32", "--epochs", "1", "--save", "/dev/null",
                                       "--json", "/dev/null", "--timeline", "/dev/null"});
@@ -247,7 +247,7 @@ TEST_CASE("files: /dev/null takes as many outputs as one likes") {
   CHECK(fs::is_character_file("/dev/null"));
 }
 
-TEST_CASE("files: a path that leads to standard output is standard output") {
+TEST_CASE("files: a path to standard output counts as standard output") {
   const ScratchFolder scratch;
   const std::string out = (scratch / "out").string(), err = (scratch / "err").string();
   const std::string name = GENERATE("/dev/stdout", "out", "-");
@@ -261,7 +261,7 @@ TEST_CASE("files: a path that leads to standard output is standard output") {
   CHECK(read_file(out).ends_with("}\n"));
 }
 
-TEST_CASE("files: training goes on from a checkpoint and saves to the same file") {
+TEST_CASE("files: training may load a checkpoint and save to the same file") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "k.ckpt").string(), link = (scratch / "link").string();
   fs::create_symlink("k.ckpt", link);

@@ -48,7 +48,7 @@ cli::BenchSize bench_of(const std::vector<std::pair<std::string, Nanoseconds>>& 
 
 }  // namespace
 
-TEST_CASE("the advice of pipelines shows no saving that rounds to nothing") {
+TEST_CASE("the advice of pipelines shows no saving that rounds to 0") {
   const auto text = [](std::size_t reserved) {
     return cli::render_advice({row_of("torch", 10 * GiB, 40e6), row_of("millrace", reserved, 38e6)},
                               cli::Painter{false});
@@ -60,7 +60,7 @@ TEST_CASE("the advice of pipelines shows no saving that rounds to nothing") {
   CHECK_THAT(text(9 * GiB), ContainsSubstring("saves 1.00 GiB (10%), loop −5.0%."));
 }
 
-TEST_CASE("a way of capture that makes steps longer is not shown as a gain") {
+TEST_CASE("a capture mode that makes steps longer is not shown as a gain") {
   const cli::Painter plain{false}, colors{true};
   const cli::BenchSize slow = bench_of({{"sync", 5220us}, {"mapped", 6ms}});
   CHECK_THAT(cli::bench_advice(slow, plain),
@@ -86,7 +86,7 @@ TEST_CASE("a stall that the table shows is in the advice") {
   CHECK_THAT(text(0ns), ContainsSubstring("ring, same step, "));
 }
 
-TEST_CASE("the advice of replay has the table's unit, and a bound that promises nothing") {
+TEST_CASE("the advice of replay has the table's unit and promises nothing from its bound") {
   const ScratchFolder scratch;
   const std::string trace =
       scratch

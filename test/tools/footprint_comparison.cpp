@@ -58,7 +58,7 @@ std::string advice_of(std::vector<cli::FootprintRow> rows) {
 
 }  // namespace
 
-TEST_CASE("a saving is the median of the savings on the same sizes, with its range") {
+TEST_CASE("a saving is the median of the savings per seed, with its range") {
   const Json json = comparison_document({"--allocator", "torch,millrace", "--copy", "all"});
   const Json& usual = json.at("runs").at(0);
   REQUIRE(usual.at("strategy") == "side-stream");
@@ -88,7 +88,7 @@ TEST_CASE("a saving is the median of the savings on the same sizes, with its ran
   }
 }
 
-TEST_CASE("the table shows the median and the range of the draws, and one draw has no range") {
+TEST_CASE("the table shows the median and range over the seeds, and one seed has no range") {
   const ProgramRun three = small_comparison({"--allocator", "torch"});
   CHECK_THAT(three.out, ContainsSubstring("range") && ContainsSubstring("saved") &&
                             ContainsSubstring("(seeds 1 to 3)"));
@@ -108,7 +108,7 @@ TEST_CASE("the default table has few columns, and --wide has the ladder") {
   }
 }
 
-TEST_CASE("advice and table have one statistic of the step, and words that match the sign") {
+TEST_CASE("advice and table have the same step time, and words that match the sign") {
   const auto text = [](double step) {
     return advice_of({row_of("torch", CopyMethod::side_stream, {10 * GiB}, 40e6),
                       row_of("millrace", CopyMethod::side_stream, {8 * GiB}, step)});
@@ -122,7 +122,7 @@ TEST_CASE("advice and table have one statistic of the step, and words that match
   CHECK_THAT(text(40.08e6), ContainsSubstring("Saves 2.00 GiB of 10.00 (20%)"));
 }
 
-TEST_CASE("the first screen's advice has the signs of saving and step, and names no row twice") {
+TEST_CASE("the advice on the first screen has the signs of saving and step, on two lines") {
   const auto text = [](std::size_t reserved, double step) {
     cli::FootprintTable table;
     table.workload = experiment::Workload::named("pr2916");
@@ -138,7 +138,7 @@ TEST_CASE("the first screen's advice has the signs of saving and step, and names
   CHECK(std::ranges::count(text(8 * GiB, 40e6), '\n') == 2);
 }
 
-TEST_CASE("whether a change costs time is decided by the step that the table shows") {
+TEST_CASE("the step time of the table decides whether a change costs time") {
   auto from = row_of("torch", CopyMethod::side_stream, {10 * GiB}, 40e6);
   auto to = row_of("millrace", CopyMethod::side_stream, {8 * GiB}, 40e6);
   to.figures.step_mean = 100 * from.figures.step_mean;
@@ -147,7 +147,7 @@ TEST_CASE("whether a change costs time is decided by the step that the table sho
   CHECK_FALSE(cli::costs_no_time(from.figures, to.figures));
 }
 
-TEST_CASE("advice takes savings draw by draw, and the usual draw decides") {
+TEST_CASE("advice uses the median of the savings per seed") {
   // One draw has 2 GiB less, two have 1 GiB more.
   const auto text =
       advice_of({row_of("torch", CopyMethod::side_stream, {10 * GiB, 11 * GiB, 12 * GiB}, 40e6),
@@ -156,7 +156,7 @@ TEST_CASE("advice takes savings draw by draw, and the usual draw decides") {
                        ContainsSubstring("−1.00 to 2.00 over the seeds"));
 }
 
-TEST_CASE("what the driver's pool does not say is said to be unknown, and is never 0") {
+TEST_CASE("values that the driver's pool does not report are unknown, and never 0") {
   const std::vector<std::string> rows{"--allocator", "torch,driver", "--copy",
                                       "side-stream,driver-async", "--wide"};
   const ProgramRun table = small_comparison(rows);
@@ -172,7 +172,7 @@ TEST_CASE("what the driver's pool does not say is said to be unknown, and is nev
   }
 }
 
-TEST_CASE("what was published stands only beside the workload that it is about") {
+TEST_CASE("published figures are shown only for their own workload") {
   const ScratchFolder folder;
   const auto says = [](const ProgramRun& run) {
     REQUIRE(run.exit_code == 0);
@@ -199,8 +199,7 @@ TEST_CASE("what was published stands only beside the workload that it is about")
   CHECK(Json::parse(json.out).at("published").is_null());
 }
 
-TEST_CASE(
-    "a footprint in which every run is out of memory ends with 5, and one with figures with 0") {
+TEST_CASE("footprint ends with 5 if every run is out of memory") {
   const std::vector<std::string> none{"--device", "virtual:a100", "--activations", "90GiB"};
   const ProgramRun table = small_comparison(none);
   CHECK(table.exit_code == 5);
@@ -212,7 +211,7 @@ TEST_CASE(
   for (const Json& run : Json::parse(json.out).at("runs")) CHECK(run.contains("error"));
 }
 
-TEST_CASE("the dense features of a sample may be those of an image") {
+TEST_CASE("the dense features of a sample may be as many as in an image") {
   const experiment::Workload images = experiment::Workload::parse(
       R"({"schema": "millrace.workload/1", "batch_size": 256, "num_float_features": 150528,
           "activations": "1GiB"})",

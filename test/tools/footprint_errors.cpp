@@ -31,18 +31,18 @@ std::string named_workload(const std::string& more) {
 
 }  // namespace
 
-TEST_CASE("an option that there is not is named, with the one that was meant") {
+TEST_CASE("an unknown option is refused with a suggestion") {
   CHECK_THAT(footprint_refusal({"--fromat", "json"}),
              ContainsSubstring("'--fromat'") && ContainsSubstring("did you mean --format?"));
   CHECK_THAT(footprint_refusal({"--nothing-like-it"}), ContainsSubstring("--help"));
 }
 
-TEST_CASE("an option without its value, and a word that nobody asked for, are refused") {
+TEST_CASE("an option without its value and an unexpected word are refused") {
   CHECK_THAT(footprint_refusal({"--seed"}), ContainsSubstring("--seed"));
   CHECK_THAT(footprint_refusal({"table"}), ContainsSubstring("'table'"));
 }
 
-TEST_CASE("a name that there is not is named, with where it was and with those that there are") {
+TEST_CASE("an unknown name is refused with its option and the valid names") {
   CHECK_THAT(footprint_refusal({"--allocator", "troch"}),
              ContainsSubstring("'troch'") && ContainsSubstring("where: --allocator") &&
                  ContainsSubstring("torch, millrace, driver, all") &&
@@ -58,7 +58,7 @@ TEST_CASE("a name that there is not is named, with where it was and with those t
              ContainsSubstring("did you mean sparse_data_dist_base?"));
 }
 
-TEST_CASE("a device that there is not is refused with those that there are") {
+TEST_CASE("an unknown device is refused with the list of devices") {
   for (const std::string name :
        {"virtual:b200", "virtual:", "h200", "cuda:", "cuda:-1", "cuda:x"}) {
     INFO(name);
@@ -67,7 +67,7 @@ TEST_CASE("a device that there is not is refused with those that there are") {
   }
 }
 
-TEST_CASE("a GPU that is not there is refused with the reason") {
+TEST_CASE("a GPU that does not exist is refused with the reason") {
   const CudaDeviceCount gpus = cuda_device_count();
   const std::string said = footprint_refusal({"--device", "cuda:" + std::to_string(gpus.count)});
   if (gpus.count == 0) {
@@ -77,7 +77,7 @@ TEST_CASE("a GPU that is not there is refused with the reason") {
   }
 }
 
-TEST_CASE("sizes and numbers that cannot be are refused with their range") {
+TEST_CASE("invalid sizes and numbers are refused with the valid range") {
   const std::vector<std::vector<std::string>> wrong{
       {"--activations", "-4GiB"},
       {"--activations", "0"},
@@ -112,7 +112,7 @@ TEST_CASE("sizes and numbers that cannot be are refused with their range") {
   }
 }
 
-TEST_CASE("a workload that cannot be used is refused with the file and the key") {
+TEST_CASE("an invalid workload is refused with the file and the key") {
   const ScratchFolder folder;
   const auto said = [&](const std::string& text) {
     return footprint_refusal({"--workload", folder.write("mine.json", text).string()});
@@ -140,7 +140,7 @@ TEST_CASE("a file that cannot be written is refused before anything runs") {
   CHECK(folder.names().empty());
 }
 
-TEST_CASE("a command that there is not is named, with the one that was meant") {
+TEST_CASE("an unknown command is refused with a suggestion") {
   const ProgramRun run = run_program({"fotprint"});
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err,
@@ -153,7 +153,7 @@ TEST_CASE("a command that there is not is named, with the one that was meant") {
   CHECK(run_program({"--nothing"}).exit_code == 2);
 }
 
-TEST_CASE("help and version are no failures") {
+TEST_CASE("help and version end with exit code 0") {
   CHECK_THAT(run_program({"--help"}).out, ContainsSubstring("footprint"));
   CHECK_THAT(run_program({"footprint", "--help"}).out, ContainsSubstring("--compute-to-copy"));
   CHECK_THAT(run_program({"--version"}).out, ContainsSubstring("millrace "));

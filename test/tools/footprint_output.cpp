@@ -44,7 +44,7 @@ std::size_t longest_line(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("without arguments the tables say what each choice reserves, saves and costs") {
+TEST_CASE("without arguments the tables show what each choice reserves, saves and costs") {
   const ProgramRun run = run_program({"footprint"});
   CHECK(run.exit_code == 0);
   CHECK(run.err.empty());
@@ -57,7 +57,7 @@ TEST_CASE("without arguments the tables say what each choice reserves, saves and
   CHECK(run.out.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("the first screen has five columns of figures, and its advice has three lines") {
+TEST_CASE("the first screen has five columns of figures and three lines of advice") {
   const std::vector<std::string> lines = printed_lines(small_footprint({}).out);
   const auto row = std::ranges::find_if(
       lines, [](const std::string& line) { return line.starts_with("  in-place"); });
@@ -75,7 +75,7 @@ TEST_CASE("the first screen has five columns of figures, and its advice has thre
              ContainsSubstring("Least at this speed: ") || ContainsSubstring("Other copies: "));
 }
 
-TEST_CASE("with --wide the table says where every byte went, and the advice is explained") {
+TEST_CASE("with --wide the table shows where every byte went, and the advice has reasons") {
   const ProgramRun run = run_program({"footprint", "--wide"});
   CHECK(run.exit_code == 0);
   for (const char* const word : {"79.7 GB", "−5.7 GB", "Another allocator", "costs", "why",
@@ -111,7 +111,7 @@ TEST_CASE("the document has a run for each allocator and strategy, with all of i
   CHECK(rows.size() == 15);
 }
 
-TEST_CASE("levels ascend from what was asked for to what was reserved") {
+TEST_CASE("levels ascend from requested to reserved bytes") {
   for (const Json& run : footprint_document({}).at("runs")) {
     INFO(run.at("allocator") << ' ' << run.at("strategy"));
     const Json& ladder = run.at("ladder");
@@ -145,7 +145,7 @@ TEST_CASE("no run has a race") {
   }
 }
 
-TEST_CASE("what was asked for is what runs") {
+TEST_CASE("footprint runs the options that were given") {
   const Json json =
       footprint_document({"--allocator", "millrace,torch", "--copy", "precise", "--waits",
                           "precise", "--activations", "512MiB", "--compute-to-copy", "0.5",
@@ -161,7 +161,7 @@ TEST_CASE("what was asked for is what runs") {
   CHECK(batch == Approx(64 << 20).epsilon(0.001));
 }
 
-TEST_CASE("a workload of one's own runs with its own sizes") {
+TEST_CASE("a user's own workload runs with its own sizes") {
   const ScratchFolder folder;
   const auto file = folder.write("mine.json", R"({"schema": "millrace.workload/1", "shape": "base",
       "batch_size": 1000, "num_unweighted_features": 4, "feature_pooling_avg": 20,
@@ -182,7 +182,7 @@ TEST_CASE("the same arguments give the same document, byte for byte") {
         small_footprint({"--format", "json", "--seed", "9"}).out);
 }
 
-TEST_CASE("a row that runs out of memory says why, and the others go on") {
+TEST_CASE("a row that runs out of memory says why, and the other rows continue") {
   const Json json =
       footprint_document({"--device", "virtual:a100", "--activations", "50GiB", "--allocator",
                           "torch,driver", "--copy", "side-stream,in-place"});
@@ -198,7 +198,7 @@ TEST_CASE("a row that runs out of memory says why, and the others go on") {
   CHECK(longest_line(table.out) <= 80);
 }
 
-TEST_CASE("a file is written whole, and what was there is replaced") {
+TEST_CASE("an output file replaces the old file completely") {
   const ScratchFolder folder;
   const auto file = folder.write("out.json", std::string(1'000'000, 'x'));
   const ProgramRun run = small_footprint({"--format", "json", "-o", file.string()});
@@ -208,7 +208,7 @@ TEST_CASE("a file is written whole, and what was there is replaced") {
   CHECK(folder.names() == std::vector<std::string>{"out.json"});
 }
 
-TEST_CASE("a pipe can be written to") {
+TEST_CASE("output can go to a device and to standard output") {
   CHECK(small_footprint({"-o", "/dev/null"}).exit_code == 0);
   CHECK_THAT(small_footprint({"-o", "-"}).out, ContainsSubstring("side-stream"));
 }

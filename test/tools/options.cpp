@@ -38,7 +38,7 @@ std::string refusal(const Words& words) {
 
 }  // namespace
 
-TEST_CASE("options: one that would change nothing beside the others is refused by its name") {
+TEST_CASE("options: an option without effect is refused by its name") {
   const Words synthetic{"train", "--data", "synthetic"}, eval = joined(synthetic, {"--eval"});
   const auto refused = [](const Words& words, const std::string& option) {
     CHECK_THAT(refusal(words), ContainsSubstring("no effect") && ContainsSubstring(option));
@@ -67,7 +67,7 @@ TEST_CASE("options: one that would change nothing beside the others is refused b
   refused({"stream", "bench", "--capture", "mapped", "--slots", "3"}, "--slots");
 }
 
-TEST_CASE("options: data that are no synthetic ones have as many examples as they have") {
+TEST_CASE("options: --examples is refused for data from a file") {
   const ScratchFolder scratch;
   std::string lines;
   for (int i = 0; i < 10; ++i) lines += std::string(39, '\t') + '\n';
@@ -76,7 +76,7 @@ TEST_CASE("options: data that are no synthetic ones have as many examples as the
              ContainsSubstring("no effect") && ContainsSubstring("--examples"));
 }
 
-TEST_CASE("options: a run may have as many steps as a workload may say") {
+TEST_CASE("options: the limit of steps is the same for an option and for a workload") {
   const ScratchFolder scratch;
   const std::string file = workload_of(1'000'001, scratch);
   CHECK_THAT(refusal({"footprint", "--workload", file}), ContainsSubstring("to 1000000"));
@@ -84,7 +84,7 @@ TEST_CASE("options: a run may have as many steps as a workload may say") {
   CHECK_THAT(refusal({"pipelines", "--steps", "1000001"}), ContainsSubstring("to 1000000"));
 }
 
-TEST_CASE("options: one step is counted as one") {
+TEST_CASE("options: a message about one step has the singular") {
   const ScratchFolder scratch;
   const std::string file = workload_of(1, scratch);
   CHECK_THAT(refusal({"footprint", "--workload", file}), ContainsSubstring("1 step is too few"));
@@ -104,7 +104,7 @@ TEST_CASE("options: the help of each command names every profile and workload th
   }
 }
 
-TEST_CASE("options: what a bench cannot measure is refused before a word, by the option's name") {
+TEST_CASE("options: a bench that cannot be measured is refused with the option at fault") {
   const Words bench{"stream", "bench", "--steps", "2", "--capture", "ring"};
   CHECK_THAT(refusal(joined(bench, {"--slot-bytes", "1"})),
              ContainsSubstring("where: --slot-bytes") && ContainsSubstring("right: at least ") &&
@@ -115,7 +115,7 @@ TEST_CASE("options: what a bench cannot measure is refused before a word, by the
              ContainsSubstring("right: a number of rows that 4 divides"));
 }
 
-TEST_CASE("options: a table to skip that there is not is named with those that there are") {
+TEST_CASE("options: an unknown table to skip is refused with the list of tables") {
   const ScratchFolder scratch;
   const std::string said =
       refusal({"train", "--data", "synthetic", "--stream", "file:" + (scratch / "sink").string(),
@@ -123,7 +123,7 @@ TEST_CASE("options: a table to skip that there is not is named with those that t
   CHECK_THAT(said, ContainsSubstring("where: --stream-skip") && ContainsSubstring("table.s0"));
 }
 
-TEST_CASE("options: a trace that is refused does not take the results of the others") {
+TEST_CASE("options: a refused trace does not prevent the results of the others") {
   const ScratchFolder scratch;
   const std::string good = scratch.write("good.csv", "id,lower,upper,size\n1,0,3,512\n").string();
   const std::string bad = scratch.write("bad.csv", "no trace").string();

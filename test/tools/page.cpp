@@ -97,7 +97,7 @@ TEST_CASE("page: help is as wide as the page, with the same words") {
   }
 }
 
-TEST_CASE("page: tables of every command fit the page, and lose no figure") {
+TEST_CASE("page: the tables of every command fit the page and lose no figure") {
   const ScratchFolder scratch;
   const std::string trace =
       scratch.write("trace.csv", "id,lower,upper,size\n0,0,9,9000000\n1,1,9,4000000\n").string();
@@ -132,7 +132,7 @@ TEST_CASE("page: without a terminal the first screen has at most 80 columns, as 
   }
 }
 
-TEST_CASE("page: a terminal's own width is that of the page") {
+TEST_CASE("page: the width of a terminal is the width of the page") {
   const ScratchFolder scratch;
   Terminal terminal;
   terminal.resize(70);
@@ -143,7 +143,7 @@ TEST_CASE("page: a terminal's own width is that of the page") {
   CHECK(widest(text) <= 71);  // including the carriage return
 }
 
-TEST_CASE("page: a width that is no number counts for nothing, and a tiny one as forty") {
+TEST_CASE("page: an invalid COLUMNS is ignored, and a tiny width is accepted") {
   const std::string usual = run_program({"doctor"}).out;
   for (const char* const none : {"", "wide", "-3", "12x"}) {
     const Environment width{"COLUMNS", none};
@@ -153,7 +153,7 @@ TEST_CASE("page: a width that is no number counts for nothing, and a tiny one as
   CHECK(run_program({"doctor"}).exit_code == 0);
 }
 
-TEST_CASE("a table wider than the page becomes several, each with the columns that name its rows") {
+TEST_CASE("a table wider than the page is split, and each part has the columns that name rows") {
   TextTable table{{{"", {{"name"}}},
                    {"", {{"kind"}}},
                    {"first", {{"aaaa"}, {"bbbb"}}},
@@ -197,7 +197,7 @@ TEST_CASE("a line wider than the page breaks between words, and keeps indent and
   CHECK(fitted("one     ", 5) == "one");
 }
 
-TEST_CASE("long work shows at a terminal that it goes on") {
+TEST_CASE("long work shows its progress at a terminal") {
   const ScratchFolder scratch;
   const std::string out = (scratch / "out").string();
   const auto shown = [&](const std::vector<std::string>& words, const std::string& text) {

@@ -92,7 +92,7 @@ std::vector<PageCommand> page_commands(const std::string& trace) {
 
 }  // namespace
 
-TEST_CASE("a page has every number of a run, and keeps the unknown ones apart from 0") {
+TEST_CASE("a page has every number of a run and distinguishes unknown numbers from 0") {
   const std::string page = written({"title", {small_run()}});
   const Json run = page_header(page).at("runs").at(0);
   const Json& blocks = run.at("blocks");
@@ -116,7 +116,7 @@ TEST_CASE("a page has every number of a run, and keeps the unknown ones apart fr
   CHECK(column_numbers(other, columns.at("requested")) == std::vector<std::int64_t>{500, -1});
 }
 
-TEST_CASE("columns of a page read back as what was written, for any values") {
+TEST_CASE("columns of a page with any values are read back unchanged") {
   std::mt19937_64 random{seed()};
   PageRun run;
   run.events = 1000;
@@ -139,7 +139,7 @@ TEST_CASE("columns of a page read back as what was written, for any values") {
   }
 }
 
-TEST_CASE("no name in a trace is taken for a page's markup") {
+TEST_CASE("no name in a trace is interpreted as markup of the page") {
   PageRun run = small_run();
   const std::string evil = "</script><script>alert(1)</script><!--\xff";
   run.name = run.tags[0] = run.streams[0].name = run.frames[0].function = evil;
@@ -155,13 +155,13 @@ TEST_CASE("no name in a trace is taken for a page's markup") {
   CHECK(page_header(page).at("title") == "</script><script>alert(1)</script><!--\xef\xbf\xbd");
 }
 
-TEST_CASE("a page needs nothing from a network") {
+TEST_CASE("a page loads nothing from a network") {
   const std::string page = written({"title", {small_run()}});
   CHECK_THAT(page, ContainsSubstring("default-src 'none'"));
   CHECK_THAT(page, !ContainsSubstring("src=") && !ContainsSubstring("<link"));
 }
 
-TEST_CASE("a page that would show what there is not is refused") {
+TEST_CASE("a page with inconsistent data is refused") {
   const auto refused = [](auto change) {
     PageRun run = small_run();
     change(run);
@@ -187,7 +187,7 @@ TEST_CASE("a page that would show what there is not is refused") {
   });
 }
 
-TEST_CASE("the page of a command has its runs, their work, and the memory that its JSON says") {
+TEST_CASE("the page of a command has its runs, their work and the memory of its JSON") {
   const ScratchFolder scratch;
   const std::string trace =
       scratch
@@ -221,8 +221,7 @@ TEST_CASE("the page of a command has its runs, their work, and the memory that i
   }
 }
 
-TEST_CASE(
-    "the page of a run has what explain says of its trace: other allocators, and the advice") {
+TEST_CASE("the page of a run has the other allocators and the advice of explain") {
   const ScratchFolder scratch;
   const std::string html = (scratch / "page.html").string(),
                     trace = (scratch / "run.trace").string();

@@ -48,8 +48,7 @@ TEST_CASE("pipelines: every pipeline is a row, with time, bound, memory and no r
   }
 }
 
-TEST_CASE(
-    "pipelines: pr2916 with precise copies on millrace reserves what in-place on torch does") {
+TEST_CASE("pipelines: for pr2916 precise on millrace reserves no more than in-place on torch") {
   const auto rows_of = [](const char* copies, const char* allocator) {
     const ProgramRun run =
         run_program({"pipelines", "--workload", "pr2916", "--seeds", "1", "--copy", copies,
@@ -77,7 +76,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pipelines: tables in host memory take less of the device, and time of the link") {
+TEST_CASE("pipelines: tables in host memory take less device memory and more time") {
   const std::vector<std::string> one{"--copy", "precise",    "--allocator",
                                      "torch",  "--pipeline", "sparse-dist,prefetch-sparse-dist"};
   const Json plain = pipelines_document(one);
@@ -99,7 +98,7 @@ TEST_CASE("pipelines: tables in host memory take less of the device, and time of
   CHECK(runtime(1) < runtime(0));
 }
 
-TEST_CASE("pipelines: the table says the same, and what its columns mean") {
+TEST_CASE("pipelines: the table has the rows of the options and explains its columns") {
   const ProgramRun run = small_pipelines({"--pipeline", "base", "--waits", "all"});
   CHECK(run.exit_code == 0);
   for (const char* const word : {"pr2916", "base", "side-stream", "in-place", "precise", "coarse",
@@ -143,7 +142,7 @@ TEST_CASE("pipelines: the picture has a mark for each row") {
   }
 }
 
-TEST_CASE("pipelines: a model that cannot be is refused with its workload's name") {
+TEST_CASE("pipelines: an invalid model is refused with its workload's name") {
   const auto file = std::filesystem::temp_directory_path() / "millrace-pipelines-model.json";
   std::ofstream{file} << R"({"schema": "millrace.workload/1", "batch_size": 4, "activations": 1,
       "num_unweighted_features": 2, "base_row_size": 0, "embedding_feature_dim": 4,
@@ -156,7 +155,7 @@ TEST_CASE("pipelines: a model that cannot be is refused with its workload's name
   CHECK_THAT(run.err, ContainsSubstring("the model of the workload millrace-pipelines-model"));
 }
 
-TEST_CASE("pipelines: bad input is refused in three lines, with what would be right") {
+TEST_CASE("pipelines: invalid input is refused in at most three lines with valid input") {
   const auto refused = [](std::vector<std::string> more, const char* why) {
     const ProgramRun run = small_pipelines(more);
     INFO(run.err);
@@ -176,7 +175,7 @@ TEST_CASE("pipelines: bad input is refused in three lines, with what would be ri
   refused({"--svg", "/does/not/exist/picture.svg"}, "--svg");
 }
 
-TEST_CASE("pipelines: lookups' places and streams, and a longer optimizer, are rows of their own") {
+TEST_CASE("pipelines: lookup positions and streams and longer optimizers have their own rows") {
   const Json json = pipelines_document({"--pipeline", "base,fused-sparse-dist", "--lookup-position",
                                         "after-optimizer,before-optimizer", "--lookup-stream",
                                         "own", "--optimizer-work", "1,4", "--copy", "precise",
@@ -211,7 +210,7 @@ TEST_CASE("pipelines: lookups' places and streams, and a longer optimizer, are r
   CHECK_THAT(refused.err, ContainsSubstring("--optimizer-work"));
 }
 
-TEST_CASE("pipelines: one run is drawn step by step, and has a timeline, more than one neither") {
+TEST_CASE("pipelines: only a single run can have a picture of its steps and a timeline") {
   const std::filesystem::path steps = "pipelines_steps.svg", timeline = "pipelines_timeline.json";
   const std::vector<std::string> one{"--pipeline", "semi-sync", "--copy",  "precise",
                                      "--waits",    "coarse",    "--seeds", "1"};

@@ -76,8 +76,7 @@ TEST_CASE("pipelines: a slower link makes exchanges longer, by option and by the
   }
 }
 
-TEST_CASE(
-    "pipelines: a slow link and a long optimizer give the published order and size of gains") {
+TEST_CASE("pipelines: with a slow link and a long optimizer the gains are as published") {
   const Json slow = pr2916({"--device", "virtual:a100", "--link-gb-per-s", "16", "--optimizer-work",
                             "64", "--pipeline", "sparse-dist,fused-sparse-dist,semi-sync"});
   const Json& rows = slow.at("rows");
@@ -87,8 +86,7 @@ TEST_CASE(
   CHECK(runtime(rows.at(2)) / runtime(rows.at(0)) == Approx(0.903).margin(0.06));
 }
 
-TEST_CASE(
-    "pipelines: a lookup before the optimizer and one after it take the same on a side stream") {
+TEST_CASE("pipelines: a lookup before or after the optimizer takes the same time") {
   const std::vector<std::string> both{"--pipeline",        "fused-sparse-dist",
                                       "--lookup-position", "before-optimizer,after-optimizer",
                                       "--optimizer-work",  "1,64"};
@@ -106,7 +104,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pipelines: published figures stand only beside the workload that they are about") {
+TEST_CASE("pipelines: published figures are shown only for their own workload") {
   const auto says = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"pipelines", "--wide", "--seeds", "1", "--pipeline", "sparse-dist",
                                "--copy", "side-stream", "--allocator", "torch"});
@@ -122,7 +120,7 @@ TEST_CASE("pipelines: published figures stand only beside the workload that they
   CHECK_FALSE(says({"--workload", folder.write("pr2916.json", workload("")).string()}));
 }
 
-TEST_CASE("pipelines: what the driver's pool does not say is null, and a dash in the table") {
+TEST_CASE("pipelines: values that the driver's pool does not report are null, or a dash") {
   const std::vector<std::string> arguments{"pipelines",
                                            "--workload",
                                            "pr2916",

@@ -27,7 +27,7 @@ std::vector<std::string> recorded_run(const std::string& allocator, const std::s
 
 }  // namespace
 
-TEST_CASE("the trace of a footprint run has reserved what the run did, byte by byte") {
+TEST_CASE("the trace of a footprint run has the run's reserved bytes exactly") {
   for (const char* const allocator : {"torch", "millrace"}) {
     for (const char* const copy : {"side-stream", "in-place"}) {
       const ScratchFolder folder;
@@ -63,7 +63,7 @@ TEST_CASE("explain names the streams and the sites of a footprint run") {
   CHECK_THAT(run.out, !ContainsSubstring("default"));  // every stream of the run has a name
 }
 
-TEST_CASE("a trace is refused for several rows") {
+TEST_CASE("a trace of several rows is refused") {
   const ScratchFolder folder;
   const std::string file = (folder / "run.trace").string();
   const ProgramRun rows = run_program(recorded_run("torch", "all", {"--record", file}));
@@ -73,7 +73,7 @@ TEST_CASE("a trace is refused for several rows") {
   CHECK(folder.names().empty());
 }
 
-TEST_CASE("the trace of a training has reserved what the training did") {
+TEST_CASE("the trace of a training has the training's reserved bytes") {
   const ScratchFolder folder;
   const std::string file = (folder / "train.trace").string();
   const auto result = document_of(

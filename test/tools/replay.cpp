@@ -98,7 +98,7 @@ TEST_CASE("replay refuses logs that contradict themselves, with the line") {
              ContainsSubstring("line 2"));
 }
 
-TEST_CASE("replay refuses what is no trace at all") {
+TEST_CASE("replay refuses files that are not traces") {
   const std::string said = refused_text("text.xyz", "hello\n");
   const std::size_t listed = said.find("lifetimes (CSV");
   CHECK(listed != std::string::npos);
@@ -123,7 +123,7 @@ TEST_CASE("replay refuses gzip files that are cut short or inflate without end")
              ContainsSubstring("inflates to more than"));
 }
 
-TEST_CASE("replay says of a file with one wrong field what its format is, and no other format") {
+TEST_CASE("replay names only the detected format of a file with one wrong field") {
   const std::string said = refused_text("rmm.csv",
                                         "Thread,Time,Action,Pointer,Size,Stream\n"
                                         "1,00:00:00:000001,allocate,0x7f00,much,0x10\n");
@@ -132,7 +132,7 @@ TEST_CASE("replay says of a file with one wrong field what its format is, and no
              ContainsSubstring("right: a PyTorch memory snapshot (pickle or JSON)\n"));
 }
 
-TEST_CASE("replay counts one allocation as one") {
+TEST_CASE("replay and explain report one allocation in the singular") {
   const ScratchFolder scratch;
   const std::string file = scratch.write("one.csv", "id,lower,upper,size\n0,0,4,512\n").string();
   CHECK_THAT(run_program({"replay", file}).out, ContainsSubstring("  1 allocation, 1 free\n"));
@@ -142,7 +142,7 @@ TEST_CASE("replay counts one allocation as one") {
              !ContainsSubstring("0.00 MiB"));
 }
 
-TEST_CASE("replay names an option's value that there is not") {
+TEST_CASE("replay refuses an invalid value of an option with the valid values") {
   const ScratchFolder scratch;
   const std::string file = scratch.write("trace.csv", kLifetimes).string();
   const std::vector<std::vector<std::string>> wrong{{"--allocator", "pytorch"},
@@ -159,7 +159,7 @@ TEST_CASE("replay names an option's value that there is not") {
   CHECK(run_program({"replay"}).exit_code == 2);
 }
 
-TEST_CASE("replay says that a device is too small") {
+TEST_CASE("replay reports a device that is too small") {
   const ScratchFolder scratch;
   const std::string file = scratch.write("trace.csv", kLifetimes).string();
   const ProgramRun run = run_program({"replay", file, "--device-bytes", "4MiB"});
@@ -174,7 +174,7 @@ TEST_CASE("replay says that a device is too small") {
   }
 }
 
-TEST_CASE("a row that does not fit says so, and the others have their figures") {
+TEST_CASE("a row of replay that does not fit says so, and the other rows have their figures") {
   // PyTorch takes a segment of 20 MiB for each of these requests. Millrace takes what is needed.
   const ScratchFolder scratch;
   const std::string file =
@@ -190,7 +190,7 @@ TEST_CASE("a row that does not fit says so, and the others have their figures") 
   CHECK(rows.at(1).at("statistics").at("bytes").at("reserved").at("peak") <= 32 * MiB);
 }
 
-TEST_CASE("where nothing was recorded no curve is drawn, and nothing is called PyTorch's") {
+TEST_CASE("a trace without recorded segments has no curve and no row of PyTorch") {
   const ScratchFolder scratch;
   const std::string lifetimes = scratch.write("trace.csv", kLifetimes).string();
   const std::string rmm = scratch.write("rmm.csv", kFailingRmmLog).string();
@@ -208,7 +208,7 @@ TEST_CASE("where nothing was recorded no curve is drawn, and nothing is called P
              ContainsSubstring("the recorded allocator failed 1 time (line 3"));
 }
 
-TEST_CASE("allocators are compared from one start: a cache from before is PyTorch's row alone") {
+TEST_CASE("allocators are compared from live blocks, only PyTorch's own row has its cache") {
   // PyTorch held an empty segment of 200 MiB when the trace began, and 4 MiB of another segment.
   json held = replay_snapshot();
   json& trace = held["device_traces"][0];
@@ -248,7 +248,7 @@ TEST_CASE("allocators are compared from one start: a cache from before is PyTorc
                           ContainsSubstring("a device without a limit"));
 }
 
-TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lower bounds") {
+TEST_CASE("a snapshot's replay reports decisions, PyTorch's own curve and lower bounds") {
   const ScratchFolder scratch;
   const std::string file = scratch.write("s.pickle", to_pickle(replay_snapshot())).string();
   const json document = replayed({file});
@@ -283,7 +283,7 @@ TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lowe
                  ContainsSubstring("Nothing can hold"));
 }
 
-TEST_CASE("a snapshot may be gzipped, or JSON, and is recognized by its content") {
+TEST_CASE("a gzipped or JSON snapshot is recognized by its content") {
   const ScratchFolder scratch;
   for (const std::string& text :
        {gzipped(to_pickle(replay_snapshot())), replay_snapshot().dump()}) {
@@ -305,7 +305,7 @@ TEST_CASE("each device of a snapshot has its own table") {
   CHECK(replayed({file}).at("files").at(0).at("replays").size() == 6);
 }
 
-TEST_CASE("a replay's result goes to a file, whole or not at all") {
+TEST_CASE("a replay's result is written to a file completely or not at all") {
   const ScratchFolder scratch;
   const std::string good = scratch.write("good.csv", kLifetimes).string();
   const std::string bad = scratch.write("bad.csv", "id,lower,upper,size\n0,0,4,-5\n").string();

@@ -81,7 +81,7 @@ std::size_t messages(const std::string& err) {
 
 }  // namespace
 
-TEST_CASE("standard output: every command ends with an error where the disk is full") {
+TEST_CASE("standard output: every command ends with an error if the disk is full") {
   const ScratchFolder scratch;
   const std::map<std::string, Words> all = examples(scratch);
   for (const CommandFiles& command : all_commands()) {
@@ -106,8 +106,7 @@ TEST_CASE("standard output: every command ends with an error where the disk is f
   CHECK(run_into("/dev/full", {"--help"}).exit_code == 2);
 }
 
-TEST_CASE(
-    "standard output: every file that a command writes ends it with an error on a full disk") {
+TEST_CASE("standard output: a full disk is an error for every file that a command writes") {
   const ScratchFolder scratch;
   const std::map<std::string, Words> all = examples(scratch);
   for (const CommandFiles& command : all_commands()) {
@@ -132,7 +131,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("standard output: a reader that closes its end ends the program as it ends others") {
+TEST_CASE("standard output: a closed reader ends the program by SIGPIPE") {
   const ScratchFolder scratch;
   const std::string pipe = (scratch / "pipe").string(), err = (scratch / "err").string();
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -149,7 +148,7 @@ TEST_CASE("standard output: a reader that closes its end ends the program as it 
   CHECK(read_file(err).empty());
 }
 
-TEST_CASE("standard output: a program that was given none says so, and writes into no other file") {
+TEST_CASE("standard output: a program without standard output fails and keeps its files intact") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "file").string(), err = (scratch / "err").string();
   const std::string command = fmt::format(
@@ -162,7 +161,7 @@ TEST_CASE("standard output: a program that was given none says so, and writes in
   CHECK(read_file(file).starts_with("{\n"));
 }
 
-TEST_CASE("standard output: no file of a killed run survives another run") {
+TEST_CASE("standard output: no temporary file of a killed run survives the next run") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "k.ckpt").string();
   const std::string out = (scratch / "out").string();

@@ -43,7 +43,7 @@ TEST_CASE("train --stream: a sink has every row of the checkpoint to the bit") {
   }
 }
 
-TEST_CASE("train --stream: every pipeline, cached tables and ranks tell the same") {
+TEST_CASE("train --stream: pipelines, cached tables and ranks stream the checkpoint's rows") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt";
   int number = 0;
@@ -63,7 +63,7 @@ TEST_CASE("train --stream: every pipeline, cached tables and ranks tell the same
   }
 }
 
-TEST_CASE("train --stream: changes no bit of what is trained") {
+TEST_CASE("train --stream: streaming changes no trained bit") {
   const ScratchFolder folder;
   const auto digest = [](const ProgramRun& run) {
     return nlohmann::json::parse(run.out)["weights_digest"];
@@ -76,7 +76,7 @@ TEST_CASE("train --stream: changes no bit of what is trained") {
   CHECK(nlohmann::json::parse(streamed.out)["stream"]["complete"] == true);
 }
 
-TEST_CASE("train --stream: who goes back to a checkpoint tells anew what came after it") {
+TEST_CASE("train --stream: a resume from an older checkpoint sends the newer rows again") {
   const ScratchFolder folder;
   const std::string old = folder / "old.ckpt", later = folder / "later.ckpt";
   const std::string sink = file_in(folder, "f");
@@ -94,7 +94,7 @@ TEST_CASE("train --stream: who goes back to a checkpoint tells anew what came af
   CHECK(nlohmann::json::parse(back.out)["stream"]["sinks"][0]["snapshots"] == 0);
 }
 
-TEST_CASE("train --stream: tables that were skipped before are followed by a snapshot") {
+TEST_CASE("train --stream: a run after a run with skipped tables sends a snapshot") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt", sink = file_in(folder, "f");
   run_well(train({"--steps", "10", "--stream", sink, "--save", save}));
@@ -105,7 +105,7 @@ TEST_CASE("train --stream: tables that were skipped before are followed by a sna
   CHECK(verified(sink, save)["same"] == true);
 }
 
-TEST_CASE("train --stream: steps that nobody streamed are followed by a snapshot") {
+TEST_CASE("train --stream: a run after a run without streaming sends a snapshot") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt", sink = file_in(folder, "f");
   run_well(train({"--steps", "10", "--stream", sink, "--save", save}));
@@ -114,7 +114,7 @@ TEST_CASE("train --stream: steps that nobody streamed are followed by a snapshot
   CHECK(verified(sink, save)["same"] == true);
 }
 
-TEST_CASE("train --stream: killed at any instant, it goes on and the copy is the table again") {
+TEST_CASE("train --stream: after a kill at any instant a resumed run completes the copy") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt", sink = file_in(folder, "f");
   std::mt19937_64 random{seed()};
@@ -138,8 +138,7 @@ TEST_CASE("train --stream: killed at any instant, it goes on and the copy is the
   }
 }
 
-TEST_CASE(
-    "train --stream: a sink that is down does not end training, and what it lacks is reported") {
+TEST_CASE("train --stream: a sink that is down does not end training and is reported") {
   if (!built("redis")) SKIP("this build is without redis");
   const ScratchFolder folder;
   const std::string sink = fmt::format("redis://127.0.0.1:{}", free_port());
@@ -154,7 +153,7 @@ TEST_CASE(
   CHECK(std::filesystem::exists(folder / "a.ckpt"));
 }
 
-TEST_CASE("train --stream: a redis that loses all in the middle has all in the end") {
+TEST_CASE("train --stream: a Redis that loses all rows during a run has all in the end") {
   if (!built("redis")) SKIP("this build is without redis");
   need_redis_server();
   const ScratchFolder folder;
@@ -175,7 +174,7 @@ TEST_CASE("train --stream: a redis that loses all in the middle has all in the e
   CHECK(report["same"] == true);
 }
 
-TEST_CASE("train --stream: a sink of another model is reported at once, and training goes on") {
+TEST_CASE("train --stream: a sink of another model is reported, and training continues") {
   const ScratchFolder folder;
   const std::string sink = file_in(folder, "f");
   run_well(train({"--steps", "5", "--stream", sink}));
@@ -190,7 +189,7 @@ TEST_CASE("train --stream: a sink of another model is reported at once, and trai
   CHECK_THAT(read_file(folder / "out"), ContainsSubstring("given up"));
 }
 
-TEST_CASE("stream apply: a copy goes on where it stopped, killed at any instant") {
+TEST_CASE("stream apply: a copy continues where it stopped after a kill at any instant") {
   const std::string kind = built("rocksdb") ? "rocksdb:" : "file:";
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt", from = file_in(folder, "f");
@@ -215,7 +214,7 @@ TEST_CASE("stream apply: a copy goes on where it stopped, killed at any instant"
   CHECK(report["same"] == true);
 }
 
-TEST_CASE("stream apply: what is lacking is asked for, and the trainer tells it") {
+TEST_CASE("stream apply: missing rows are requested, and the next training sends them") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt", from = file_in(folder, "f");
   const std::string copy = file_in(folder, "copy");
@@ -239,7 +238,7 @@ TEST_CASE("stream apply: what is lacking is asked for, and the trainer tells it"
   CHECK(verified(copy, save)["same"] == true);
 }
 
-TEST_CASE("stream bench: ring stalls a step for what the gather moves, and a launch") {
+TEST_CASE("stream bench: ring stalls a step by at most the gather's bytes and a launch") {
   const DeviceProfile h200 = DeviceProfile::named("h200");
   const ProgramRun run = run_program({"stream", "bench", "--rows", "100000,400000", "--json", "-"});
   INFO(run.err);
@@ -278,7 +277,7 @@ TEST_CASE("stream bench: ring stalls a step for what the gather moves, and a lau
   }
 }
 
-TEST_CASE("stream: what cannot be is refused in words") {
+TEST_CASE("stream: invalid options are refused with the reason") {
   const ScratchFolder folder;
   const auto refused = [](const std::vector<std::string>& arguments, const std::string& words) {
     const ProgramRun run = run_program(arguments);

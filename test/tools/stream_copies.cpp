@@ -67,7 +67,7 @@ auto files_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("stream apply: however short until-idle is, all of the log is applied") {
+TEST_CASE("stream apply: the whole log is applied, however short --until-idle is") {
   const Trained trained{"60"};
   for (const std::string kind : {"file", "rocksdb"}) {
     if (!built(kind)) continue;
@@ -78,7 +78,7 @@ TEST_CASE("stream apply: however short until-idle is, all of the log is applied"
   }
 }
 
-TEST_CASE("stream apply: the JSON counts what was applied, and has the step that the copy has") {
+TEST_CASE("stream apply: the JSON counts the applied rows and has the copy's step") {
   const Trained trained{"60"};
   const std::string copy = file_in(trained.folder, "copy");
   const auto apply = [&] {
@@ -102,8 +102,7 @@ TEST_CASE("stream apply: the JSON counts what was applied, and has the step that
   CHECK(again["step"] == first["step"]);
 }
 
-TEST_CASE(
-    "stream apply: interrupted at any instant, it ends with 0 if the copy is the table only") {
+TEST_CASE("stream apply: an interrupt ends with 0 only if the copy is the table") {
   const Trained trained{"600"};
   std::mt19937_64 random{seed()};
   int lagging = 0;
@@ -133,7 +132,7 @@ TEST_CASE(
   CHECK(lagging > 0);
 }
 
-TEST_CASE("stream apply: a log without its schema is not called empty, and ends with 3") {
+TEST_CASE("stream apply: a log without its schema is not reported as empty and ends with 3") {
   const Trained trained{"5"};
   const std::string copy = file_in(trained.folder, "copy");
   std::filesystem::remove(trained.folder / "log" / "schema.json");
@@ -154,7 +153,7 @@ TEST_CASE("stream apply: a log without its schema is not called empty, and ends 
   check_refused({"stream", "status", trained.log}, "schema of their tables was deleted");
 }
 
-TEST_CASE("stream apply: a redis that was emptied gets all again") {
+TEST_CASE("stream apply: a Redis that was emptied gets all rows again") {
   if (!built("redis")) SKIP("this build is without redis");
   need_redis_server();
   const Trained trained{"100"};
@@ -167,7 +166,7 @@ TEST_CASE("stream apply: a redis that was emptied gets all again") {
   CHECK(verified(server.spec(), trained.save)["same"] == true);
 }
 
-TEST_CASE("stream verify and status: what cannot be looked at is refused, with what would be") {
+TEST_CASE("stream verify and status: an invalid sink is refused with the reason") {
   const Trained trained{"5"};
   std::filesystem::create_directories(trained.folder / "diary");
   std::ofstream{trained.folder / "diary" / "schema.json"} << "today";
@@ -184,7 +183,7 @@ TEST_CASE("stream verify and status: what cannot be looked at is refused, with w
   check_refused({"stream", "status", trained.log, "--from", trained.log}, "not a copy of a log");
 }
 
-TEST_CASE("stream status: says what a sink has, and writes nothing") {
+TEST_CASE("stream status: the state of a sink is shown without a write") {
   const Trained trained{"10"};
   const auto before = files_in(trained.folder / "log");
   const Status status = status_of_sink(trained.log);
@@ -205,7 +204,7 @@ TEST_CASE("stream status: says what a sink has, and writes nothing") {
   CHECK_FALSE(std::filesystem::exists(trained.folder / "none"));
 }
 
-TEST_CASE("stream status: looks at a sink while a trainer writes to it") {
+TEST_CASE("stream status: a sink can be read while a trainer writes to it") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt";
   for (const std::string kind : {"file", "rocksdb"}) {

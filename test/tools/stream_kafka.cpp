@@ -9,8 +9,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE(
-    "a topic that was trained into, and a copy of it whose applier was killed, are the table") {
+TEST_CASE("a topic and a copy whose applier was killed have the table's rows") {
   if (!built("kafka")) SKIP("this build is without kafka");
   const KafkaCluster cluster;
   const ScratchFolder folder;
@@ -38,7 +37,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a trainer into a topic that was killed goes on, and a copy is the table again") {
+TEST_CASE("a killed trainer into a topic is resumed, and a copy has the table's rows") {
   if (!built("kafka")) SKIP("this build is without kafka");
   const KafkaCluster cluster;
   const ScratchFolder folder;

@@ -44,7 +44,7 @@ std::size_t forget_rows(const RedisServer& server, const char* pattern) {
 
 }  // namespace
 
-TEST_CASE("train --load: rows that vanished from a Redis meanwhile are sent again") {
+TEST_CASE("train --load: rows that vanished from a Redis between runs are sent again") {
   need_redis();
   const ScratchFolder folder;
   const RedisServer server;
@@ -84,7 +84,7 @@ TEST_CASE("train --load: a folder without its middle segments gets all rows agai
   CHECK(verified(sink, save)["same"] == true);
 }
 
-TEST_CASE("train --stream: rows that go from a Redis in the middle are there in the end") {
+TEST_CASE("train --stream: rows that vanish from a Redis during a run are sent again") {
   need_redis();
   const ScratchFolder folder;
   const RedisServer server;
@@ -100,7 +100,7 @@ TEST_CASE("train --stream: rows that go from a Redis in the middle are there in 
   CHECK(verified(server.spec(), save)["same"] == true);
 }
 
-TEST_CASE("train --stream: a Redis that begins to evict ends with 3, and says why") {
+TEST_CASE("train --stream: a Redis that starts to evict is an error with the reason") {
   need_redis();
   const ScratchFolder folder;
   const RedisServer server;
@@ -136,19 +136,19 @@ void check_first_is_overtaken(const std::string& spec) {
 
 }  // namespace
 
-TEST_CASE("train --stream: the first of two trainers on a Redis reports it, and ends with 3") {
+TEST_CASE("train --stream: the first of two trainers on a Redis is overtaken and ends with 3") {
   need_redis();
   const RedisServer server;
   check_first_is_overtaken(server.spec());
 }
 
-TEST_CASE("train --stream: the first of two trainers on a topic reports it, and ends with 3") {
+TEST_CASE("train --stream: the first of two trainers on a topic is overtaken and ends with 3") {
   if (!built("kafka")) SKIP("this build is without kafka");
   const KafkaCluster cluster;
   check_first_is_overtaken(cluster.spec("rows"));
 }
 
-TEST_CASE("train --stream: a RocksDB whose folder is deleted in the middle has all in the end") {
+TEST_CASE("train --stream: a RocksDB that is deleted during a run has all rows in the end") {
   if (!built("rocksdb")) SKIP("this build is without rocksdb");
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt", copy = (folder / "copy").string();
@@ -186,19 +186,19 @@ void check_silence_ends(const Server& server, const std::string& spec) {
 
 }  // namespace
 
-TEST_CASE("train --stream: a server that accepts and is silent holds nobody beyond the deadline") {
+TEST_CASE("train --stream: a silent server delays a run's end at most until the deadline") {
   need_redis();
   const RedisServer server;
   check_silence_ends(server, server.spec());
 }
 
-TEST_CASE("train --stream: brokers that accept and are silent hold nobody beyond the deadline") {
+TEST_CASE("train --stream: silent brokers delay a run's end at most until the deadline") {
   if (!built("kafka")) SKIP("this build is without kafka");
   const KafkaCluster cluster;
   check_silence_ends(cluster, cluster.spec("rows"));
 }
 
-TEST_CASE("train --stream: a sink that goes down and comes back is reported in a line each") {
+TEST_CASE("train --stream: a sink that goes down and returns is reported in one line each") {
   need_redis();
   const ScratchFolder folder;
   RedisServer server;
@@ -218,7 +218,7 @@ TEST_CASE("train --stream: a sink that goes down and comes back is reported in a
   CHECK(err.find("is down: ") == err.rfind("is down: "));
 }
 
-TEST_CASE("no output shows a secret, whatever becomes of it") {
+TEST_CASE("no output shows a secret of a sink's address") {
   const ScratchFolder folder;
   const std::string secret = "hunter2";
   const std::string save = folder / "a.ckpt";

@@ -37,7 +37,7 @@ Contents contents_of(const Json& timeline) {
 
 }  // namespace
 
-TEST_CASE("a timeline of a row has its run, while the table says what it always does") {
+TEST_CASE("a timeline of a row has its run and does not change the table") {
   const ScratchFolder folder;
   const std::string file = (folder / "run.json").string();
   const ProgramRun plain = run_program(one_row("torch", "side-stream", {"--seed", "5"}));
@@ -66,7 +66,7 @@ TEST_CASE("a timeline of a row has its run, while the table says what it always 
   }
 }
 
-TEST_CASE("every allocator and strategy has a timeline, whose reserved peak is the table's") {
+TEST_CASE("every allocator and strategy has a timeline with the table's reserved peak") {
   const std::string allocator = GENERATE("torch", "millrace", "driver");
   const std::string strategy =
       GENERATE("side-stream", "in-place", "precise", "ring", "driver-async");
@@ -89,7 +89,7 @@ TEST_CASE("every allocator and strategy has a timeline, whose reserved peak is t
   }
 }
 
-TEST_CASE("a timeline shows the stranded peak that the document has") {
+TEST_CASE("a timeline shows at least the stranded peak of the document") {
   const std::string allocator = GENERATE("torch", "millrace");
   const std::string strategy = GENERATE("side-stream", "in-place", "precise", "ring");
   const ScratchFolder folder;
@@ -108,7 +108,7 @@ TEST_CASE("a timeline shows the stranded peak that the document has") {
   CHECK(peak >= json.at("runs").at(0).at("stranded_peak_bytes").get<std::size_t>());
 }
 
-TEST_CASE("the same seed gives the same timeline, another seed another") {
+TEST_CASE("the same seed gives the same timeline, another seed gives another") {
   const ScratchFolder folder;
   const auto timeline = [&](const std::string& seed) {
     const std::string file = (folder / "run.json").string();
@@ -123,7 +123,7 @@ TEST_CASE("the same seed gives the same timeline, another seed another") {
   CHECK(timeline("4") != first);
 }
 
-TEST_CASE("a timeline of more than one row is refused with what would be one") {
+TEST_CASE("a timeline of several rows is refused with arguments for one row") {
   const ScratchFolder folder;
   const std::string file = (folder / "run.json").string();
   const ProgramRun all = run_program({"footprint", "--timeline", file});
@@ -162,7 +162,7 @@ std::vector<std::string> training(const std::string& file, const std::vector<std
 
 }  // namespace
 
-TEST_CASE("train: a timeline has every step of the run, its streams and what was reserved") {
+TEST_CASE("train: a timeline has every step of the run, its streams and reserved bytes") {
   const ScratchFolder folder;
   const std::string file = (folder / "run.json").string();
   const std::string pipeline = GENERATE("base", "sparse-dist", "sparse-dist-lite");
@@ -206,7 +206,7 @@ TEST_CASE("train: a timeline changes no weight, and the same run has the same ti
   CHECK(read_file(file) == first);
 }
 
-TEST_CASE("train: a timeline that has no place of its own is refused before anything runs") {
+TEST_CASE("train: a timeline without its own file is refused before anything runs") {
   const ScratchFolder folder;
   const auto said = [&](const std::string& file, const std::vector<std::string>& more) {
     const ProgramRun run = run_program(training(file, more));

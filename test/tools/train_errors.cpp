@@ -41,7 +41,7 @@ std::string criteo_line(const std::string& label, const std::string& category) {
 
 }  // namespace
 
-TEST_CASE("train: names that there are not are refused with those that there are") {
+TEST_CASE("train: unknown names are refused with the valid names") {
   CHECK_THAT(train_refusal(quick({"--pipeline", "sparse-dst"})),
              ContainsSubstring("did you mean sparse-dist?"));
   CHECK_THAT(train_refusal(quick({"--copy", "rign"})), ContainsSubstring("did you mean ring?"));
@@ -57,7 +57,7 @@ TEST_CASE("train: names that there are not are refused with those that there are
   CHECK_THAT(train_refusal({}), ContainsSubstring("--data") && ContainsSubstring("synthetic"));
 }
 
-TEST_CASE("train: options of another pipeline, and such that cannot be together, are refused") {
+TEST_CASE("train: options of another pipeline and contradicting options are refused") {
   CHECK_THAT(
       train_refusal(quick({"--lookup-stream", "own"})),
       ContainsSubstring("this would have no effect: only fused-sparse-dist has this option") &&
@@ -75,7 +75,7 @@ TEST_CASE("train: options of another pipeline, and such that cannot be together,
              ContainsSubstring("after-data-dist"));
 }
 
-TEST_CASE("train: a cache that is no share of rows, and a policy without one, are refused") {
+TEST_CASE("train: an invalid cache size and a cache policy without a cache are refused") {
   CHECK_THAT(train_refusal(quick({"--cache-load-factor", "0"})),
              ContainsSubstring("--cache-load-factor"));
   CHECK_THAT(train_refusal(quick({"--cache-load-factor", "1.5"})),
@@ -99,7 +99,7 @@ TEST_CASE("train: fused-sparse-dist refuses position weights, unless lookups are
   CHECK(run_program(ordered).exit_code == 0);
 }
 
-TEST_CASE("train: data that are not there, or are of no known format, are refused") {
+TEST_CASE("train: data that do not exist or have an unknown format are refused") {
   const ScratchFolder scratch;
   CHECK_THAT(train_refusal({"--data", (scratch / "none").string()}), ContainsSubstring("none"));
   const std::string said = train_refusal({"--data", "adult:" + (scratch / "none").string()});
@@ -127,7 +127,7 @@ TEST_CASE("train: malformed lines are left out, counted and shown, up to a limit
              ContainsSubstring("4 malformed lines"));
 }
 
-TEST_CASE("train: data without an example are refused, to train on or to test on") {
+TEST_CASE("train: data without an example are refused for training and for testing") {
   const ScratchFolder scratch;
   const std::string empty = scratch.write("empty.tsv", "").string();
   const std::string malformed = scratch.write("malformed.tsv", "1\t2\n3\n").string();
@@ -153,7 +153,7 @@ TEST_CASE("train: data without an example are refused, to train on or to test on
       0);
 }
 
-TEST_CASE("train: a run that diverges says so, and keeps the checkpoint that it had") {
+TEST_CASE("train: a run that diverges is an error and keeps the old checkpoint") {
   const ScratchFolder scratch;
   const auto model = scratch.write("wild.json", R"({"schema": "millrace.model/1", "width": 8,
     "dense_arch": [16, 8], "dense_optimizer": {"kind": "sgd", "learning_rate": 1000},
@@ -179,7 +179,7 @@ TEST_CASE("train: a run that diverges says so, and keeps the checkpoint that it 
                        ContainsSubstring("epoch 1") && ContainsSubstring("learning_rate"));
 }
 
-TEST_CASE("train: an id that is no row of its table is named with table and value") {
+TEST_CASE("train: an id that is not a row of its table is named with table and value") {
   const ScratchFolder scratch;
   const auto model = scratch.write(
       "small.json", R"({"schema": "millrace.model/1", "width": 8, "dense_arch": [16, 8],
@@ -194,7 +194,7 @@ TEST_CASE("train: an id that is no row of its table is named with table and valu
   }
 }
 
-TEST_CASE("train: models that do not fit the data, or themselves, are refused in words") {
+TEST_CASE("train: models that do not fit the data or are inconsistent are refused") {
   const ScratchFolder scratch;
   const auto model = [&](const std::string& more) {
     return scratch.write("model.json", R"({"schema": "millrace.model/1", )" + more + "}").string();
@@ -208,7 +208,7 @@ TEST_CASE("train: models that do not fit the data, or themselves, are refused in
              ContainsSubstring("none.json"));
 }
 
-TEST_CASE("train: places that cannot be written to are refused before anything is trained") {
+TEST_CASE("train: output files that cannot be written are refused before the training") {
   const ScratchFolder scratch;
   const std::string nowhere = (scratch / "no/where").string();
   for (const char* const option : {"--save", "--json"}) {
@@ -219,7 +219,7 @@ TEST_CASE("train: places that cannot be written to are refused before anything i
   }
 }
 
-TEST_CASE("train: checkpoints of other runs, and damaged ones, are refused and say why") {
+TEST_CASE("train: checkpoints of other runs and damaged ones are refused with the reason") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   std::vector<std::string> save = quick({"--save", file});

@@ -63,7 +63,7 @@ void check_same_curve(const nlohmann::json& run, const nlohmann::json& alone) {
 
 }  // namespace
 
-TEST_CASE("train: ranks learn what one does, epoch by epoch, however the tables are sharded") {
+TEST_CASE("train: several ranks learn as one rank, epoch by epoch, with any sharding") {
   const ScratchFolder scratch;
   const std::string model = scratch.write("model.json", kOneOptimizer).string();
   const auto alone = train_on_ranks({"--epochs", "2", "--model", model});
@@ -81,7 +81,7 @@ TEST_CASE("train: ranks learn what one does, epoch by epoch, however the tables 
   }
 }
 
-TEST_CASE("train: position weights and means of several ranks are those of one") {
+TEST_CASE("train: position weights and means of several ranks agree with one rank") {
   const ScratchFolder scratch;
   const std::string model = scratch.write("model.json", kPositions).string();
   const auto alone = train_on_ranks({"--epochs", "2", "--model", model});
@@ -93,7 +93,7 @@ TEST_CASE("train: position weights and means of several ranks are those of one")
   }
 }
 
-TEST_CASE("train: auto places no table where another optimizer than its own would update it") {
+TEST_CASE("train: auto places each table where its own optimizer updates it") {
   const auto sharding = [](const nlohmann::json& run) { return run["ranks"]["sharding"]["s0"]; };
   CHECK(sharding(train_on_ranks({"--steps", "1", "--ranks", "2"}))["sharding"] == "table-wise");
   const ScratchFolder scratch;
@@ -115,7 +115,7 @@ TEST_CASE("train: every pipeline and copy strategy ends with the same weights on
   }
 }
 
-TEST_CASE("train: what four ranks save, one, two and three load with other plans, to the bit") {
+TEST_CASE("train: a checkpoint of four ranks is loaded to the bit by one, two and three") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string(), other = (scratch / "other").string();
   const auto saved = train_on_ranks(
@@ -130,7 +130,7 @@ TEST_CASE("train: what four ranks save, one, two and three load with other plans
   CHECK(read_file(other) == read_file(file));
 }
 
-TEST_CASE("train: ranks that are stopped and go on end with the bits of a run that was not") {
+TEST_CASE("train: ranks that are stopped and resumed end with an uninterrupted run's bits") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   const std::vector<std::string> how{"--epochs", "3", "--ranks", "2", "--pipeline", "sparse-dist"};
@@ -147,7 +147,7 @@ TEST_CASE("train: ranks that are stopped and go on end with the bits of a run th
   }
 }
 
-TEST_CASE("train: ranks that look ahead go on with the bits of a run that was not stopped") {
+TEST_CASE("train: ranks with semi-sync that are resumed end with an uninterrupted run's bits") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   const std::vector<std::string> how{"--epochs",      "2", "--pipeline",       "semi-sync",
@@ -176,7 +176,7 @@ TEST_CASE("train: ranks that look ahead go on with the bits of a run that was no
   }
 }
 
-TEST_CASE("train: weights of data-parallel tables go on elsewhere, and that is said") {
+TEST_CASE("train: data-parallel tables keep their weights in another plan, with a message") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   static_cast<void>(train_on_ranks(
@@ -186,7 +186,7 @@ TEST_CASE("train: weights of data-parallel tables go on elsewhere, and that is s
   CHECK_THAT(run.out, ContainsSubstring("reset  optimizer state of tables"));
 }
 
-TEST_CASE("train: rank 0 alone speaks: plan, epochs, and the memory of each rank") {
+TEST_CASE("train: only rank 0 prints the plan, the epochs and the memory of each rank") {
   const ProgramRun run =
       run_program(with_data({"--epochs", "2", "--ranks", "4", "--sharding", "row-wise"}));
   CHECK(run.exit_code == 0);
@@ -198,7 +198,7 @@ TEST_CASE("train: rank 0 alone speaks: plan, epochs, and the memory of each rank
   CHECK(run.out.find("\n    1 ", first + 1) == std::string::npos);
 }
 
-TEST_CASE("train: a timeline of ranks has the devices of all of them") {
+TEST_CASE("train: a timeline of two ranks has their exchanges") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "timeline").string();
   const ProgramRun run = run_program(
@@ -218,7 +218,7 @@ TEST_CASE("train: Ctrl-C ends all ranks at one step, with a checkpoint") {
   CHECK_THAT(said, ContainsSubstring(tested["weights_digest"].get<std::string>()));
 }
 
-TEST_CASE("train: ranks, groups and shardings that there are not are refused") {
+TEST_CASE("train: invalid ranks, groups and shardings are refused") {
   CHECK_THAT(ranks_refusal({"--ranks", "0"}), ContainsSubstring("--ranks"));
   CHECK_THAT(ranks_refusal({"--group", "mip"}), ContainsSubstring("did you mean mpi?"));
   CHECK_THAT(ranks_refusal({"--ranks", "2", "--sharding", "row-wse"}),
@@ -241,7 +241,7 @@ TEST_CASE("train: an error of one rank is reported once, with the rank's batch a
              ContainsSubstring("of feature 's0' is not a row") && ContainsSubstring(" of rank "));
 }
 
-TEST_CASE("train: ranks refuse a bad checkpoint, and one of another batch size, once") {
+TEST_CASE("train: ranks report a damaged checkpoint or another batch size once") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   static_cast<void>(train_on_ranks({"--steps", "2", "--ranks", "2", "--save", file}));
@@ -254,7 +254,7 @@ TEST_CASE("train: ranks refuse a bad checkpoint, and one of another batch size, 
              ContainsSubstring("/nowhere/at/all"));
 }
 
-TEST_CASE("train: one of several processes that nothing says train together is refused") {
+TEST_CASE("train: one of several mpirun processes without --group mpi is refused") {
   ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
   const std::string refused = ranks_refusal({"--steps", "1"});
   ::unsetenv("OMPI_COMM_WORLD_SIZE");
@@ -262,7 +262,7 @@ TEST_CASE("train: one of several processes that nothing says train together is r
                           ContainsSubstring("--group mpi"));
 }
 
-TEST_CASE("train: NCCL by torchrun's environment, or a message that says what is missing") {
+TEST_CASE("train: NCCL runs with torchrun's environment, or a message says what is missing") {
   ::setenv("WORLD_SIZE", "1", 1);
   ::setenv("RANK", "0", 1);
   const ScratchFolder scratch;

@@ -55,7 +55,7 @@ std::string criteo_lines(unsigned count) {
 
 }  // namespace
 
-TEST_CASE("train: the tables learn what synthetic labels follow, and without them it is little") {
+TEST_CASE("train: tables learn the synthetic labels, frozen tables learn less") {
   const auto learnt = train_run({"--data", "synthetic", "--epochs", "4"});
   CHECK(learnt["test"]["auc"] > 0.8);
   CHECK(learnt["epochs"].size() == 4);
@@ -82,7 +82,7 @@ TEST_CASE(
   CHECK(frozen["test"]["auc"] <= 0.910);
 }
 
-TEST_CASE("train: every pipeline, copy strategy and allocator ends with the same weights") {
+TEST_CASE("train: pipelines, copy strategies and allocators end with the same weights") {
   const auto digest = train_run(synthetic({"--epochs", "2"}))["weights_digest"];
   for (const char* const pipeline : {"base", "sparse-dist", "sparse-dist-lite"}) {
     for (const char* const copy : {"in-place", "ring"}) {
@@ -94,7 +94,7 @@ TEST_CASE("train: every pipeline, copy strategy and allocator ends with the same
   CHECK(train_run(synthetic({"--epochs", "2", "--seed", "2"}))["weights_digest"] != digest);
 }
 
-TEST_CASE("train: cached tables end with the weights of plain ones, saved and loaded by either") {
+TEST_CASE("train: cached tables end with the weights of plain tables, also across a resume") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   const auto plain = train_run(synthetic({"--epochs", "2"}));
@@ -115,7 +115,7 @@ TEST_CASE("train: cached tables end with the weights of plain ones, saved and lo
   }
 }
 
-TEST_CASE("train: a run that is saved and loaded again ends with the bits of one that was not") {
+TEST_CASE("train: a resumed run ends with the bits of an uninterrupted run") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   for (const char* const pipeline : {"base", "sparse-dist"}) {
@@ -136,7 +136,7 @@ TEST_CASE("train: a run that is saved and loaded again ends with the bits of one
   }
 }
 
-TEST_CASE("train: semi-sync goes on with the bits of a run that was not stopped, stashed or not") {
+TEST_CASE("train: a resumed semi-sync run ends with the bits of an uninterrupted run") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   for (const bool stashes : {false, true}) {
@@ -158,7 +158,7 @@ TEST_CASE("train: semi-sync goes on with the bits of a run that was not stopped,
   }
 }
 
-TEST_CASE("train: semi-sync that ends before it begins to be stale is base, and says so") {
+TEST_CASE("train: semi-sync that ends before its first stale step is base, and says so") {
   const auto base = train_run(synthetic({"--epochs", "1"}));
   CHECK(base["stale_steps"].is_null());
   const auto semi_sync = train_run(synthetic({"--epochs", "1", "--pipeline", "semi-sync"}));
@@ -174,7 +174,7 @@ TEST_CASE("train: semi-sync that ends before it begins to be stale is base, and 
              ContainsSubstring("stale   1 steps, those from --start-batch 10 on"));
 }
 
-TEST_CASE("train: pageable memory that ranks' threads hand on through the heap is no race") {
+TEST_CASE("train: pageable memory that the heap reuses between rank threads is not a race") {
   const auto data = data_folder();
   if (!data || !std::filesystem::exists(*data / "adult" / "adult.data")) {
     SKIP("UCI Adult is not there: set MILLRACE_DATA to the folder that has adult/adult.data");
@@ -223,7 +223,7 @@ TEST_CASE("train, footprint, pipelines: a run in which a race was found does not
   CHECK(raced(rows));
 }
 
-TEST_CASE("train: a file as gzip, and one left off in the middle of an epoch, give the same bits") {
+TEST_CASE("train: a gzip file gives the same bits, also resumed within an epoch") {
   const ScratchFolder scratch;
   const std::string text = criteo_lines(3000), checkpoint = (scratch / "run").string();
   const std::string plain = scratch.write("clicks.tsv", text).string();
@@ -243,7 +243,7 @@ TEST_CASE("train: a file as gzip, and one left off in the middle of an epoch, gi
   CHECK(rest["test"]["auc"] == whole["test"]["auc"]);
 }
 
-TEST_CASE("train: --eval without a checkpoint is refused: random weights say nothing") {
+TEST_CASE("train: --eval without a checkpoint is refused") {
   const ProgramRun run = run_program({"train", "--data", "synthetic", "--eval"});
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err, Catch::Matchers::ContainsSubstring("where: --eval") &&
@@ -262,7 +262,7 @@ TEST_CASE("train: --eval tests a checkpoint and changes nothing") {
   CHECK(read_file(file) == before);
 }
 
-TEST_CASE("train: Ctrl-C ends it with a checkpoint, from which it goes on") {
+TEST_CASE("train: Ctrl-C ends a run with a checkpoint, from which it can be resumed") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   const std::string said = interrupted(
@@ -273,7 +273,7 @@ TEST_CASE("train: Ctrl-C ends it with a checkpoint, from which it goes on") {
   CHECK_THAT(said, ContainsSubstring(tested["weights_digest"].get<std::string>()));
 }
 
-TEST_CASE("train: at a terminal one line has rate and remaining time, and is gone in the end") {
+TEST_CASE("train: a terminal shows rate and remaining time in one line, cleared at the end") {
   const ScratchFolder scratch;
   Terminal terminal;
   StartedProgram program{
@@ -290,7 +290,7 @@ TEST_CASE("train: at a terminal one line has rate and remaining time, and is gon
   CHECK(program.wait() == 130);
 }
 
-TEST_CASE("train: the document has the run, its weights and where its memory was") {
+TEST_CASE("train: the document has the run, its weights and its memory") {
   const auto run = train_run(synthetic({"--epochs", "1", "--check-races"}));
   CHECK(run["schema"] == "millrace.train/1");
   CHECK(run["steps"] == 11);

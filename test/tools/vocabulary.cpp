@@ -75,7 +75,7 @@ TEST_CASE("vocabulary: former names of options still work, and help does not sho
   CHECK_THAT(run_program({"train", "--help"}).out, ContainsSubstring("--data-format"));
 }
 
-TEST_CASE("vocabulary: a name that is near a former one gets the present one as a suggestion") {
+TEST_CASE("vocabulary: a name near a former name gets the present name as a suggestion") {
   const auto said = [](const std::string& option) {
     return run_program({"footprint", option, "x"}).err;
   };
@@ -84,7 +84,7 @@ TEST_CASE("vocabulary: a name that is near a former one gets the present one as 
   CHECK_THAT(said("--copys"), ContainsSubstring("did you mean --copy?"));
 }
 
-TEST_CASE("vocabulary: stream bench counts how far the host is ahead in steps, and says so") {
+TEST_CASE("vocabulary: the run-ahead of stream bench is in steps, as its option says") {
   const auto bench = [](const std::string& option, const std::string& value) {
     return run_program({"stream", "bench", "--rows", "40", "--table-rows", "400", "--steps", "4",
                         "--capture", "ring", "--json", "-", option, value})
@@ -95,7 +95,7 @@ TEST_CASE("vocabulary: stream bench counts how far the host is ahead in steps, a
   CHECK(run_program({"stream", "bench", "--help"}).out.find("--run-ahead") == std::string::npos);
 }
 
-TEST_CASE("vocabulary: results are text or json in every command, and table is text") {
+TEST_CASE("vocabulary: every command has the formats text and json, and table means text") {
   std::size_t commands = 0;
   for (const CommandFiles& command : all_commands()) {
     const std::string help = run_program(joined(command.words, {"--help"})).out;
@@ -115,7 +115,7 @@ TEST_CASE("vocabulary: results are text or json in every command, and table is t
   }
 }
 
-TEST_CASE("vocabulary: help of train goes from data to results, under headings") {
+TEST_CASE("vocabulary: the help of train has headings from data to results") {
   const std::string help = run_program({"train", "--help"}).out;
   INFO(help);
   std::size_t at = 0;
@@ -131,7 +131,7 @@ TEST_CASE("vocabulary: help of train goes from data to results, under headings")
   }
 }
 
-TEST_CASE("vocabulary: --json writes results beside the text, or in its place") {
+TEST_CASE("vocabulary: --json writes results in addition to the text, or instead of it") {
   const ScratchFolder scratch;
   const std::string json = (scratch / "results.json").string();
   const std::string text = (scratch / "results.txt").string();
@@ -151,7 +151,7 @@ TEST_CASE("vocabulary: --json writes results beside the text, or in its place") 
   CHECK_NOTHROW(Json::parse(run_program({"doctor", "--json", "-"}).out));
 }
 
-TEST_CASE("vocabulary: train writes its results to the places that other commands write to") {
+TEST_CASE("vocabulary: train writes its results with the options of other commands") {
   const ScratchFolder scratch;
   const std::string json = (scratch / "results.json").string();
   const std::string file = (scratch / "results").string();
@@ -180,7 +180,7 @@ TEST_CASE("vocabulary: train writes its results to the places that other command
   CHECK_THAT(read_file(file), ContainsSubstring(weights));
 }
 
-TEST_CASE("vocabulary: an option with a list is shown as one, and all may be among the names") {
+TEST_CASE("vocabulary: an option with a list is shown as a list and accepts all") {
   const std::string bench = run_program({"stream", "bench", "--help"}).out;
   CHECK_THAT(bench, ContainsSubstring("--capture A,B|all"));
   const std::string pipelines = run_program({"pipelines", "--help"}).out;

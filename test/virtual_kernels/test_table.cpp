@@ -70,7 +70,7 @@ TEST_CASE("every kernel has a host implementation") {
   }
 }
 
-TEST_CASE("every host implementation is of a kernel, and no kernel has two") {
+TEST_CASE("every host implementation belongs to a kernel, and no kernel has two") {
   const std::vector<Registered> kernels = registered_kernels();
   const std::vector<std::string> rows = patterns();
   std::vector<int> of_kernel(kernels.size());

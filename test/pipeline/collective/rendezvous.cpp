@@ -80,7 +80,7 @@ constexpr auto kLong = std::chrono::seconds{60};
 
 }  // namespace
 
-TEST_CASE("what rank 0 shares reaches every rank, time after time") {
+TEST_CASE("data that rank 0 shares reaches every rank, round after round") {
   over_both([](const Make& make) {
     constexpr unsigned kRanks = 4;
     std::array<std::vector<int>, kRanks> got;
@@ -97,7 +97,7 @@ TEST_CASE("what rank 0 shares reaches every rank, time after time") {
   });
 }
 
-TEST_CASE("a rank that says it failed is heard of by those that wait") {
+TEST_CASE("the failure that a rank reports is thrown in the ranks that wait") {
   over_both([](const Make& make) {
     const auto thrown = on_threads(3, [&](unsigned rank) {
       const auto meet = make(rank, 3, kLong);
@@ -111,7 +111,7 @@ TEST_CASE("a rank that says it failed is heard of by those that wait") {
   });
 }
 
-TEST_CASE("a rank that does not come in time is named") {
+TEST_CASE("a rank that does not arrive before the timeout is named") {
   over_both([](const Make& make) {
     const auto thrown = on_threads(1, [&](unsigned) {
       const auto meet = make(0, 2, std::chrono::milliseconds{200});
@@ -122,7 +122,7 @@ TEST_CASE("a rank that does not come in time is named") {
   });
 }
 
-TEST_CASE("a rank that is unwound is heard of over TCP, one that leaves is not a failure") {
+TEST_CASE("over TCP an exception in a rank is an error for the other ranks") {
   const std::uint16_t port = free_port();
   const auto thrown = on_threads(3, [&](unsigned rank) {
     const auto meet = Rendezvous::over_tcp("localhost", port, rank, 3, {kLong});
@@ -136,7 +136,7 @@ TEST_CASE("a rank that is unwound is heard of over TCP, one that leaves is not a
   CHECK(thrown[1] == "rank 2 failed: an exception ended it");
 }
 
-TEST_CASE("a port that somebody else has is an error that says so") {
+TEST_CASE("a TCP port that is already in use is reported as an error") {
   const int socket = ::socket(AF_INET6, SOCK_STREAM, 0);
   sockaddr_in6 any{};
   any.sin6_family = AF_INET6;
@@ -149,7 +149,7 @@ TEST_CASE("a port that somebody else has is an error that says so") {
   ::close(socket);
 }
 
-TEST_CASE("torchrun's environment says where to meet, and what is not set is named") {
+TEST_CASE("a rendezvous reads torchrun's environment and names a missing variable") {
   ::unsetenv("MASTER_ADDR");
   ::setenv("MASTER_PORT", std::to_string(free_port()).c_str(), 1);
   ::setenv("RANK", "0", 1);

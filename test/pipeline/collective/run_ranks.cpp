@@ -10,7 +10,7 @@
 
 using namespace millrace;
 
-TEST_CASE("ranks all run to their end, each once, as actors that are named after them") {
+TEST_CASE("each rank runs once, to its end, as an actor with the rank's name") {
   VirtualMachine machine;
   std::array<int, 4> runs{};
   run_ranks(machine.executor(), 4, [&](unsigned rank) {
@@ -21,7 +21,7 @@ TEST_CASE("ranks all run to their end, each once, as actors that are named after
   CHECK(runs == std::array{1, 1, 1, 1});
 }
 
-TEST_CASE("a rank's own error comes out before what the others heard of it, once all have ended") {
+TEST_CASE("a rank's own error is thrown instead of a CollectiveError, after all ranks end") {
   VirtualMachine machine;
   int ended = 0;
   const auto run = [&] {
@@ -40,7 +40,7 @@ TEST_CASE("a rank's own error comes out before what the others heard of it, once
                   CollectiveError);
 }
 
-TEST_CASE("the error names the rank that threw, not one that waits for it") {
+TEST_CASE("a rank's own error is thrown instead of the deadlock of a rank that waits for it") {
   VirtualMachine machine;
   const auto condition = machine.executor().make_condition();
   std::mutex mutex;

@@ -54,7 +54,7 @@ ThreadRanks::Options linked(double bytes_per_second) {
 
 }  // namespace
 
-TEST_CASE("an all-to-all takes the link's latency and the bytes for other ranks") {
+TEST_CASE("an all-to-all takes the link's latency plus the time of the bytes for other ranks") {
   Ranks ranks{4, linked(0.1e9)};  // 10 ns per byte; memory takes 1 ns
   for (unsigned rank = 0; rank < 4; ++rank) ranks.all_to_all(rank, 1000);
   const Nanoseconds start = ranks.machine.now();
@@ -63,7 +63,7 @@ TEST_CASE("an all-to-all takes the link's latency and the bytes for other ranks"
   CHECK(ranks.devices[3]->busy(Engine::link) == 100ns + 3 * 10'000ns);
 }
 
-TEST_CASE("an all-reduce takes as long as a ring does, a broadcast as long as its bytes") {
+TEST_CASE("an all-reduce takes the time of a ring, a broadcast the time of its bytes") {
   Ranks ranks{4, linked(0.1e9)};
   std::array<float*, 4> data{};
   for (unsigned rank = 0; rank < 4; ++rank) {
@@ -80,7 +80,7 @@ TEST_CASE("an all-reduce takes as long as a ring does, a broadcast as long as it
   CHECK(ranks.devices[0]->busy(Engine::link) - reduced == 100ns + 40'000ns);
 }
 
-TEST_CASE("an exchange on the device does not block the host of a rank that is early") {
+TEST_CASE("an exchange on the device does not block the host of an early rank") {
   Ranks ranks{2};
   ranks.all_to_all(0, 64);
   ranks.all_to_all(0, 64);
@@ -91,7 +91,7 @@ TEST_CASE("an exchange on the device does not block the host of a rank that is e
   CHECK(ranks.devices[0]->pending() == 0);
 }
 
-TEST_CASE("with costs only no data move, and devices need none") {
+TEST_CASE("a cost-only collective takes time on devices without data") {
   VirtualDevice::Options device = plain_options();
   device.data = false;
   Ranks ranks{2, {.cost_only = true}, device};
@@ -100,7 +100,7 @@ TEST_CASE("with costs only no data move, and devices need none") {
   CHECK(ranks.devices[1]->busy(Engine::link) > 0ns);
 }
 
-TEST_CASE("no rank comes through a barrier before all are at it") {
+TEST_CASE("no rank passes a barrier before all ranks have reached it") {
   VirtualMachine machine;
   ThreadRanks ranks{3, machine};
   std::vector<std::unique_ptr<OrderedDevice>> devices;
@@ -123,18 +123,18 @@ TEST_CASE("no rank comes through a barrier before all are at it") {
   CHECK_FALSE(early);
 }
 
-TEST_CASE("a rank that never comes is a deadlock, and the machine says so") {
+TEST_CASE("a barrier that one rank never reaches is reported as a deadlock") {
   Ranks ranks{2};
   CHECK_THROWS_AS(ranks.groups[0]->barrier(), Deadlock);
 }
 
-TEST_CASE("ranks join once, with a device of a virtual machine where they meet there") {
+TEST_CASE("a rank that joins twice or has a number out of range is refused") {
   Ranks ranks{2};
   CHECK_THROWS_AS(ranks.ranks.join(0, *ranks.ordered[0]), std::invalid_argument);
   CHECK_THROWS_AS(ranks.ranks.join(2, *ranks.ordered[0]), std::invalid_argument);
 }
 
-TEST_CASE("an exchange orders memory that ranks share, and the race checker knows") {
+TEST_CASE("an exchange orders accesses to memory that ranks share, as the race checker sees") {
   const bool exchanges = GENERATE(true, false);
   Ranks ranks{2};
   CheckingObserver checker;

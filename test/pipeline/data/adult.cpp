@@ -42,7 +42,7 @@ using Ids = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("categories are rows by the training file's vocabulary, and unseen ones row 0") {
+TEST_CASE("the training file gives each category its row, an unseen category gets row 0") {
   const AdultData data = read(kTrain, adult_line(20, "Never-worked", 0, "<=50K.") +
                                           adult_line(20, "State-gov", 0, ">50K."));
   CHECK(data.train->schema.sparse[1].name == "workclass");
@@ -52,7 +52,7 @@ TEST_CASE("categories are rows by the training file's vocabulary, and unseen one
   CHECK(data.test->labels == std::vector<float>{0, 1});
 }
 
-TEST_CASE("numbers are put in buckets of as many distinct values, and what is beyond at the ends") {
+TEST_CASE("number buckets have equally many distinct values, the end buckets are open") {
   const std::string test = adult_line(1, "?", 0, ">50K") + adult_line(29, "?", 0, ">50K") +
                            adult_line(30, "?", 0, ">50K") + adult_line(99, "?", 0, ">50K");
   const AdultData fine = read(kTrain, test);
@@ -78,7 +78,7 @@ TEST_CASE("dense features are scaled by the training file") {
   CHECK(data.train->dense == data.test->dense);
 }
 
-TEST_CASE("spaces, empty lines, CRLF and the first line of the test file are no matter") {
+TEST_CASE("spaces, empty lines, CRLF and the test file's first line do not change the data") {
   std::string spaced = "|1x3 Cross validator\r\n\r\n";
   for (const char letter : kTrain) {
     if (letter == '\n') spaced += '\r';
@@ -92,7 +92,7 @@ TEST_CASE("spaces, empty lines, CRLF and the first line of the test file are no 
   CHECK(data.test->labels == data.train->labels);
 }
 
-TEST_CASE("lines that are not as they should be are counted, and shown with their numbers") {
+TEST_CASE("malformed lines of Adult are counted and shown with their line numbers") {
   std::string wrong_income = adult_line(20, "Private", 0, "50K");
   const std::string text = kTrain + "1,2,3\n" + kTrain + adult_line(-3, "Private", 0, "<=50K") +
                            wrong_income + adult_line(20, "", 0, "<=50K");
@@ -118,13 +118,13 @@ TEST_CASE("files without examples are refused by name") {
   CHECK_THROWS_AS(read(kTrain, kTrain, {.buckets = 0}), std::invalid_argument);
 }
 
-TEST_CASE("more examples than are held in memory are refused") {
+TEST_CASE("a file with more examples than the limit is refused") {
   CHECK(read(kTrain, kTrain, {.max_examples = 4}).train->size() == 4);
   CHECK_THROWS_WITH(read(kTrain, kTrain, {.max_examples = 3}),
                     "train has more than the 3 examples that are read of this format");
 }
 
-TEST_CASE("UCI Adult is read whole, with tables sized by its data") {
+TEST_CASE("all of UCI Adult is read, with tables sized by its data") {
   const auto folder = data_folder();
   if (!folder || !std::filesystem::exists(*folder / "adult")) SKIP("no data/adult");
   const AdultData data = read_adult(*folder / "adult");

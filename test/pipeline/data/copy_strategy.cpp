@@ -61,20 +61,20 @@ std::vector<StreamId> streams_of(const std::vector<Point>& points) {
 
 }  // namespace
 
-TEST_CASE("a copy strategy is found by its name, and a list has all names") {
+TEST_CASE("a copy strategy is found by its name, and the list has every name") {
   for (const CopyMethod method : kCopyMethods) {
     CHECK(text::parse_enum("copy strategy", to_string(method), kCopyMethods) == method);
     CHECK_THAT(copy_strategy_names(), ContainsSubstring(std::string{to_string(method)}));
   }
 }
 
-TEST_CASE("a pipeline of no depth is refused") {
+TEST_CASE("a ring with a depth of 0 is refused") {
   CopyBench bench{CopyMethod::ring};
   CHECK_THROWS_AS(CopyStrategy::make(CopyMethod::ring, bench.setting(CopyMethod::ring, 0)),
                   std::invalid_argument);
 }
 
-TEST_CASE("a side-stream batch is free behind the copy stream and main") {
+TEST_CASE("a side-stream batch is freed after the copy stream and after main") {
   WatchedBench bench{CopyMethod::side_stream};
   DeviceBatch batch = bench.copy_batch(MiB);
   batch.hand_to(bench.main);
@@ -84,7 +84,7 @@ TEST_CASE("a side-stream batch is free behind the copy stream and main") {
   CHECK(streams_of(bench.last.points) == both);
 }
 
-TEST_CASE("an in-place batch is free behind main alone, which has waited for the copy") {
+TEST_CASE("an in-place batch is freed after main alone, which has waited for the copy") {
   WatchedBench bench{CopyMethod::in_place};
   DeviceBatch batch = bench.copy_batch(MiB);
   batch.hand_to(bench.main);
@@ -92,13 +92,13 @@ TEST_CASE("an in-place batch is free behind main alone, which has waited for the
   CHECK(streams_of(bench.last.points) == std::vector<StreamId>{bench.main.id()});
 }
 
-TEST_CASE("an in-place batch that main never saw is free behind its copy as well") {
+TEST_CASE("an in-place batch that was never handed to main is also freed after its copy") {
   WatchedBench bench{CopyMethod::in_place};
   bench.copy_batch(MiB).release();
   CHECK(streams_of(bench.last.points).size() == 2);
 }
 
-TEST_CASE("a precise batch is free behind the marker of its last use, before main's tail") {
+TEST_CASE("a precise batch is freed after the marker of its last use, not after main's tail") {
   WatchedBench bench{CopyMethod::precise};
   DeviceBatch batch = bench.copy_batch(MiB);
   batch.hand_to(bench.main);
@@ -109,7 +109,7 @@ TEST_CASE("a precise batch is free behind the marker of its last use, before mai
   CHECK(bench.last.points == std::vector<Point>{marker});
 }
 
-TEST_CASE("a batch that is dropped is freed as one that is released") {
+TEST_CASE("a batch that is destroyed without a release frees its memory") {
   const CopyMethod method =
       GENERATE(CopyMethod::side_stream, CopyMethod::in_place, CopyMethod::precise);
   CopyBench bench{method};
@@ -120,7 +120,7 @@ TEST_CASE("a batch that is dropped is freed as one that is released") {
   CHECK(bench.allocated() == 0);
 }
 
-TEST_CASE("a batch that is moved is one batch") {
+TEST_CASE("a moved batch keeps its memory, and a move onto a batch frees the old memory") {
   CopyBench bench{CopyMethod::side_stream};
   DeviceBatch batch = bench.copy_batch(MiB);
   DeviceBatch other = std::move(batch);
@@ -146,7 +146,7 @@ TEST_CASE("empty tensors of a batch take no memory and no copy") {
   CHECK(bench.device.calls(Call::copy) - copies == 1);
 }
 
-TEST_CASE("a ring keeps its slots, and has room for batches that are 30% larger") {
+TEST_CASE("a ring keeps its slots, which also serve batches that are 25% larger") {
   CopyBench bench{CopyMethod::ring};
   for (int round = 0; round < 3; ++round) {
     DeviceBatch first = bench.copy_batch(MiB);
@@ -160,7 +160,7 @@ TEST_CASE("a ring keeps its slots, and has room for batches that are 30% larger"
   CHECK(bench.allocated() == two_slots);
 }
 
-TEST_CASE("a ring gives an outgrown slot back and makes a larger one") {
+TEST_CASE("a ring replaces a slot that is too small with a larger slot") {
   CopyBench bench{CopyMethod::ring, 1};
   bench.copy_batch(MiB).release();
   const std::size_t small = bench.allocated();
@@ -172,7 +172,7 @@ TEST_CASE("a ring gives an outgrown slot back and makes a larger one") {
   CHECK(bench.memory.statistics().counts.allocations == allocations);
 }
 
-TEST_CASE("a ring refuses a batch more than it has slots, and serves one that was given back") {
+TEST_CASE("a ring refuses a batch while all slots are in use, and accepts it after a release") {
   CopyBench bench{CopyMethod::ring, 2};
   DeviceBatch first = bench.copy_batch(MiB);
   DeviceBatch second = bench.copy_batch(MiB);
@@ -196,7 +196,7 @@ TEST_CASE("a copy into a slot waits for the slot's last reader, not for main's t
   CHECK(bench.machine.now() < std::chrono::milliseconds{50});
 }
 
-TEST_CASE("driver-async batches are the driver's pool's") {
+TEST_CASE("driver-async batches are memory of the driver's pool") {
   CopyBench bench{CopyMethod::driver_async};
   DeviceBatch batch = bench.copy_batch(MiB);
   CHECK(bench.device.pool_info().used >= MiB);
@@ -207,8 +207,7 @@ TEST_CASE("driver-async batches are the driver's pool's") {
   CHECK(bench.device.pool_info().used == 0);
 }
 
-TEST_CASE(
-    "a batch for which there is no memory leaves nothing behind, and the next one is served") {
+TEST_CASE("a batch that runs out of memory leaks nothing, and the next batch is copied") {
   const CopyMethod method = GENERATE(CopyMethod::side_stream, CopyMethod::in_place,
                                      CopyMethod::precise, CopyMethod::ring);
   CopyBench bench{method};

@@ -82,7 +82,7 @@ std::vector<int> count_to(int count) {
 
 }  // namespace
 
-TEST_CASE("a line of Criteo's becomes an example") {
+TEST_CASE("a Criteo line becomes one example") {
   CriteoBench bench;
   CriteoSource source = bench.open(lines(4), {.batch_size = 4});
   const auto read = source.next();
@@ -101,7 +101,7 @@ TEST_CASE("a line of Criteo's becomes an example") {
   CHECK_FALSE(source.next());
 }
 
-TEST_CASE("a category is the same id wherever it is, and another one in another column") {
+TEST_CASE("a category has one id in all lines, and another id in another column") {
   std::vector<std::size_t> rows(kCriteoCategories, 1'000'000);
   CriteoRow first, second;
   CHECK(parse_criteo_line(lines(1).substr(0, lines(1).size() - 1), rows, first).empty());
@@ -112,7 +112,7 @@ TEST_CASE("a category is the same id wherever it is, and another one in another 
   CHECK(first.ids[0] != second.ids[0]);
 }
 
-TEST_CASE("hashed categories are rows of tables of the sizes that were asked for") {
+TEST_CASE("hashed categories are rows of tables of the requested sizes") {
   CriteoBench bench;
   CriteoSettings settings{.batch_size = 50, .value_type = IndexType::int32};
   settings.rows.clear();
@@ -123,7 +123,7 @@ TEST_CASE("hashed categories are rows of tables of the sizes that were asked for
   CHECK(source.position().batch == 4);
 }
 
-TEST_CASE("gzip is read as what it holds, in several members too") {
+TEST_CASE("gzip data of several members gives the same batches as plain text") {
   const std::string text = lines(3000);
   const TemporaryFile file{gzipped(text.substr(0, 100'000)) + gzipped(text.substr(100'000))};
   CriteoBench bench;
@@ -132,7 +132,7 @@ TEST_CASE("gzip is read as what it holds, in several members too") {
   CHECK(rest_of(packed) == rest_of(plain));
 }
 
-TEST_CASE("gzip that is cut short or damaged is refused by name, after what is before") {
+TEST_CASE("truncated or damaged gzip data is refused after the batches before the damage") {
   const std::string whole = gzipped(lines(3000));
   std::string damaged = whole;
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
@@ -147,7 +147,7 @@ TEST_CASE("gzip that is cut short or damaged is refused by name, after what is b
   CHECK_THROWS_AS(rest_of(wrong_source), DataError);
 }
 
-TEST_CASE("a file that is not there may be there later, and a folder is none") {
+TEST_CASE("a missing file is a retriable error, a folder is refused") {
   CriteoBench bench;
   CriteoSource none = bench.open(file_source("/nowhere/clicks.tsv"), {});
   CHECK_THROWS_AS(none.next(), RetriableError);
@@ -177,7 +177,7 @@ TEST_CASE("malformed lines are left out, counted, and shown with their numbers")
   CHECK(source.malformed().count == 4);
 }
 
-TEST_CASE("more malformed lines than are borne are an error that shows the first") {
+TEST_CASE("malformed lines over the limit are an error that shows the first of them") {
   CriteoBench bench;
   const std::string text = lines(2) + "a\nb\nc\n" + line(2);
   CriteoSource source = bench.open(text, {.batch_size = 8, .malformed = {.limit = 2, .shown = 1}});
@@ -187,7 +187,7 @@ TEST_CASE("more malformed lines than are borne are an error that shows the first
   CHECK(source.malformed().count == 3);
 }
 
-TEST_CASE("reading goes on from any position as if it had come there") {
+TEST_CASE("a Criteo source gives the same batches after a seek to any position") {
   const std::optional<std::uint64_t> shuffle =
       GENERATE(as<std::optional<std::uint64_t>>{}, std::nullopt, std::optional<std::uint64_t>{3});
   CriteoBench bench;
@@ -203,7 +203,7 @@ TEST_CASE("reading goes on from any position as if it had come there") {
   }
 }
 
-TEST_CASE("a shuffled epoch has every line once, within its blocks, in an order of its own") {
+TEST_CASE("each epoch has every line once, shuffled within windows in a new order") {
   CriteoBench bench;
   CriteoSource source =
       bench.open(lines(50), {.batch_size = 7, .shuffle = 3, .shuffle_window = 20});
@@ -219,7 +219,7 @@ TEST_CASE("a shuffled epoch has every line once, within its blocks, in an order 
   CHECK(sorted == count_to(50));
 }
 
-TEST_CASE("a read that fails in the middle loses nothing") {
+TEST_CASE("a read that fails in the middle of a file loses no example") {
   class Failing final : public ByteStream {
    public:
     Failing(std::unique_ptr<ByteStream> inner, int& failures)
@@ -259,14 +259,14 @@ TEST_CASE("a read that fails in the middle loses nothing") {
   CHECK(batches == rest_of(whole));
 }
 
-TEST_CASE("a short last batch of a file is left out if so asked") {
+TEST_CASE("with drop_last a short last batch of a file is left out") {
   CriteoBench bench;
   CriteoSource source = bench.open(lines(8), {.batch_size = 3, .drop_last = true});
   CHECK(numbers_of_rest(source) == count_to(6));
   CHECK_FALSE(source.next());
 }
 
-TEST_CASE("settings of a Criteo source that make no sense are refused") {
+TEST_CASE("invalid settings of a Criteo source are refused") {
   CriteoBench bench;
   CHECK_THROWS_AS(bench.open("", {.batch_size = 0}), std::invalid_argument);
   CHECK_THROWS_WITH(bench.open("", {.rows = {1, 2}}), ContainsSubstring("2 numbers of rows"));
@@ -274,7 +274,7 @@ TEST_CASE("settings of a Criteo source that make no sense are refused") {
   CHECK_THROWS_AS(bench.open("", {.shuffle = 1, .shuffle_window = 0}), std::invalid_argument);
 }
 
-TEST_CASE("how many examples a file has is known from its size, and exactly once all were read") {
+TEST_CASE("the number of examples is estimated from the file's size, and exact after an epoch") {
   CriteoBench bench;
   constexpr int kLines = 20'000;
   const bool packed = GENERATE(false, true);

@@ -55,7 +55,7 @@ std::optional<Wrong> problem_of(const InputTensors& batch, const InputSchema& sc
 
 }  // namespace
 
-TEST_CASE("of all ids the first that is no row of its table is named, with its example") {
+TEST_CASE("the first id that is not a row of its table is named with its example") {
   REQUIRE(rc::check([] {
     JaggedLists lists = drawn_lists();
     for (auto& feature : lists.features) {

@@ -53,7 +53,7 @@ JaggedLists two_keys(std::size_t examples = 2) {
 
 }  // namespace
 
-TEST_CASE("what goes to the device comes back as it was") {
+TEST_CASE("a jagged tensor is unchanged after a copy to the device and back") {
   JaggedBench bench;
   CHECK(rc::check([&] {
     const JaggedLists lists = drawn_lists();
@@ -61,7 +61,7 @@ TEST_CASE("what goes to the device comes back as it was") {
   }));
 }
 
-TEST_CASE("a permutation puts the keys in that order, and may leave some out") {
+TEST_CASE("permute puts the keys into the given order, and may leave keys out") {
   JaggedBench bench;
   CHECK(rc::check([&] {
     const JaggedLists lists = drawn_lists();
@@ -84,7 +84,7 @@ TEST_CASE("a permutation and its inverse change nothing") {
   }));
 }
 
-TEST_CASE("parts have the keys that they were cut at") {
+TEST_CASE("split gives each part its number of keys, in order") {
   JaggedBench bench;
   CHECK(rc::check([&] {
     const JaggedLists lists = drawn_lists();
@@ -106,7 +106,7 @@ TEST_CASE("parts have the keys that they were cut at") {
   }));
 }
 
-TEST_CASE("what is split and put together again is what it was") {
+TEST_CASE("concat of the parts of a split gives the original tensor") {
   JaggedBench bench;
   CHECK(rc::check([&] {
     const JaggedLists lists = drawn_lists();
@@ -115,7 +115,7 @@ TEST_CASE("what is split and put together again is what it was") {
   }));
 }
 
-TEST_CASE("tensors of other memory are put together, one behind the other") {
+TEST_CASE("concat joins tensors of different memory, one after the other") {
   JaggedBench bench;
   CHECK(rc::check([&] {
     JaggedLists expected = drawn_lists();
@@ -131,7 +131,7 @@ TEST_CASE("tensors of other memory are put together, one behind the other") {
   }));
 }
 
-TEST_CASE("offsets are the sums of the lengths") {
+TEST_CASE("offsets are the prefix sums of the lengths") {
   JaggedBench bench;
   CHECK(rc::check([&] {
     const JaggedLists lists = drawn_lists();
@@ -143,7 +143,7 @@ TEST_CASE("offsets are the sums of the lengths") {
   }));
 }
 
-TEST_CASE("parts keep the memory that they share, and the last of them frees it") {
+TEST_CASE("the parts of a split keep their shared memory, and the last part frees it") {
   JaggedBench bench;
   std::vector<KeyedJaggedTensor> parts;
   {
@@ -157,7 +157,7 @@ TEST_CASE("parts keep the memory that they share, and the last of them frees it"
   CHECK(bench.memory.statistics().bytes.allocated.current == 0);
 }
 
-TEST_CASE("operations use nothing but the stream, and never wait for it") {
+TEST_CASE("jagged operations only enqueue work on the stream, and never wait for it") {
   JaggedBench bench;
   const KeyedJaggedTensor tensor = bench.upload(two_keys());
   bench.main.synchronize();
@@ -176,7 +176,7 @@ TEST_CASE("operations use nothing but the stream, and never wait for it") {
   CHECK(bench.download(whole).features[0] == two_keys().features[1]);
 }
 
-TEST_CASE("what another stream reads is not used again before it has") {
+TEST_CASE("memory that another stream reads is not reused before that read") {
   const bool read_by_copy = GENERATE(false, true);
   JaggedBench bench;
   auto tensor = std::make_unique<KeyedJaggedTensor>(bench.upload(two_keys()));
@@ -197,7 +197,7 @@ TEST_CASE("what another stream reads is not used again before it has") {
   gate.open();
 }
 
-TEST_CASE("without data only time and accesses are accounted for") {
+TEST_CASE("cost-only jagged operations take time on a device without data") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device({.data = false});
   OrderedDevice ordered{device};
@@ -216,7 +216,7 @@ TEST_CASE("without data only time and accesses are accounted for") {
   CHECK(machine.now() - before > std::chrono::milliseconds{4});  // 2 x 12 GiB at 4.8 TB/s
 }
 
-TEST_CASE("a layout that cannot be is refused with what is wrong") {
+TEST_CASE("an invalid layout is refused with the reason") {
   JaggedBench bench;
   const auto make = [&](const JaggedLayout& layout) { return empty_like(bench.scope(), layout); };
   CHECK_THROWS_WITH(make({.keys = make_keys({"a"}), .batch_size = 1, .counts = {1, 2}}),
@@ -230,7 +230,7 @@ TEST_CASE("a layout that cannot be is refused with what is wrong") {
                     ContainsSubstring("int32") && ContainsSubstring("int64"));
 }
 
-TEST_CASE("memory that a layout does not fit on is refused with both sizes") {
+TEST_CASE("memory that does not match the layout is refused with both sizes") {
   JaggedBench bench;
   const KeyedJaggedTensor tensor = bench.upload(two_keys());
   auto layout = tensor.layout();
@@ -242,7 +242,7 @@ TEST_CASE("memory that a layout does not fit on is refused with both sizes") {
       ContainsSubstring("values") && ContainsSubstring("64 bytes") && ContainsSubstring("72"));
 }
 
-TEST_CASE("operations refuse shapes that disagree, and say which") {
+TEST_CASE("jagged operations refuse shapes that disagree, and name them") {
   JaggedBench bench;
   const KeyedJaggedTensor tensor = bench.upload(two_keys());
   using Sizes = std::vector<std::size_t>;
@@ -268,7 +268,7 @@ TEST_CASE("operations refuse shapes that disagree, and say which") {
                     ContainsSubstring("2 examples") && ContainsSubstring("3 examples"));
 }
 
-TEST_CASE("a key is found by its name, and an unknown one lists them") {
+TEST_CASE("a key is found by its name, and an unknown name is refused with the list of keys") {
   JaggedBench bench;
   const KeyedJaggedTensor tensor = bench.upload(two_keys());
   CHECK(tensor.find("b") == 1);

@@ -7,7 +7,7 @@ using Catch::Matchers::ContainsSubstring;
 using millrace::LineReader;
 using millrace::text_source;
 
-TEST_CASE("a line of 64 MiB is cut, and one without an end is refused") {
+TEST_CASE("a line of 64 MiB is read, and a longer line is refused") {
   const auto last_line = [](std::size_t length) {
     LineReader lines{text_source("some", "first\n" + std::string(length, 'x') + "\nthird\n")};
     std::string last;

@@ -133,7 +133,7 @@ const Numbers kTrained{0, 1, 2, 3, 4, 100, 101, 102, 103, 104, 703, 704};
 
 }  // namespace
 
-TEST_CASE("a loader gives the batches of its source in order, and their end again and again") {
+TEST_CASE("a loader gives its source's batches in order, and then reports the end repeatedly") {
   LoaderBench bench;
   LoadingThread loader{bench.machine.executor(), bench.source};
   CHECK(take_all(loader) == Numbers{0, 1, 2, 3, 4});
@@ -144,7 +144,7 @@ TEST_CASE("a loader gives the batches of its source in order, and their end agai
   CHECK(take_all(loader) == Numbers{100, 101, 102, 103, 104});
 }
 
-TEST_CASE("under adversarial schedules a loader gives what its source does") {
+TEST_CASE("under adversarial schedules a loader gives its source's batches") {
   const auto seed = test::seed() + static_cast<std::uint64_t>(GENERATE(range(0, 40)));
   INFO("seed " << seed);
   LoaderBench bench{5, test::adversarial(seed)};
@@ -185,7 +185,7 @@ TEST_CASE("the checker finds no race between the loader, the copies and main") {
   checking.detach(device);
 }
 
-TEST_CASE("on real threads a loader gives what its source does") {
+TEST_CASE("on real threads a loader gives its source's batches") {
   ThreadExecutor executor;
   EmptyBatches source;
   for (unsigned round = 0; round < 20; ++round) {
@@ -200,7 +200,7 @@ TEST_CASE("on real threads a loader gives what its source does") {
   }
 }
 
-TEST_CASE("a loader is ahead by its depth and no further") {
+TEST_CASE("a loader reads ahead exactly as many batches as its depth") {
   LoaderBench bench{100};
   LoadingThread loader{bench.machine.executor(), bench.source, {.depth = 3}};
   bench.machine.executor().spend(1s);
@@ -211,7 +211,7 @@ TEST_CASE("a loader is ahead by its depth and no further") {
   CHECK(loader.position() == BatchPosition{0, 1});
 }
 
-TEST_CASE("loading passes beside what the consumer does") {
+TEST_CASE("loading overlaps the consumer's work") {
   LoaderBench bench{10};
   Executor& executor = bench.machine.executor();
   bench.source.before = [&](BatchPosition) { executor.spend(10ms); };
@@ -221,7 +221,7 @@ TEST_CASE("loading passes beside what the consumer does") {
   CHECK(executor.now() - before < 130ms);
 }
 
-TEST_CASE("a source that fails is asked again, and nothing is lost") {
+TEST_CASE("a source that fails is asked again, and no batch is lost") {
   LoaderBench bench;
   int failures = 0;
   bench.source.before = [&](BatchPosition position) {
@@ -237,7 +237,7 @@ TEST_CASE("a source that fails is asked again, and nothing is lost") {
   CHECK(bench.machine.now() - before >= 10ms);
 }
 
-TEST_CASE("a source that keeps failing is given up, and may be asked again later") {
+TEST_CASE("a loader throws while its source keeps failing, and continues once it works again") {
   LoaderBench bench;
   bool broken = true;
   int failures = 0;
@@ -257,7 +257,7 @@ TEST_CASE("a source that keeps failing is given up, and may be asked again later
   CHECK(take_all(loader) == Numbers{2, 3, 4});
 }
 
-TEST_CASE("an exception comes behind the batches before it, and only once") {
+TEST_CASE("an exception is thrown after the batches before it, and only once") {
   LoaderBench bench;
   bool thrown = false;
   bench.source.before = [&](BatchPosition position) {
@@ -270,7 +270,7 @@ TEST_CASE("an exception comes behind the batches before it, and only once") {
   CHECK(take_all(loader) == Numbers{1, 2, 3, 4});
 }
 
-TEST_CASE("an id that is no row of its table is found when it is loaded") {
+TEST_CASE("an id that is not a row of its table is found when its batch is loaded") {
   LoaderBench bench;
   bench.source.wrong_id = 1000;
   LoadingThread loader{bench.machine.executor(), bench.source};
@@ -282,7 +282,7 @@ TEST_CASE("an id that is no row of its table is found when it is loaded") {
   CHECK_THROWS_AS(loader.next(), std::out_of_range);
 }
 
-TEST_CASE("a loader that goes with batches in it gives them back") {
+TEST_CASE("a destroyed loader frees the batches that it holds") {
   LoaderBench bench;
   {
     LoadingThread loader{bench.machine.executor(), bench.source, {.depth = 4}};
@@ -293,7 +293,7 @@ TEST_CASE("a loader that goes with batches in it gives them back") {
   CHECK(bench.host_memory.statistics().bytes.allocated.current == 0);
 }
 
-TEST_CASE("a loader of no depth, or that never tries, is refused") {
+TEST_CASE("a loader with a depth of 0 or with 0 attempts is refused") {
   LoaderBench bench;
   Executor& executor = bench.machine.executor();
   CHECK_THROWS_AS((LoadingThread{executor, bench.source, {.depth = 0}}), std::invalid_argument);

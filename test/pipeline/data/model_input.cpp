@@ -99,7 +99,7 @@ TEST_CASE("a batch is the same on the device, by every copy strategy and at ever
   }
 }
 
-TEST_CASE("what a batch leaves out takes no memory") {
+TEST_CASE("absent parts of a batch take no memory") {
   InputBench bench;
   const ModelInput batch{
       bench.host_memory, bench.copy, {.batch_size = 4, .dense_features = 0, .labelled = false}};
@@ -111,7 +111,7 @@ TEST_CASE("what a batch leaves out takes no memory") {
   copy.release();
 }
 
-TEST_CASE("a batch whose parts disagree is refused with what disagrees") {
+TEST_CASE("a batch whose parts disagree is refused with the reason") {
   InputBench bench;
   const auto make = [&](const InputShape& shape) {
     return ModelInput{bench.host_memory, bench.copy, shape};
@@ -133,7 +133,7 @@ TEST_CASE("a batch is copied on the strategy's stream") {
   CHECK(batch.to(*bench.strategy).copied().stream == bench.copy.id());
 }
 
-TEST_CASE("pinned memory of a batch serves the next one once its copy is through") {
+TEST_CASE("pinned memory of a batch serves the next batch once its copy is done") {
   InputBench bench;
   ModelInput first{bench.host_memory, bench.copy, shape_of(1000)};
   const void* const dense = first.contents().dense.data();

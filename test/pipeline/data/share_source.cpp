@@ -92,7 +92,7 @@ struct ShareBench : JaggedBench {
 
 }  // namespace
 
-TEST_CASE("the shares of all ranks are together the batches of the source, in its order") {
+TEST_CASE("the shares of all ranks together are the source's batches, in order") {
   ShareBench bench;
   const IndexType lengths = GENERATE(IndexType::int32, IndexType::int64);
   const unsigned ranks = GENERATE(1U, 2U, 3U, 4U, 7U, 9U);
@@ -117,7 +117,7 @@ TEST_CASE("the shares of all ranks are together the batches of the source, in it
   for (const auto& share : shares) CHECK(!share->next().has_value());
 }
 
-TEST_CASE("a share goes on from any position, and refuses a rank that there is not") {
+TEST_CASE("a share source resumes at any position and refuses a rank out of range") {
   ShareBench bench;
   ShareSource share{bench.whole(), {1, 2}, bench.staging()};
   const auto all = rest_of(share);
@@ -127,7 +127,7 @@ TEST_CASE("a share goes on from any position, and refuses a rank that there is n
   CHECK_THROWS_AS((ShareSource{bench.whole(), {2, 2}, bench.staging()}), std::invalid_argument);
 }
 
-TEST_CASE("a share whose memory cannot be allocated is the same when it is read again") {
+TEST_CASE("a share that ran out of memory is the same when it is read again") {
   ShareBench bench;
   FailingAllocator failing{bench.host_memory};
   ShareSource share{bench.whole(), {1, 2}, {failing, bench.copy}};

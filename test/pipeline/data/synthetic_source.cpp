@@ -39,7 +39,7 @@ TEST_CASE("the same settings and seed give the same bits on every machine") {
   CHECK(digest_of_rest(source) == 0xbeea31245840c610U);
 }
 
-TEST_CASE("another seed gives other batches, another epoch the same ones") {
+TEST_CASE("another seed gives other batches, another epoch gives the same batches") {
   SyntheticBench bench;
   SyntheticSettings settings = small_settings();
   SyntheticSource source{settings, bench.staging()};
@@ -52,7 +52,7 @@ TEST_CASE("another seed gives other batches, another epoch the same ones") {
   CHECK(source.position() == BatchPosition{1, 4});
 }
 
-TEST_CASE("a synthetic source goes on from any position as if it had come there") {
+TEST_CASE("a synthetic source gives the same batches after a seek to any position") {
   SyntheticBench bench;
   SyntheticSource source{small_settings(), bench.staging()};
   const auto all = rest_of(source);
@@ -64,7 +64,7 @@ TEST_CASE("a synthetic source goes on from any position as if it had come there"
   }
 }
 
-TEST_CASE("the last batch of an epoch has what is left") {
+TEST_CASE("the last batch of an epoch has the remaining examples") {
   SyntheticBench bench;
   SyntheticSource source{small_settings(), bench.staging()};
   source.seek({0, 3});
@@ -75,7 +75,7 @@ TEST_CASE("the last batch of an epoch has what is left") {
   CHECK_FALSE(source.next());
 }
 
-TEST_CASE("every id is a row of its table, and every feature has as many as it says") {
+TEST_CASE("every id is a row of its table, and the last offset is the number of ids") {
   SyntheticBench bench;
   CHECK(rc::check([&] {
     SyntheticSettings settings{.batch_size = *rc::gen::inRange<std::size_t>(1, 20),
@@ -109,7 +109,7 @@ TEST_CASE("every id is a row of its table, and every feature has as many as it s
   }));
 }
 
-TEST_CASE("batches without contents have the sizes of those with them") {
+TEST_CASE("batches without contents have the same layouts and sizes as batches with contents") {
   SyntheticBench bench;
   SyntheticSettings settings = small_settings();
   SyntheticSource full{settings, bench.staging()};
@@ -125,7 +125,7 @@ TEST_CASE("batches without contents have the sizes of those with them") {
   CHECK_FALSE(sizes.next());
 }
 
-TEST_CASE("pooling has the average and the deviation that were asked for") {
+TEST_CASE("the lengths of bags have the requested mean and deviation") {
   SyntheticBench bench;
   SyntheticSettings settings{.batch_size = 10'000, .examples = 10'000};
   settings.sparse = {{{"a", "a", 10}, 30, 3, 1, 0}};
@@ -138,7 +138,7 @@ TEST_CASE("pooling has the average and the deviation that were asked for") {
   CHECK(std::abs(std::sqrt(squares / 1e4) - 3) < 0.12);  // over 5 standard errors of the deviation
 }
 
-TEST_CASE("labels follow the ids: those with the same ids mostly agree") {
+TEST_CASE("examples with the same ids mostly have the same label") {
   SyntheticBench bench;
   SyntheticSettings settings{.batch_size = 20'000, .examples = 20'000};
   settings.sparse = {{{"a", "a", 100}, 1, 0, 1, 0}};
@@ -159,7 +159,7 @@ TEST_CASE("labels follow the ids: those with the same ids mostly agree") {
   CHECK(all < 0.7);
 }
 
-TEST_CASE("Zipf's ranks are as frequent as the law says") {
+TEST_CASE("Zipf ranks have the frequencies of Zipf's law") {
   const double exponent = GENERATE(0.0, 0.5, 0.99, 1.0, 1.2, 3.0);
   constexpr std::uint64_t kCount = 50;
   constexpr int kDraws = 200'000;
@@ -179,7 +179,7 @@ TEST_CASE("Zipf's ranks are as frequent as the law says") {
   CHECK(chi_squared < 49 + 5 * std::sqrt(2 * 49.0));
 }
 
-TEST_CASE("Zipf's ranks stay in range for one row and for billions") {
+TEST_CASE("Zipf ranks stay in range for 1 row and for 5 billion rows") {
   const double exponent = GENERATE(0.0, 0.7, 1.0, 1.00001, 2.0, 64.0);
   Draws draws{3};
   const Zipf one{1, exponent}, many{std::uint64_t{5'000'000'000}, exponent};
@@ -189,7 +189,7 @@ TEST_CASE("Zipf's ranks stay in range for one row and for billions") {
   }
 }
 
-TEST_CASE("powers from exact operations agree with the library's") {
+TEST_CASE("exact_power agrees with std::pow") {
   for (const double x : {1e-9, 0.3, 1.0, 2.5, 1e8}) {
     for (const double exponent : {-7.25, -0.1, 0.0, 0.3, 1.0, 2.5, 20.0}) {
       CHECK(exact_power(x, exponent) == Approx(std::pow(x, exponent)).epsilon(2e-6));
@@ -197,7 +197,7 @@ TEST_CASE("powers from exact operations agree with the library's") {
   }
 }
 
-TEST_CASE("settings that make no sense are refused") {
+TEST_CASE("invalid settings of a synthetic source are refused") {
   SyntheticBench bench;
   const auto make = [&](const SyntheticSettings& settings) {
     return SyntheticSource{settings, bench.staging()};

@@ -69,19 +69,19 @@ TEST_CASE("a table's examples come in order, with their features") {
   CHECK_FALSE(source.next());
 }
 
-TEST_CASE("a short last batch is left out if so asked") {
+TEST_CASE("with drop_last a short last batch of a table is left out") {
   TableBench bench;
   TableSource source = bench.open(8, {.batch_size = 3, .drop_last = true});
   CHECK(labels_of_epoch(source) == labels_to(6));
 }
 
-TEST_CASE("a table of no examples has no batch") {
+TEST_CASE("a table without examples has no batch") {
   TableBench bench;
   TableSource source = bench.open(0, {});
   CHECK_FALSE(source.next());
 }
 
-TEST_CASE("a shuffled epoch has every example once, in an order of its own") {
+TEST_CASE("each epoch has every example once, shuffled in a new order") {
   TableBench bench;
   TableSource source = bench.open(100, {.batch_size = 7, .shuffle = 5});
   auto first = labels_of_epoch(source);
@@ -97,7 +97,7 @@ TEST_CASE("a shuffled epoch has every example once, in an order of its own") {
   }
 }
 
-TEST_CASE("shuffled batches go on from any position as if they had come there") {
+TEST_CASE("a shuffled table gives the same batches after a seek to any position") {
   TableBench bench;
   TableSource source = bench.open(50, {.batch_size = 8, .shuffle = 1});
   source.seek({2, 0});

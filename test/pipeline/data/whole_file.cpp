@@ -60,7 +60,7 @@ bool ended_well(pid_t process) {
 
 }  // namespace
 
-TEST_CASE("whole file: what was there stays until the new content is complete") {
+TEST_CASE("whole file: the old content stays until the new content is complete") {
   const ScratchFolder folder;
   const Draft draft = GENERATE(Draft::unnamed, Draft::hidden);
   const fs::path file = folder.write("file", "old");
@@ -96,7 +96,7 @@ TEST_CASE("whole file: a writer killed at any instant leaves the old or the new 
   CHECK(folder.names() == std::vector<std::string>{"file"});
 }
 
-TEST_CASE("whole file: without a name, a killed writer leaves nothing even before another run") {
+TEST_CASE("whole file: a killed writer with an unnamed draft leaves no file") {
   const ScratchFolder folder;
   const fs::path file = folder / "file";
   const pid_t writer = start_writer(file, 'x', 1 << 30, Draft::unnamed);
@@ -136,7 +136,7 @@ TEST_CASE("whole file: a full disk is an error, and the old content stays") {
   CHECK(std::distance(fs::directory_iterator{folder / "disk"}, {}) == 1);
 }
 
-TEST_CASE("whole file: a link is followed, also to a file that is not there yet") {
+TEST_CASE("whole file: a link is followed, also to a file that does not exist yet") {
   const ScratchFolder folder;
   const Draft draft = GENERATE(Draft::unnamed, Draft::hidden);
   fs::create_directory(folder / "there");
@@ -149,7 +149,7 @@ TEST_CASE("whole file: a link is followed, also to a file that is not there yet"
   CHECK(text_of(folder / "there" / "file") == "second");
 }
 
-TEST_CASE("whole file: a file that is replaced passes its permissions on") {
+TEST_CASE("whole file: the new file keeps the permissions of the old file") {
   const ScratchFolder folder;
   const Draft draft = GENERATE(Draft::unnamed, Draft::hidden);
   const fs::path file = folder.write("file", "old");
@@ -158,7 +158,7 @@ TEST_CASE("whole file: a file that is replaced passes its permissions on") {
   CHECK(fs::status(file).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
 }
 
-TEST_CASE("whole file: devices and pipes are written to, and stay") {
+TEST_CASE("whole file: devices and pipes are written to and never replaced") {
   const ScratchFolder folder;
   CHECK_NOTHROW(write_text("/dev/null", "text", Draft::unnamed));
   CHECK(fs::is_character_file("/dev/null"));
@@ -174,7 +174,7 @@ TEST_CASE("whole file: devices and pipes are written to, and stay") {
   CHECK(fs::is_fifo(pipe));
 }
 
-TEST_CASE("whole file: places where no file can be are refused, and nothing is made") {
+TEST_CASE("whole file: a path where no file can be created is refused, and nothing is created") {
   const ScratchFolder folder;
   CHECK_THROWS_WITH(check_whole_file(folder.path()), "it is a folder");
   CHECK_THROWS_WITH(check_whole_file(""), "it has no name");

@@ -124,7 +124,7 @@ std::vector<float> trained(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("cached tables give the bits of plain ones, whatever the share of rows in the cache") {
+TEST_CASE("cached tables give the bits of plain tables with any share of rows in the cache") {
   for (const OptimizerKind kind : kRowOptimizers) {
     for (const bool weighted : {false, true}) {
       const std::vector<float> expected = trained({{}, kind, weighted});
@@ -138,7 +138,7 @@ TEST_CASE("cached tables give the bits of plain ones, whatever the share of rows
   }
 }
 
-TEST_CASE("a lookup without a prefetch finds rows at home, and an update where they are by then") {
+TEST_CASE("a lookup without a prefetch reads the table, and the update finds rows that moved") {
   const HostBags batch = batch_of({3, 70, 3});
   const std::vector<float> gradient(4, 0.5F);
   Tables plain{{}, OptimizerKind::adam, one_table(100)};
@@ -153,7 +153,7 @@ TEST_CASE("a lookup without a prefetch finds rows at home, and an update where t
   CHECK(cached.state() == plain.state());
 }
 
-TEST_CASE("a row of a batch in flight is never evicted, and goes when the batch is given up") {
+TEST_CASE("a row of a batch in flight is not evicted before the batch is released") {
   constexpr std::int64_t kSets = 2;
   Tables tables{TableCache{64.0 / 400}, OptimizerKind::sgd, one_table(400)};
   REQUIRE(tables.bags.cache_slots() == 64);
@@ -178,7 +178,7 @@ TEST_CASE("a row of a batch in flight is never evicted, and goes when the batch 
   CHECK(tables.counts().loads == 20 + 12 + 20);
 }
 
-TEST_CASE("a row of two batches in flight stays until both are gone") {
+TEST_CASE("a row of two batches in flight stays cached until both are released") {
   Tables tables{TableCache{32.0 / 400}, OptimizerKind::sgd, one_table(400)};
   REQUIRE(tables.bags.cache_slots() == 32);
   HeldRows one = tables.prefetch(batch_of({7}));
@@ -192,7 +192,7 @@ TEST_CASE("a row of two batches in flight stays until both are gone") {
   CHECK_FALSE(tables.cached().contains(7));
 }
 
-TEST_CASE("rows that have changed are written back when they go, others are not") {
+TEST_CASE("only rows that have changed are written back at eviction") {
   Tables plain{{}, OptimizerKind::adagrad, one_table(400)};
   Tables tables{TableCache{32.0 / 400}, OptimizerKind::adagrad, one_table(400)};
   const HostBags changed = batch_of({1, 2, 3});
@@ -210,7 +210,7 @@ TEST_CASE("rows that have changed are written back when they go, others are not"
   CHECK(tables.state() == plain.state());
 }
 
-TEST_CASE("LRU keeps what was used last, LFU what most batches used") {
+TEST_CASE("LRU keeps the rows used last, LFU keeps the rows that most batches used") {
   const CachePolicy policy = GENERATE(from_range(kCachePolicies));
   Tables tables{TableCache{32.0 / 400, policy}, OptimizerKind::sgd, one_table(400)};
   const auto use = [&](const std::vector<std::int64_t>& rows) {
@@ -225,7 +225,7 @@ TEST_CASE("LRU keeps what was used last, LFU what most batches used") {
   CHECK(tables.counts().hits == 32);
 }
 
-TEST_CASE("of skewed ids most are hits, of all rows that fit each is loaded once") {
+TEST_CASE("skewed ids mostly hit the cache, and a cache of all rows loads each row once") {
   std::mt19937_64 random{seed()};
   const auto draw = [&](std::int64_t hot) {
     std::vector<std::int64_t> ids;
@@ -251,8 +251,7 @@ TEST_CASE("of skewed ids most are hits, of all rows that fit each is loaded once
   CHECK(all.counts().write_backs == 0);
 }
 
-TEST_CASE(
-    "of uniform ids as many rows come, and as many have no place, as costs are declared for") {
+TEST_CASE("for uniform ids the loaded and the unplaced rows match the declared costs") {
   struct Case {
     std::size_t rows, lookups;
     double load_factor;
@@ -286,7 +285,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what is written to the state of cached tables is what they have") {
+TEST_CASE("cached tables look up the values that were written to their state") {
   Tables from{TableCache{0.2}, OptimizerKind::adam}, to{TableCache{0.2}, OptimizerKind::adam};
   std::mt19937_64 random{seed()};
   const HostBags batch = draw_bags(random, from.bags.features(), kRows, 9, 6, false);
@@ -307,7 +306,7 @@ TEST_CASE("what is written to the state of cached tables is what they have") {
   CHECK(to.look_up(batch) == from.look_up(batch));
 }
 
-TEST_CASE("an observer finds updated rows of cached tables at their slots, or at home") {
+TEST_CASE("an observer finds updated rows of cached tables in their slots or in the table") {
   class Gathers final : public RowUpdateObserver {
    public:
     explicit Gathers(ModelMemory& memory) : memory_(memory) {}
@@ -346,7 +345,7 @@ TEST_CASE("an observer finds updated rows of cached tables at their slots, or at
   }
 }
 
-TEST_CASE("a failed call in a prefetch leaves the tables as they were") {
+TEST_CASE("a failed call in a prefetch leaves the tables unchanged") {
   Tables plain{{}, OptimizerKind::sgd, one_table(400)};
   const HostBags batch = batch_of(rows_of_set_0(0, 40, 1));
   for (std::uint64_t call = 1; call < 12; ++call) {
@@ -367,7 +366,7 @@ TEST_CASE("a failed call in a prefetch leaves the tables as they were") {
   }
 }
 
-TEST_CASE("a cache that is no share of rows is refused") {
+TEST_CASE("a cache whose share of rows is 0 or negative is refused") {
   CHECK_THROWS_WITH((Tables{TableCache{0}, OptimizerKind::sgd}), ContainsSubstring("share"));
   CHECK_THROWS_WITH((Tables{TableCache{-1}, OptimizerKind::sgd}), ContainsSubstring("-1"));
 }

@@ -73,7 +73,7 @@ struct Saved {
 
 }  // namespace
 
-TEST_CASE("what a checkpoint holds is what was saved, and is restored to the bit") {
+TEST_CASE("a checkpoint restores the saved state to the bit") {
   Saved saved;
   saved.save();
   const Checkpoint checkpoint{saved.file};
@@ -94,7 +94,7 @@ TEST_CASE("what a checkpoint holds is what was saved, and is restored to the bit
   CHECK(state_digest(other, saved.bench.context) == before);
 }
 
-TEST_CASE("a checkpoint replaces the one before, and leaves nothing else in its folder") {
+TEST_CASE("a checkpoint replaces the previous one and leaves no other file in its folder") {
   Saved saved;
   saved.write("an older file");
   saved.save();
@@ -103,7 +103,7 @@ TEST_CASE("a checkpoint replaces the one before, and leaves nothing else in its 
   CHECK(saved.refusal() == "accepted");
 }
 
-TEST_CASE("a checkpoint that cannot be written leaves the older one as it was") {
+TEST_CASE("a checkpoint that cannot be written leaves the older one unchanged") {
   Saved saved;
   saved.file = saved.folder / "nowhere" / "model";
   CHECK_THROWS_AS(saved.save(), CheckpointError);
@@ -113,7 +113,7 @@ TEST_CASE("a checkpoint that cannot be written leaves the older one as it was") 
   CHECK(!fs::exists(saved.file));
 }
 
-TEST_CASE("any bit that is flipped is found") {
+TEST_CASE("any flipped bit of a checkpoint is found") {
   Saved saved;
   saved.save();
   const std::string good = saved.bytes();
@@ -132,8 +132,7 @@ TEST_CASE("any bit that is flipped is found") {
   CHECK_THAT(saved.refusal(), ContainsSubstring("damaged") && ContainsSubstring("'over.bias'"));
 }
 
-TEST_CASE(
-    "a checkpoint that is cut short, one that is too long and another file get different errors") {
+TEST_CASE("truncated checkpoints, too long checkpoints and other files get different errors") {
   Saved saved;
   saved.save();
   const std::string good = saved.bytes();
@@ -153,7 +152,7 @@ TEST_CASE(
   CHECK_THAT(saved.refusal(), ContainsSubstring("No such file"));
 }
 
-TEST_CASE("a checkpoint of another version says which is read") {
+TEST_CASE("a checkpoint of another version is refused with its version") {
   Saved saved;
   saved.save();
   std::string other = saved.bytes();

@@ -53,7 +53,7 @@ TEST_CASE("a checkpoint's header is read, also one without a stream") {
   CHECK(refusal(older.dump()) == "accepted");
 }
 
-TEST_CASE("a header in which anything is missing or of another kind is refused with its key") {
+TEST_CASE("a header with a missing key or a value of the wrong type is refused with the key") {
   for (const char* const key :
        {"model", "data", "seed", "steps", "batch_size", "position", "tensors", "counters"}) {
     Json json = valid();
@@ -72,7 +72,7 @@ TEST_CASE("a header in which anything is missing or of another kind is refused w
   CHECK(refusal("[]") == "the header: the document is [], but must be an object { ... }");
 }
 
-TEST_CASE("tensors fill the file to its end, whatever sizes they claim") {
+TEST_CASE("a checkpoint whose tensors do not fill the file exactly is refused") {
   CHECK(refusal(valid().dump(), kPayload) == "accepted");
   CHECK(refusal(valid().dump(), kPayload + 1) == "1 bytes at the end belong to no tensor");
   CHECK_THAT(refusal(valid().dump(), kPayload - 1), ContainsSubstring("more than the file has"));

@@ -90,7 +90,7 @@ class Rows final : public RowUpdateObserver {
 
 }  // namespace
 
-TEST_CASE("pooled rows are those of the formulas, in double") {
+TEST_CASE("pooled rows agree with the formulas in double") {
   Scene scene{OptimizerKind::sgd};
   for (int round = 0; round < 8; ++round) {
     const HostBags batch = scene.draw(1 + scene.random() % 20, round % 2 == 1);
@@ -98,7 +98,7 @@ TEST_CASE("pooled rows are those of the formulas, in double") {
   }
 }
 
-TEST_CASE("weights after each step of every optimizer are those of the formulas, in double") {
+TEST_CASE("weights after each step of every optimizer agree with the formulas in double") {
   for (const OptimizerKind kind : kRowOptimizers) {
     for (const bool weighted : {false, true}) {
       INFO(to_string(kind) << (weighted ? ", weighted" : ""));
@@ -114,7 +114,7 @@ TEST_CASE("weights after each step of every optimizer are those of the formulas,
   }
 }
 
-TEST_CASE("the gradients of ids' weights are those of the formulas, in double") {
+TEST_CASE("the gradients of the ids' weights agree with the formulas in double") {
   Scene scene{OptimizerKind::sgd};
   const HostBags batch = scene.draw(15, true);
   const std::vector<float> gradient = scene.draw_gradient(batch.batch);
@@ -122,7 +122,7 @@ TEST_CASE("the gradients of ids' weights are those of the formulas, in double") 
               scene.reference.factor_gradients(batch, gradient));
 }
 
-TEST_CASE("pooled rows may be part of a wider matrix, whose other columns stay") {
+TEST_CASE("pooled rows written into a wider matrix leave its other columns unchanged") {
   Scene scene{OptimizerKind::sgd};
   const HostBags batch = scene.draw(5, false);
   const std::size_t columns = scene.bags.columns(), stride = columns + 7;
@@ -150,7 +150,7 @@ TEST_CASE("a batch of empty bags pools to zeros and changes no row") {
   check_tables(scene);
 }
 
-TEST_CASE("a batch of no examples enqueues nothing") {
+TEST_CASE("a batch without examples enqueues nothing") {
   Scene scene{OptimizerKind::adagrad};
   HostBags batch = scene.draw(1, false);
   batch.batch = 0;
@@ -162,7 +162,7 @@ TEST_CASE("a batch of no examples enqueues nothing") {
   check_tables(scene);
 }
 
-TEST_CASE("frozen tables stay as they are, and their update costs nothing") {
+TEST_CASE("frozen tables do not change, and their update launches no kernel") {
   Scene scene{OptimizerKind::none};
   const auto launches = scene.bench.device.calls(Call::launch);
   scene.update(scene.draw(9, false), scene.draw_gradient(9));
@@ -195,7 +195,7 @@ TEST_CASE("weights start within 1/sqrt(rows), differ from table to table, and fo
   CHECK(drawn(1, 1) != weights);
 }
 
-TEST_CASE("the observer gets exactly the rows that were touched, ascending") {
+TEST_CASE("the observer gets exactly the touched rows, in ascending order") {
   Scene scene{OptimizerKind::rowwise_adagrad};
   Rows observed{scene.bench.memory};
   scene.bags.add_observer(observed);
@@ -217,7 +217,7 @@ TEST_CASE("the observer gets exactly the rows that were touched, ascending") {
   CHECK(observed.tables.size() == 4);
 }
 
-TEST_CASE("an id out of range is named with its table, once, and does no harm") {
+TEST_CASE("an id out of range is named once with its table, and changes no row") {
   Scene scene{OptimizerKind::sgd};
   HostBags batch = scene.draw(3, false);
   const HostBags good = batch;
@@ -241,7 +241,7 @@ TEST_CASE("an id out of range is named with its table, once, and does no harm") 
   check_tables(scene);
 }
 
-TEST_CASE("a batch with other features than the tables' is refused, both named") {
+TEST_CASE("a batch whose features differ from the tables' is refused with both lists") {
   Scene scene{OptimizerKind::sgd};
   HostBags batch = scene.draw(2, false);
   batch.features[1] = "nothing";
@@ -249,7 +249,7 @@ TEST_CASE("a batch with other features than the tables' is refused, both named")
                     ContainsSubstring("nothing") && ContainsSubstring("a, b, c"));
 }
 
-TEST_CASE("tables that make no sense are refused by name") {
+TEST_CASE("invalid table configurations are refused with the name at fault") {
   ModelBench bench;
   const auto made = [&](std::vector<TableConfig> configs) {
     const EmbeddingBags bags{bench.context, std::move(configs), {}};
@@ -265,7 +265,7 @@ TEST_CASE("tables that make no sense are refused by name") {
       ContainsSubstring("'u'"));
 }
 
-TEST_CASE("optimizers are found by their names, and an unknown name lists them") {
+TEST_CASE("an optimizer is found by its name, and an unknown name is refused with the list") {
   for (const OptimizerKind kind : kRowOptimizers) CHECK(parse_optimizer(to_string(kind)) == kind);
   CHECK_THROWS_WITH(parse_optimizer("adagard"),
                     ContainsSubstring("'adagard'") && ContainsSubstring("rowwise-adagrad"));

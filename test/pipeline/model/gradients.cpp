@@ -85,7 +85,7 @@ TEST_CASE("the gradients of a linear layer, with and without ReLU, pass finite d
   }
 }
 
-TEST_CASE("gradients of parameters are added to those that are there") {
+TEST_CASE("gradients of parameters are added to the existing gradients") {
   const LinearShape shape{2, 2, 2, false};
   Numbers x = draw(4), weight = draw(4), of_y = draw(4);
   Numbers once(4, 0.0), onto(4, 7.0), bias_once(2, 0.0), bias_onto(2, 7.0);
@@ -216,7 +216,7 @@ TEST_CASE("the gradients of embedding rows and of their factors pass finite diff
   check_gradient(weights, gradient, value);
 }
 
-TEST_CASE("a part of a bag has the factors and gradients of its ids' positions in the whole") {
+TEST_CASE("a part of a bag uses the positions that its ids have in the whole bag") {
   const std::vector<std::int64_t> starts{0, 3}, places{0};
   const std::vector<std::int32_t> whole_offsets{0, 5}, part_offsets{0, 3};
   const std::vector<float> positions{0, 2, 4};  // ids 1 and 3 are on other ranks
@@ -238,7 +238,7 @@ TEST_CASE("a part of a bag has the factors and gradients of its ids' positions i
   CHECK(of_weights == Numbers{gradients[0], 0, gradients[1] + gradients[2]});
 }
 
-TEST_CASE("the gradients of position weights pass finite differences, beyond the last one too") {
+TEST_CASE("the gradients of position weights pass finite differences, also beyond the last one") {
   const std::vector<std::int64_t> starts{0, 2, 2, 5}, places{4, 0, 1};  // weight 0: no feature
   const std::vector<std::int32_t> offsets{0, 3, 3, 5, 6, 7, 10};
   const BagPositions<std::int32_t> bags{.starts = reads(starts),

@@ -39,7 +39,7 @@ std::vector<std::pair<const void*, Access>> views_of(Value& value) {
 
 }  // namespace
 
-TEST_CASE("a kernel's views are found in structs and in structs within them, in field order") {
+TEST_CASE("a kernel's views are found in nested structs, in field order") {
   std::vector<float> first(1), third(3);
   const std::vector<double> second(2);
   const std::vector<int> fourth(4);
@@ -53,7 +53,7 @@ TEST_CASE("a kernel's views are found in structs and in structs within them, in 
                                                     {fourth.data(), Access::read}});
 }
 
-TEST_CASE("a view may be changed where it is, and plain values have none") {
+TEST_CASE("for_each_view can change a view in place, and plain values have no views") {
   std::vector<float> first(1), other(7);
   Arguments arguments{.first = writes(first)};
   for_each_view(arguments, [&]<typename T>(ArrayView<T>& view) {
@@ -69,7 +69,7 @@ TEST_CASE("a view may be changed where it is, and plain values have none") {
   CHECK(views_of(plain).empty());
 }
 
-TEST_CASE("a view of no memory has no elements, whatever the size") {
+TEST_CASE("a view of a null pointer has no elements, whatever the size") {
   CHECK(reads(static_cast<const float*>(nullptr), 5).empty());
   CHECK(writes(static_cast<float*>(nullptr), 5).empty());
 }

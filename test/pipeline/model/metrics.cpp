@@ -44,14 +44,14 @@ TEST_CASE("the area under the curve is the share of pairs in order, ties countin
   }
 }
 
-TEST_CASE("the area is 1, 0 and a half for scores that are right, wrong and all the same") {
+TEST_CASE("the area under the curve is 1, 0 and 0.5 for right, wrong and equal scores") {
   const std::vector<float> labels{0, 0, 1, 1, 1};
   CHECK(area_under_curve(std::vector<float>{1, 2, 3, 4, 5}, labels) == 1);
   CHECK(area_under_curve(std::vector<float>{5, 4, 3, 2, 1}, labels) == 0);
   CHECK(area_under_curve(std::vector<float>{7, 7, 7, 7, 7}, labels) == 0.5);
 }
 
-TEST_CASE("without both kinds of examples, or with a score that is no number, there is no area") {
+TEST_CASE("the area is NaN without both kinds of labels or with a NaN score") {
   CHECK(std::isnan(area_under_curve({}, {})));
   CHECK(std::isnan(area_under_curve(std::vector<float>{1, 2}, std::vector<float>{1, 1})));
   CHECK(
@@ -59,7 +59,7 @@ TEST_CASE("without both kinds of examples, or with a score that is no number, th
   CHECK_THROWS_AS(area_under_curve(std::vector<float>{1}, {}), std::invalid_argument);
 }
 
-TEST_CASE("the log loss is that of its definition, and finite for any logit") {
+TEST_CASE("the mean log loss agrees with its definition, and is finite for large logits") {
   const std::vector<float> logits{0.5F, -2, 1}, labels{1, 0, 0};
   double expected = 0;
   for (std::size_t i = 0; i < 3; ++i) {

@@ -31,7 +31,7 @@ InputSchema two_tables() {
 
 }  // namespace
 
-TEST_CASE("a model that is written and read again is the same") {
+TEST_CASE("a model description that is written is read back unchanged") {
   const ModelDescription given = ModelDescription::parse(
       document(R"("width": 4, "pooling": "mean", "tables": {"item": {"rows": 7, "pooling": "sum"}},
                "position_weights": {"seen": 3}, "dense_arch": [], "over_arch": [5, 6],
@@ -46,7 +46,7 @@ TEST_CASE("a model that is written and read again is the same") {
   CHECK(again.table_optimizer.learning_rate == 0.1F);
 }
 
-TEST_CASE("the models that ship can be read, and differ in words") {
+TEST_CASE("the models that ship can be read, and their difference is described") {
   CHECK(ModelDescription::names() == std::vector<std::string>{"adult", "criteo", "synthetic"});
   for (const std::string& name : ModelDescription::names()) {
     CHECK_NOTHROW(ModelDescription::named(name));
@@ -56,7 +56,7 @@ TEST_CASE("the models that ship can be read, and differ in words") {
   CHECK_THROWS_WITH(ModelDescription::named("audlt"), ContainsSubstring("adult, criteo"));
 }
 
-TEST_CASE("what a model cannot be is refused with the place, what is there and what may be") {
+TEST_CASE("an invalid model description is refused with the place, the value and what is valid") {
   CHECK_THAT(description_refusal("{"),
              ContainsSubstring("model.json:1") && ContainsSubstring("not JSON"));
   CHECK_THAT(description_refusal("[]"), ContainsSubstring("an object"));
@@ -99,7 +99,7 @@ TEST_CASE("tables and their features come from the data, in their order") {
   CHECK(config.seed == 5);
 }
 
-TEST_CASE("a table or a feature that the data do not have is named with those that they have") {
+TEST_CASE("a table or a feature that the data lack is refused with the names of the data") {
   ModelDescription description;
   description.tables["itme"] = {};
   CHECK_THROWS_WITH(description.config(two_tables(), 1),

@@ -88,7 +88,7 @@ struct Training {
 
 }  // namespace
 
-TEST_CASE("a model learns what its labels follow, and not without its tables") {
+TEST_CASE("a model learns the labels of its data, and frozen tables prevent that") {
   Training training;
   CHECK(std::abs(training.test_auc() - 0.5) < 0.3);
   training.train(150, 128);
@@ -101,7 +101,7 @@ TEST_CASE("a model learns what its labels follow, and not without its tables") {
   CHECK(frozen.test_auc() < 0.85);
 }
 
-TEST_CASE("a model with concatenated vectors of other widths learns as well") {
+TEST_CASE("a model that concatenates vectors of different widths learns as well") {
   SparseNNConfig config = small_model();
   config.interaction = Interaction::concatenate;
   config.tables[0].width = 5;
@@ -111,7 +111,7 @@ TEST_CASE("a model with concatenated vectors of other widths learns as well") {
   CHECK(training.test_auc() > 0.9);
 }
 
-TEST_CASE("training gives the same bits again, under every schedule") {
+TEST_CASE("training gives the same bits under every schedule") {
   const auto weights = [](VirtualMachine::Options options) {
     Training training{small_model(), options};
     training.train(6, 33);
@@ -142,7 +142,7 @@ TEST_CASE("every optimizer of tables and of dense parameters lowers the loss") {
   }
 }
 
-TEST_CASE("what a step allocates is freed with it, but for loss and logits") {
+TEST_CASE("the memory of a step is freed at its end") {
   Training training;
   training.train(2, 32);
   const auto held = [&] { return training.bench.allocator.statistics().bytes.requested.current; };
@@ -157,7 +157,7 @@ TEST_CASE("what a step allocates is freed with it, but for loss and logits") {
   CHECK_THROWS_AS(training.model.backward(*lookup), std::logic_error);
 }
 
-TEST_CASE("an empty batch has no loss, and leaves the tables as they are") {
+TEST_CASE("an empty batch has a loss of 0 and does not change the tables") {
   Training training;
   training.train(2, 16);
   const TableView& user = training.model.bags().tables()[0];
@@ -173,7 +173,7 @@ TEST_CASE("an empty batch has no loss, and leaves the tables as they are") {
   CHECK(table() != before);
 }
 
-TEST_CASE("an id out of range is reported with the loss, with table and value, and only once") {
+TEST_CASE("an id out of range is reported once with the loss, with its table and value") {
   Training training;
   HostExamples examples = training.tastes.draw_examples(8);
   examples.weighted.bags[0][3].push_back(20);
@@ -204,7 +204,7 @@ TEST_CASE("shapes that disagree are refused before anything is enqueued") {
   CHECK(training.bench.device.calls(Call::launch) == launches);
 }
 
-TEST_CASE("models that cannot be are refused in words") {
+TEST_CASE("invalid models are refused with the reason") {
   ModelBench bench;
   const auto made = [&](auto change) {
     SparseNNConfig config = small_model();
@@ -222,7 +222,7 @@ TEST_CASE("models that cannot be are refused in words") {
       ContainsSubstring("rowwise-adagrad"));
 }
 
-TEST_CASE("the state names every tensor once, and holds all that training changes") {
+TEST_CASE("the state names every tensor once, and has everything that training changes") {
   Training training;
   std::set<std::string> names;
   for (const StateTensor& tensor : training.model.state().tensors) {
@@ -254,7 +254,7 @@ TEST_CASE("the state names every tensor once, and holds all that training change
   CHECK(other.weights() == training.weights());
 }
 
-TEST_CASE("cost-only, a model of any size enqueues the same operations and touches no data") {
+TEST_CASE("a cost-only model of any size enqueues the same operations and touches no data") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device({.data = false});
   OrderedDevice ordered{device};

@@ -117,7 +117,7 @@ bool found(const Narrowed& narrowed, const Variant& variant) {
 
 }  // namespace
 
-TEST_CASE("the operations of a SparseNN are those that are known, and touch what they declare") {
+TEST_CASE("the operations of a SparseNN are those of the list") {
   std::set<std::string> names;
   for (const Variant& variant : kVariants) {
     for (const auto& [name, views] : train({}, variant.interaction, variant.of_tables)) {
@@ -146,7 +146,7 @@ TEST_CASE("the operations of a SparseNN are those that are known, and touch what
                                        "update tables"});
 }
 
-TEST_CASE("under AddressSanitizer an operation that touches more than it declares is found") {
+TEST_CASE("under AddressSanitizer an operation that accesses an undeclared view is found") {
 #if defined(__SANITIZE_ADDRESS__)
   const std::set<std::string> fill_what_is_declared{"initialize", "initialize table"};
   for (const Variant& variant : {kVariants[0], kVariants[1]}) {

@@ -31,7 +31,7 @@ float product(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE("a product of vectors is added up in one order, whether their length is known or not") {
+TEST_CASE("a dot product has one order of summation, for fixed and for variable lengths") {
   for (std::size_t count = 0; count <= kLongest; ++count) {
     const std::vector<float> a = drawn(count, 1), b = drawn(count, 2);
     INFO(count);
@@ -40,7 +40,7 @@ TEST_CASE("a product of vectors is added up in one order, whether their length i
   }
 }
 
-TEST_CASE("a sum of vectors has the bits of a plain loop, and touches nothing behind them") {
+TEST_CASE("a sum of vectors has the bits of a plain loop, and writes nothing past the end") {
   for (std::size_t count = 0; count <= kLongest; ++count) {
     std::vector<float> sum(count + 1, 7.0F), plain(count);
     with_length(count, [&](auto length) {

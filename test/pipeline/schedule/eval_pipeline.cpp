@@ -42,7 +42,7 @@ PipelineEnvironment setting(PipelineRig& rig) {
 
 }  // namespace
 
-TEST_CASE("evaluation gives the logits of the plain loop, and leaves the model as it is") {
+TEST_CASE("evaluation gives the logits of the plain loop, and does not change the model") {
   const Logits expected = plain_logits();
   for (const PipelineKind kind : {PipelineKind::sparse_dist, PipelineKind::fused_sparse_dist}) {
     for (const Waits waits : {Waits::coarse, Waits::precise}) {
@@ -121,7 +121,7 @@ std::set<std::string> redundant(const EvalCase& what) {
 
 }  // namespace
 
-TEST_CASE("each edge of an evaluation is named when it is left out, or redundant") {
+TEST_CASE("each edge of an evaluation is reported as a race when left out, or is redundant") {
   using enum PipelineKind;
   for (const Waits waits : {Waits::coarse, Waits::precise}) {
     for (const EvalCase& what :
@@ -150,7 +150,7 @@ TEST_CASE("each edge of an evaluation is named when it is left out, or redundant
   }
 }
 
-TEST_CASE("rows of cached tables are prefetched for evaluation, and it gives the same logits") {
+TEST_CASE("evaluation of cached tables with a prefetch gives the logits of the plain loop") {
   const Logits expected = plain_logits();
   for (const Waits waits : {Waits::coarse, Waits::precise}) {
     for (std::uint64_t seed = 0; seed <= 3; ++seed) {
@@ -169,7 +169,7 @@ TEST_CASE("rows of cached tables are prefetched for evaluation, and it gives the
   }
 }
 
-TEST_CASE("training goes on behind an evaluation in its midst, with the bits of the plain loop") {
+TEST_CASE("training with an evaluation in the middle gives the bits of the plain loop") {
   const std::vector<float> expected = plainly_trained(kBatches, RigModel::sparse_nn_plain);
   const PipelineCase what{
       .kind = PipelineKind::fused_sparse_dist,
@@ -197,14 +197,14 @@ TEST_CASE("training goes on behind an evaluation in its midst, with the bits of 
   CHECK(rig.races() == std::vector<std::string>{});
 }
 
-TEST_CASE("nothing is evaluated semi-synchronously") {
+TEST_CASE("semi-sync is refused for evaluation") {
   PipelineRig rig{{.kind = PipelineKind::semi_sync}};
   CHECK_THROWS_WITH((EvalPipeline{PipelineKind::semi_sync, setting(rig)}),
                     "semi-sync is for training: without updates no lookup is stale; use "
                     "sparse-dist or fused-sparse-dist");
 }
 
-TEST_CASE("a pipeline that does not evaluate names one that does, and others evaluate") {
+TEST_CASE("a kind of pipeline evaluates, or names the kind that evaluates in its place") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   PipelineRig rig{{.kind = kind}};
   if (const auto other = traits_of(kind).evaluated_by) {

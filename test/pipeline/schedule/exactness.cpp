@@ -93,15 +93,13 @@ class RigEpochs final : public EpochSource {
 
 }  // namespace
 
-TEST_CASE(
-    "law 6: every pipeline, copy strategy and kind of waits gives the bits of the plain loop, or "
-    "of "
-    "the stale one, under every schedule, and leaves no edge out",
-    "[law6]") {
+TEST_CASE("law 6: every pipeline trains the tiny model to the bits of its loop, without a race",
+          "[law6]") {
   check_cells(GENERATE(from_range(kPipelineKinds)), RigModel::tiny);
 }
 
-TEST_CASE("law 6: so it does with a SparseNN", "[law6]") {
+TEST_CASE("law 6: every pipeline trains a SparseNN to the bits of its loop, without a race",
+          "[law6]") {
   check_cells(GENERATE(from_range(kPipelineKinds)), RigModel::sparse_nn);
 }
 
@@ -134,9 +132,8 @@ void check_cached(PipelineCase what, std::size_t batches) {
 
 }  // namespace
 
-TEST_CASE(
-    "law 6: prefetch-sparse-dist trains cached tables to the bits of plain ones in the plain loop",
-    "[law6][cached]") {
+TEST_CASE("law 6: prefetch-sparse-dist trains cached tables to the bits of the plain loop",
+          "[law6][cached]") {
   std::size_t cell = 0;
   for (PipelineCase what : cases_of(PipelineKind::prefetch_sparse_dist, RigModel::sparse_nn_long)) {
     const std::size_t some = cell + cell / 4;
@@ -150,7 +147,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("law 6: every pipeline trains cached tables to its bits", "[law6][cached]") {
+TEST_CASE("law 6: every pipeline trains cached tables to the bits of its loop", "[law6][cached]") {
   std::size_t cell = 0;
   for (const PipelineKind kind : kPipelineKinds) {
     for (const Waits waits : {Waits::coarse, Waits::precise}) {
@@ -168,7 +165,7 @@ TEST_CASE("law 6: every pipeline trains cached tables to its bits", "[law6][cach
   }
 }
 
-TEST_CASE("a stale loop gives other bits than the plain one, before start_batch the same") {
+TEST_CASE("a stale loop gives other bits than the plain loop, except before start_batch") {
   const std::vector<float> plain = plainly_trained(kExactBatches);
   const std::vector<float> stale = stalely_trained(kExactBatches, {.start_batch = 0});
   CHECK(stale != plain);
@@ -177,7 +174,7 @@ TEST_CASE("a stale loop gives other bits than the plain one, before start_batch 
   CHECK(stalely_trained(kExactBatches, {.start_batch = kExactBatches}) == plain);
 }
 
-TEST_CASE("memory savers change no bit and leave no edge out") {
+TEST_CASE("memory savers change no bit and cause no race") {
   const std::vector<float> expected = plainly_trained(kExactBatches);
   std::size_t cell = 0;
   for (PipelineCase what : all_cases()) {
@@ -198,7 +195,7 @@ TEST_CASE("memory savers change no bit and leave no edge out") {
   }
 }
 
-TEST_CASE("copies ahead change no bit and leave no edge out") {
+TEST_CASE("copies ahead change no bit and cause no race") {
   const std::vector<float> expected = plainly_trained(kExactBatches);
   std::size_t cell = 0;
   for (PipelineCase what : all_cases()) {
@@ -219,7 +216,7 @@ TEST_CASE("copies ahead change no bit and leave no edge out") {
   }
 }
 
-TEST_CASE("the batches given up by a reset leave no race, and what is trained keeps its bits") {
+TEST_CASE("a reset drops batches without a race, and the others train to the same bits") {
   const std::size_t steps = GENERATE(1, 4);
   for (PipelineCase what : all_cases()) {
     for (std::uint64_t number = 0; number <= 2; ++number) {
@@ -240,7 +237,7 @@ TEST_CASE("the batches given up by a reset leave no race, and what is trained ke
   }
 }
 
-TEST_CASE("a model that is detached, used by hand, and attached again goes on to the same bits") {
+TEST_CASE("a model that is detached, used by hand and attached again trains to the same bits") {
   const std::vector<float> expected = plainly_trained(kExactBatches);
   const std::size_t steps = GENERATE(1, 5, kExactBatches);
   for (PipelineCase what : all_cases()) {
@@ -260,7 +257,7 @@ TEST_CASE("a model that is detached, used by hand, and attached again goes on to
   }
 }
 
-TEST_CASE("pipelines of different kinds, one after the other on one model, give the same bits") {
+TEST_CASE("pipelines of different kinds in turn on one model give the bits of the plain loop") {
   constexpr std::size_t kMany = 24;
   const std::vector<float> expected = plainly_trained(kMany);
   PipelineCase what{.kind = PipelineKind::prefetch_sparse_dist,  // it has every stream
@@ -279,7 +276,7 @@ TEST_CASE("pipelines of different kinds, one after the other on one model, give 
   check_outcome(rig, std::move(last), what, expected);
 }
 
-TEST_CASE("trap 14: batches that another thread loads arrive whole, and give the same bits") {
+TEST_CASE("trap 14: batches that another thread loads are complete and give the same bits") {
   const std::vector<float> expected = plainly_trained(kExactBatches);
   for (PipelineCase what : all_cases()) {
     for (std::uint64_t number = 0; number <= 3; ++number) {

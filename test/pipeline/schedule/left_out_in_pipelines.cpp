@@ -74,8 +74,7 @@ bool harmless(PipelineCase what, const std::vector<float>& expected) {
 
 }  // namespace
 
-TEST_CASE(
-    "each edge of pipelines with a LocalExchange is named when it is left out, or redundant") {
+TEST_CASE("each edge of a pipeline with a LocalExchange is named when left out, or is redundant") {
   const std::vector<float> expected = plainly_trained(kLeftOutBatches);
   const PipelineKind kind =
       GENERATE(PipelineKind::base, PipelineKind::sparse_dist, PipelineKind::sparse_dist_lite);

@@ -27,7 +27,7 @@ std::string on_stream(PipelineKind kind) { return " on " + expected_of(kind).exc
 
 }  // namespace
 
-TEST_CASE("what source, copy or exchange throw loses no batch and trains none twice") {
+TEST_CASE("an exception of source, copy or exchange loses no batch and trains none twice") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   const std::size_t batch = GENERATE(0, 1, 2, 5);
@@ -48,7 +48,7 @@ TEST_CASE("what source, copy or exchange throw loses no batch and trains none tw
   CHECK(parts.rig.live_blocks() == 0);
 }
 
-TEST_CASE("what goes wrong with a later batch is thrown when the step is done") {
+TEST_CASE("an exception for a later batch is thrown after the current step is done") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   ScriptedPipeline parts{kind};
   ScriptedSource source = parts.source(0, 6);
@@ -59,7 +59,7 @@ TEST_CASE("what goes wrong with a later batch is thrown when the step is done") 
   CHECK(parts.pipeline->steps() == 2);
 }
 
-TEST_CASE("what the model throws gives up its batch, and nothing else") {
+TEST_CASE("an exception of the model drops its batch and no other") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   const std::size_t batch = GENERATE(0, 1, 3, 5);
@@ -78,7 +78,7 @@ TEST_CASE("what the model throws gives up its batch, and nothing else") {
   CHECK(parts.rig.live_blocks() == 0);
 }
 
-TEST_CASE("a batch that was drawn but could not be copied is given up by a reset as well") {
+TEST_CASE("a reset also drops a batch that was drawn and could not be copied") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   ScriptedPipeline parts{kind};
   ScriptedSource source = parts.source(0, 3);
@@ -91,7 +91,7 @@ TEST_CASE("a batch that was drawn but could not be copied is given up by a reset
   CHECK(parts.model.trained == Numbers{1, 2});
 }
 
-TEST_CASE("gradients that could not be zeroed cost no batch") {
+TEST_CASE("a failure to zero the gradients loses no batch") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   ScriptedPipeline parts{kind};
   ScriptedSource source = parts.source(0, 4);
@@ -103,7 +103,7 @@ TEST_CASE("gradients that could not be zeroed cost no batch") {
   CHECK(parts.model.trained == Numbers{0, 1, 2, 3});
 }
 
-TEST_CASE("a source that fails leaves the bits as they were") {
+TEST_CASE("a source that fails once does not change the trained bits") {
   const std::vector<float> expected = plainly_trained(8);
   PipelineCase what{.kind = GENERATE(from_range(kPipelineKinds)),
                     .waits = GENERATE(Waits::coarse, Waits::precise)};
@@ -151,7 +151,7 @@ std::size_t run_with_failure(const PipelineCase& what, std::uint64_t call) {
 
 }  // namespace
 
-TEST_CASE("a driver call that fails anywhere leaves a pipeline that goes on, without a race") {
+TEST_CASE("a pipeline continues without a race after any driver call that fails") {
   const PipelineCase what{.kind = GENERATE(from_range(kPipelineKinds)),
                           .copy = GENERATE(CopyMethod::side_stream, CopyMethod::in_place,
                                            CopyMethod::precise, CopyMethod::ring),
@@ -161,7 +161,7 @@ TEST_CASE("a driver call that fails anywhere leaves a pipeline that goes on, wit
   CHECK(failed > 10);
 }
 
-TEST_CASE("no driver call that fails makes a lookup on the side lose a wait") {
+TEST_CASE("a driver call that fails never makes a lookup on its own stream lose a wait") {
   const PipelineCase what{.kind = PipelineKind::fused_sparse_dist,
                           .waits = GENERATE(Waits::coarse, Waits::precise),
                           .lookup = {.stream = LookupStream::own}};
@@ -170,7 +170,7 @@ TEST_CASE("no driver call that fails makes a lookup on the side lose a wait") {
   CHECK(failed > 50);
 }
 
-TEST_CASE("a prefetch that throws loses no batch, and is done again") {
+TEST_CASE("a prefetch that throws loses no batch") {
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   const std::size_t batch = GENERATE(0, 1, 3, 5);
   ScriptedPipeline parts{PipelineKind::prefetch_sparse_dist, waits};
@@ -182,7 +182,7 @@ TEST_CASE("a prefetch that throws loses no batch, and is done again") {
   CHECK(parts.rig.live_blocks() == 0);
 }
 
-TEST_CASE("a driver call that fails costs cached tables no bit but of a step that was given up") {
+TEST_CASE("cached tables keep their bits after a driver call that fails if no step is dropped") {
   const PipelineCase what{.kind = PipelineKind::prefetch_sparse_dist,
                           .waits = GENERATE(Waits::coarse, Waits::precise),
                           .model = RigModel::sparse_nn_long,

@@ -39,7 +39,7 @@ TEST_CASE("base: the next batch is drawn first, and copied between backward and 
   CHECK(log[2] == Log{});
 }
 
-TEST_CASE("sparse-dist: the next exchange starts before forward, and is received behind it") {
+TEST_CASE("sparse-dist: the next exchange starts before forward and is received after it") {
   ScriptedPipeline parts{PipelineKind::sparse_dist};
   ScriptedSource source = parts.source(0, 3);
   const std::vector<Log> log = steps(parts, source);
@@ -67,8 +67,7 @@ TEST_CASE("sparse-dist with precise waits: features are arranged as soon as they
                       "receive 2", "arrange 2", "backward 1", "update 1 on main", "optimizer 1"});
 }
 
-TEST_CASE(
-    "prefetch-sparse-dist: rows of the next batch come behind forward, its features start last") {
+TEST_CASE("prefetch-sparse-dist: the next prefetch is after forward, the next exchange is last") {
   ScriptedPipeline parts{PipelineKind::prefetch_sparse_dist};
   ScriptedSource source = parts.source(0, 3);
   const std::vector<Log> log = steps(parts, source);
@@ -101,13 +100,13 @@ TEST_CASE(
   CHECK(log[3] == Log{});
 }
 
-TEST_CASE("prefetch-sparse-dist refuses streams without one to prefetch on") {
+TEST_CASE("prefetch-sparse-dist refuses streams without a prefetch stream") {
   PipelineRig rig{{.kind = PipelineKind::sparse_dist}};
   CHECK_THROWS_WITH(rig.make({.kind = PipelineKind::prefetch_sparse_dist}, *rig.model),
                     Catch::Matchers::ContainsSubstring("needs a prefetch stream"));
 }
 
-TEST_CASE("fused-sparse-dist: a batch is looked up behind the update, in one of three places") {
+TEST_CASE("fused-sparse-dist: a batch is looked up after the update, in one of three places") {
   const LookupPosition position = GENERATE(from_range(kLookupPositions));
   ScriptedPipeline parts{
       PipelineCase{.kind = PipelineKind::fused_sparse_dist, .lookup = {.position = position}}};
@@ -156,7 +155,7 @@ TEST_CASE("fused-sparse-dist: a batch is looked up behind the update, in one of 
   CHECK(log[1] == expected);
 }
 
-TEST_CASE("semi-sync: the next batch is looked up before backward, from its first stale step on") {
+TEST_CASE("semi-sync: from the first stale step on, the next lookup is before backward") {
   ScriptedPipeline parts{PipelineCase{.kind = PipelineKind::semi_sync,
                                       .stale = {.start_batch = 1, .stash_gradients = true}}};
   ScriptedSource source = parts.source(0, 5);
@@ -193,7 +192,7 @@ TEST_CASE("semi-sync: the next batch is looked up before backward, from its firs
                       "optimizer 2"});
 }
 
-TEST_CASE("semi-sync: stashed gradients are those of their model, and of no other") {
+TEST_CASE("semi-sync: stashed gradients belong to one model and are never used for another") {
   ScriptedPipeline parts{PipelineCase{.kind = PipelineKind::semi_sync,
                                       .stale = {.start_batch = 0, .stash_gradients = true}}};
   ScriptedSource source = parts.source(0, 9);
@@ -216,7 +215,7 @@ TEST_CASE("semi-sync: stashed gradients are those of their model, and of no othe
   CHECK(steps_optimizer());
 }
 
-TEST_CASE("gradients are stashed by semi-sync only, and steps continue from the given number") {
+TEST_CASE("only semi-sync stashes gradients, and steps continue from the given number") {
   ScriptedPipeline base{PipelineKind::base};
   CHECK(base.pipeline->stashed_gradients() == nullptr);
   CHECK_THROWS_AS(base.pipeline->stash_gradients({}), std::logic_error);
@@ -237,8 +236,7 @@ TEST_CASE("gradients are stashed by semi-sync only, and steps continue from the 
   CHECK(parts.pipeline->steps() == 43);
 }
 
-TEST_CASE(
-    "options of lookups and of staleness change the pipelines whose traits say so, no other") {
+TEST_CASE("lookup and stale options change exactly the pipelines whose traits have them") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const auto log = [&](const PipelineCase& what) {
     ScriptedPipeline parts{what};
@@ -270,7 +268,7 @@ TEST_CASE("fused-sparse-dist looks up and updates on the given stream") {
   CHECK(found == 8);
 }
 
-TEST_CASE("a lookup ahead is given up when the model is detached, and the next model's") {
+TEST_CASE("a lookup ahead is dropped at detach and repeated for the next model") {
   ScriptedPipeline parts{PipelineCase{.kind = PipelineKind::fused_sparse_dist,
                                       .lookup = {.position = LookupPosition::before_optimizer}}};
   ScriptedSource source = parts.source(0, 4);
@@ -283,7 +281,7 @@ TEST_CASE("a lookup ahead is given up when the model is detached, and the next m
   CHECK(std::count(log.begin(), log.end(), "arrange 1") == 0);
 }
 
-TEST_CASE("fused-sparse-dist refuses what it cannot train exactly, and says why") {
+TEST_CASE("fused-sparse-dist refuses models that it cannot train exactly, with the reason") {
   const PipelineCase exact{.kind = PipelineKind::fused_sparse_dist,
                            .model = RigModel::sparse_nn_plain};
   CHECK_NOTHROW(PipelineRig{exact}.make());
@@ -306,15 +304,14 @@ TEST_CASE("fused-sparse-dist refuses what it cannot train exactly, and says why"
   CHECK_THROWS_AS(pipeline->drain(), std::logic_error);
 }
 
-TEST_CASE("lookups have no stream of their own among another pipeline's streams") {
+TEST_CASE("lookups on their own stream are refused with another pipeline's streams") {
   PipelineRig rig{{.kind = PipelineKind::sparse_dist}};
   const PipelineCase what{.kind = PipelineKind::fused_sparse_dist,
                           .lookup = {.stream = LookupStream::own}};
   CHECK_THROWS_WITH(rig.make(what, *rig.model), ContainsSubstring("streams"));
 }
 
-TEST_CASE(
-    "sparse-dist-lite: the exchange is on main, and the next batch is copied behind backward") {
+TEST_CASE("sparse-dist-lite: the exchange is on main, the next batch is copied after backward") {
   ScriptedPipeline parts{PipelineKind::sparse_dist_lite};
   ScriptedSource source = parts.source(0, 2);
   const std::vector<Log> log = steps(parts, source);
@@ -325,7 +322,7 @@ TEST_CASE(
                       "forward 1", "backward 1", "update 1 on main", "end", "optimizer 1"});
 }
 
-TEST_CASE("an empty source trains nothing, one of one or two batches those") {
+TEST_CASE("a source of 0, 1 or 2 batches is trained to its end") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const std::size_t batches = GENERATE(0, 1, 2);
   ScriptedPipeline parts{kind};
@@ -337,7 +334,7 @@ TEST_CASE("an empty source trains nothing, one of one or two batches those") {
   CHECK_FALSE(parts.pipeline->progress(source));
 }
 
-TEST_CASE("between steps a pipeline holds its batches, and of one of two or more the exchange") {
+TEST_CASE("between steps a pipeline holds its known number of batches and exchanges") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   const ExpectedPipeline known = expected_of(kind);
@@ -353,7 +350,7 @@ TEST_CASE("between steps a pipeline holds its batches, and of one of two or more
   CHECK(parts.pipeline->most_held() == known.at_peak);
 }
 
-TEST_CASE("sources in turn are one sequence, each drawn from to its end") {
+TEST_CASE("sources in turn are trained as one sequence") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   ScriptedPipeline parts{kind};
   for (std::size_t begin = 0; begin < 9; begin += 3) {
@@ -364,7 +361,7 @@ TEST_CASE("sources in turn are one sequence, each drawn from to its end") {
   CHECK(parts.model.trained == Numbers{0, 1, 2, 3, 4, 5, 6, 7, 8});
 }
 
-TEST_CASE("another source that is given before the pipeline is empty keeps it full") {
+TEST_CASE("a change of sources while batches are in flight trains each batch once") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   ScriptedPipeline parts{kind, waits};
@@ -381,7 +378,7 @@ TEST_CASE("another source that is given before the pipeline is empty keeps it fu
   CHECK(parts.exchange.alive() == 0);
 }
 
-TEST_CASE("without execute_all_batches what is in flight at the end waits for the next source") {
+TEST_CASE("without execute_all_batches, batches in flight wait for the next source") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const std::size_t rest = expected_of(kind).at_rest;
   ScriptedPipeline parts{kind, Waits::coarse, false};
@@ -399,7 +396,7 @@ TEST_CASE("without execute_all_batches what is in flight at the end waits for th
   CHECK(parts.model.trained == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
 }
 
-TEST_CASE("draining trains what is in flight and draws nothing") {
+TEST_CASE("drain trains the batches in flight and draws no batch") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   ScriptedPipeline parts{kind};
   ScriptedSource source = parts.source(0, 9);
@@ -415,7 +412,7 @@ TEST_CASE("draining trains what is in flight and draws nothing") {
   CHECK(parts.model.trained.size() == 9);
 }
 
-TEST_CASE("a reset gives up what is in flight, and the source goes on behind it") {
+TEST_CASE("a reset drops the batches in flight, and the source continues after them") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   ScriptedPipeline parts{kind};
   ScriptedSource source = parts.source(0, 9);
@@ -430,7 +427,7 @@ TEST_CASE("a reset gives up what is in flight, and the source goes on behind it"
   CHECK(parts.model.trained.size() == 9 - held);
 }
 
-TEST_CASE("a detached model is not used, and whichever is attached gets the batches in flight") {
+TEST_CASE("a detached model is not used, and the attached model gets the batches in flight") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   ScriptedPipeline parts{kind};
   ScriptedSource source = parts.source(0, 4);

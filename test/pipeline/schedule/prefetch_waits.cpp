@@ -108,7 +108,7 @@ bool named(PipelineCase what, After without) {
 
 }  // namespace
 
-TEST_CASE("the prefetch of the next batch waits for the lookup of this one") {
+TEST_CASE("the prefetch of the next batch waits for the lookup of the current batch") {
   const PipelineCase what = cached(GENERATE(Waits::coarse, Waits::precise));
   CHECK(run(what, After::nothing).races == std::vector<std::string>{});
   CHECK(named(what, After::look_up));
@@ -119,7 +119,7 @@ TEST_CASE("an update waits for the prefetch of the next batch, which may have mo
   CHECK(named(what, After::backward));
 }
 
-TEST_CASE("a lookup finds its rows behind the update that waited for them, but for the first") {
+TEST_CASE("a lookup needs no wait for the prefetch when the previous update has waited") {
   // Before a lookup, main waits for what the previous update has already waited for. Without cached
   // tables there is no such order, and the wait makes the features available.
   PipelineCase what = cached(GENERATE(Waits::coarse, Waits::precise));
@@ -163,7 +163,7 @@ TEST_CASE("each edge of prefetch-sparse-dist with cached tables is named when it
   }
 }
 
-TEST_CASE("rows are brought on the prefetch stream, and never by a lookup on main") {
+TEST_CASE("rows are loaded on the prefetch stream, and never by a lookup on main") {
   const PipelineCase what = cached(GENERATE(Waits::coarse, Waits::precise));
   PipelineRig rig{what};
   struct Spans final : DeviceObserver {

@@ -138,8 +138,7 @@ std::vector<std::string> of_stage(const std::vector<std::string>& log, const std
 
 }  // namespace
 
-TEST_CASE(
-    "staged: what comes out is the plain loop's under every schedule, and no edge is left out") {
+TEST_CASE("staged: every schedule gives the results of the plain loop, without a race") {
   for (std::uint64_t seed = 0; seed <= 20; ++seed) {
     Scene scene{seed == 0 ? 0 : test::seed() * 100 + seed};
     StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
@@ -152,7 +151,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("staged: batches that do not tell who uses them are found out") {
+TEST_CASE("staged: a batch whose uses are not recorded is reported as a race") {
   Scene scene;
   scene.forgetful = true;
   StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
@@ -161,7 +160,7 @@ TEST_CASE("staged: batches that do not tell who uses them are found out") {
   CHECK_FALSE(scene.rig.races().empty());
 }
 
-TEST_CASE("staged: each edge left out is named, but those that the last use of a batch implies") {
+TEST_CASE("staged: each edge left out is a race, or the last use of a batch implies it") {
   const auto run = [](const std::string& left_out, std::uint64_t schedule) {
     Scene scene{schedule, left_out};
     StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
@@ -185,9 +184,7 @@ TEST_CASE("staged: each edge left out is named, but those that the last use of a
   }
 }
 
-TEST_CASE(
-    "staged: a driver call that fails anywhere loses no batch, runs no stage twice, and leaves no "
-    "race") {
+TEST_CASE("staged: any driver call that fails loses no batch and causes no race") {
   std::size_t failed = 0;
   for (std::uint64_t call = 1; call < 120; ++call) {
     Scene scene;
@@ -217,7 +214,7 @@ TEST_CASE(
   CHECK(failed > 50);
 }
 
-TEST_CASE("staged: as many batches are held as there are stages, each a stage behind the other") {
+TEST_CASE("staged: a pipeline holds one batch per stage, each one stage after the other") {
   Scene scene;
   StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
   const auto source = scene.source(kStagedBatches);
@@ -234,7 +231,7 @@ TEST_CASE("staged: as many batches are held as there are stages, each a stage be
   CHECK_FALSE(pipeline.progress(source));
 }
 
-TEST_CASE("staged: a source of fewer batches than stages is worked through") {
+TEST_CASE("staged: a source with fewer batches than stages is processed to its end") {
   const std::size_t batches = GENERATE(0, 1, 2);
   Scene scene;
   StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
@@ -243,7 +240,7 @@ TEST_CASE("staged: a source of fewer batches than stages is worked through") {
   CHECK(scene.numbers == RigSource::numbers(0, batches));
 }
 
-TEST_CASE("staged: a flush draws nothing until all are out, is reported once, and goes on") {
+TEST_CASE("staged: a flush draws no batch until all are out, reports once, then continues") {
   Scene scene;
   StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
   const auto source = scene.source(kStagedBatches);
@@ -298,7 +295,7 @@ TEST_CASE("staged: a stage that throws loses no batch, and each stage keeps its 
   }
 }
 
-TEST_CASE("staged: without stages there is no pipeline") {
+TEST_CASE("staged: a pipeline without stages is refused") {
   PipelineRig rig;
   CHECK_THROWS_AS((StagedPipeline<Rows>{{}, rig.streams.main}), std::invalid_argument);
 }

@@ -92,8 +92,7 @@ std::string plain_loop() {
 
 }  // namespace
 
-TEST_CASE(
-    "every pipeline, copy strategy, kind of waits and allocator gives the plain loop's bits") {
+TEST_CASE("every pipeline, copy strategy, kind of wait and allocator gives the plain loop's bits") {
   const std::string expected = plain_loop();
   for (const PipelineKind kind : kPipelineKinds) {
     for (const CopyMethod copy : kCopyMethods) {
@@ -117,7 +116,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a trainer stops at a step, drains anywhere, and goes on with the same bits") {
+TEST_CASE("a trainer stops at a step, drains and continues with the same bits") {
   Run whole{{.pipeline = PipelineKind::sparse_dist}};
   whole.train_epochs(2);
   Run parts{{.pipeline = PipelineKind::sparse_dist}};
@@ -176,7 +175,7 @@ std::string trained(const TrainingOptions& options, const std::filesystem::path&
 
 }  // namespace
 
-TEST_CASE("saving changes no bit of a run, and one that goes on ends with its bits") {
+TEST_CASE("saving changes no bit of a run, and a resumed run ends with the same bits") {
   const test::ScratchFolder scratch;
   const std::filesystem::path file = scratch / "saved";
   std::vector<TrainingOptions> all;
@@ -208,7 +207,7 @@ TEST_CASE("saving changes no bit of a run, and one that goes on ends with its bi
   CHECK(digests.size() == 1 + 6);  // one for all exact runs, one for each stale setting
 }
 
-TEST_CASE("a checkpoint of semi-sync is one of its model to every other pipeline") {
+TEST_CASE("every pipeline restores a checkpoint of semi-sync") {
   const test::ScratchFolder scratch;
   const std::filesystem::path file = scratch / "saved";
   const TrainingOptions stale{.pipeline = PipelineKind::semi_sync,
@@ -250,7 +249,7 @@ TEST_CASE("a loss that is not a finite number is reported with its step, and not
   CHECK(std::filesystem::file_size(file) == 12);
 }
 
-TEST_CASE("no loss is lost, however many steps there are between two questions") {
+TEST_CASE("the mean loss has every step, however rarely it is read") {
   SyntheticSettings settings = small_data();
   settings.batch_size = 1;
   settings.examples = 2500;  // more than twice the capacity of the loss log
@@ -272,7 +271,7 @@ TEST_CASE("no loss is lost, however many steps there are between two questions")
   CHECK(std::abs(all.loss - sum / 2500) < 1e-9);
 }
 
-TEST_CASE("progress is the mean loss over all examples since it was last asked for") {
+TEST_CASE("progress is the mean loss over all examples since the last read") {
   Run run{{.pipeline = PipelineKind::base}};
   double sum = 0;
   std::uint64_t examples = 0;
@@ -293,7 +292,7 @@ TEST_CASE("progress is the mean loss over all examples since it was last asked f
   CHECK(again.trainer.take_progress().steps == 0);
 }
 
-TEST_CASE("evaluating changes no bit, and covers every example") {
+TEST_CASE("evaluation changes no bit and covers every example") {
   Run run{{}};
   run.train_epochs(1);
   const std::string before = run.digest();
@@ -306,7 +305,7 @@ TEST_CASE("evaluating changes no bit, and covers every example") {
   CHECK(run.trainer.evaluate(test).auc == first.auc);
 }
 
-TEST_CASE("evaluating through any pipeline gives the same figures, without a race") {
+TEST_CASE("evaluation through any pipeline gives the same figures, without a race") {
   std::optional<Evaluation> expected;
   for (const PipelineKind kind : kPipelineKinds) {
     for (const CopyMethod copy : kCopyMethods) {
@@ -328,7 +327,7 @@ TEST_CASE("evaluating through any pipeline gives the same figures, without a rac
   }
 }
 
-TEST_CASE("an id that is no row of the model's table ends training, table and value named") {
+TEST_CASE("an id that is not a row of its table ends training with the table and its rows") {
   SparseNNConfig model = small_model();
   model.tables[1].rows = 5;
   Run run{{}, model};
@@ -336,7 +335,7 @@ TEST_CASE("an id that is no row of the model's table ends training, table and va
                     ContainsSubstring("'b'") && ContainsSubstring("which has 5"));
 }
 
-TEST_CASE("the accounting of a run adds up, and names its streams") {
+TEST_CASE("the accounting of a run adds up and names its streams") {
   Run run{{.pipeline = PipelineKind::sparse_dist, .copy = CopyMethod::precise}};
   run.train_epochs(1);
   const TrainingAccounting accounting = run.device.accounting();

@@ -92,8 +92,7 @@ std::vector<std::string> logged(const PipelineCase& what) {
 
 }  // namespace
 
-TEST_CASE(
-    "trap 1: an update that is not behind backward, or not before the next lookup, is found") {
+TEST_CASE("trap 1: an update on a stream that the pipeline does not order is a race") {
   /// Updates on a stream on which the pipeline did not order the update.
   class Elsewhere final : public ForwardingModel {
    public:
@@ -117,7 +116,7 @@ TEST_CASE(
   CHECK_FALSE(rig.races().empty());
 }
 
-TEST_CASE("trap 2: with precise waits a step is through before the next batch is even copied") {
+TEST_CASE("trap 2: with precise waits a step is done before the next batch is copied") {
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   PipelineRig rig{{.waits = waits}};
   const auto pipeline = rig.make();
@@ -135,7 +134,7 @@ TEST_CASE("trap 2: with precise waits a step is through before the next batch is
   CHECK(rig.parameters() == plainly_trained(4));
 }
 
-TEST_CASE("trap 7: a model that reads the batch when it has been given back is found out") {
+TEST_CASE("trap 7: a model that reads a batch after its release is reported as a race") {
   const PipelineCase what{.kind = PipelineKind::base,
                           .copy = GENERATE(CopyMethod::side_stream, CopyMethod::in_place,
                                            CopyMethod::precise, CopyMethod::ring)};
@@ -148,7 +147,7 @@ TEST_CASE("trap 7: a model that reads the batch when it has been given back is f
   CHECK_FALSE(rig.races().empty());
 }
 
-TEST_CASE("trap 8: features that pipeline and model share are freed once, by the last of them") {
+TEST_CASE("trap 8: features that pipeline and model share are freed by the last owner") {
   const PipelineCase what{.kind = GENERATE(from_range(kPipelineKinds))};
   PipelineRig rig{what};
   Keeper keeper{*rig.model};
@@ -163,7 +162,7 @@ TEST_CASE("trap 8: features that pipeline and model share are freed once, by the
   CHECK(rig.live_blocks() == 0);
 }
 
-TEST_CASE("what savers free is gone when backward begins") {
+TEST_CASE("memory that savers free is gone when backward begins") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const auto at_backward = [&](const MemorySavers& savers) {
     const PipelineCase what{.kind = kind, .savers = savers};
@@ -183,7 +182,7 @@ TEST_CASE("what savers free is gone when backward begins") {
   }
 }
 
-TEST_CASE("trap 10: what is held between steps does not grow") {
+TEST_CASE("trap 10: the number of live blocks between steps does not grow") {
   const PipelineCase what{.kind = GENERATE(from_range(kPipelineKinds)),
                           .copy = GENERATE(from_range(kCopyMethods)),
                           .waits = GENERATE(Waits::coarse, Waits::precise)};
@@ -199,7 +198,7 @@ TEST_CASE("trap 10: what is held between steps does not grow") {
   CHECK(std::set<std::size_t>(live.begin() + 2, live.end()).size() == 1);
 }
 
-TEST_CASE("trap 10: features are gone when the model has let go of them in backward") {
+TEST_CASE("trap 10: features are freed when the model releases them in backward") {
   const PipelineCase what{.kind = GENERATE(from_range(kPipelineKinds)),
                           .waits = GENERATE(Waits::coarse, Waits::precise)};
   PipelineRig rig{what};
@@ -240,7 +239,7 @@ TEST_CASE("trap 12: no more batches are drawn ahead than the pipeline holds") {
   }
 }
 
-TEST_CASE("trap 13: two pipelines in one process know nothing of each other") {
+TEST_CASE("trap 13: two pipelines in one process are independent") {
   const PipelineCase one{.kind = PipelineKind::sparse_dist, .waits = Waits::precise};
   const PipelineCase other{.kind = PipelineKind::base, .copy = CopyMethod::ring, .schedule = 5};
   PipelineRig first{one}, second{other};
@@ -258,7 +257,7 @@ TEST_CASE("trap 13: two pipelines in one process know nothing of each other") {
   CHECK(second.parameters() == plainly_trained(7));
 }
 
-TEST_CASE("trap 16: a source is not asked again when it has ended") {
+TEST_CASE("trap 16: a source is not asked again after its end") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   PipelineRig rig{{.kind = kind}};
   const auto pipeline = rig.make();
@@ -279,7 +278,7 @@ TEST_CASE("trap 16: exchanges are called in the same order whatever the schedule
   }
 }
 
-TEST_CASE("trap 18: a lookup goes through forward, backward and update once, others are refused") {
+TEST_CASE("trap 18: a lookup goes through forward, backward and update once, in this order") {
   PipelineRig rig{{.model = RigModel::sparse_nn}};
   TrainModel& model = *rig.model;
   Stream& main = rig.streams.main;
@@ -306,7 +305,7 @@ TEST_CASE("trap 18: a lookup goes through forward, backward and update once, oth
   CHECK(rig.parameters() == plainly_trained(std::vector<std::size_t>{5}, RigModel::sparse_nn));
 }
 
-TEST_CASE("trap 18: a feature that two tables look up, and a table of a name twice, are refused") {
+TEST_CASE("trap 18: two tables with the same feature or with the same name are refused") {
   PipelineRig rig;
   const auto make = [&](std::vector<TableConfig> tables) {
     return EmbeddingBags{rig.context, std::move(tables), {}};

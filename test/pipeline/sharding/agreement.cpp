@@ -73,7 +73,7 @@ Outcome train_agreeing(const SparseNNConfig& config, const ShardingPlan& plan,
 
 }  // namespace
 
-TEST_CASE("several ranks train what one rank does, however the tables are sharded") {
+TEST_CASE("several ranks train to the weights of one rank, with any sharding") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   const std::string plan_name = GENERATE("table-wise", "row-wise", "data-parallel", "mixed");
@@ -86,7 +86,7 @@ TEST_CASE("several ranks train what one rank does, however the tables are sharde
   for (const auto& dense : outcome.dense) CHECK(dense == outcome.dense.front());
 }
 
-TEST_CASE("ranks with more and fewer examples, and with none, train what one rank does") {
+TEST_CASE("ranks with more, fewer and no examples train to the weights of one rank") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   const auto [name, ranks] =
@@ -97,7 +97,7 @@ TEST_CASE("ranks with more and fewer examples, and with none, train what one ran
   CHECK(outcome.races.empty());
 }
 
-TEST_CASE("position weights of several ranks are those of one, also where bags are split") {
+TEST_CASE("position weights of several ranks agree with one rank, also where bags are split") {
   SparseNNConfig config = sharded_config();
   config.position_weights = {{"user", 2}, {"item", 1}, {"day", 2}, {"shop", 3}};
   const std::string name = GENERATE("table-wise", "row-wise", "data-parallel", "mixed");
@@ -118,7 +118,7 @@ TEST_CASE("position weights of several ranks are those of one, also where bags a
   }
 }
 
-TEST_CASE("several ranks train what one rank does under every schedule, without a race") {
+TEST_CASE("several ranks train to the weights of one rank under every schedule") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   for (std::uint64_t i = 0; i < 10; ++i) {
@@ -133,7 +133,7 @@ TEST_CASE("several ranks train what one rank does under every schedule, without 
 }
 
 // sharded_cells.cpp compares these pipelines with the loop by hand, pairwise over all options.
-TEST_CASE("every pipeline trains several ranks as one, without a race") {
+TEST_CASE("every pipeline trains several ranks to the weights of one rank") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
@@ -150,7 +150,7 @@ TEST_CASE("every pipeline trains several ranks as one, without a race") {
   CHECK(outcome.races == std::vector<std::string>{});
 }
 
-TEST_CASE("several ranks with cached tables train what one rank without does, in every pipeline") {
+TEST_CASE("every pipeline trains ranks with cached tables to the weights of one rank without") {
   SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
@@ -199,13 +199,13 @@ Nanoseconds time_of(const std::string& plan_name, bool data) {
 
 }  // namespace
 
-TEST_CASE("with costs only, sharded training takes the time that it takes with data") {
+TEST_CASE("cost-only sharded training takes the same time as training with data") {
   CHECK(time_of("table-wise", false) == time_of("table-wise", true));
   CHECK(time_of("data-parallel", false) == time_of("data-parallel", true));
   CHECK(time_of("mixed", false) > Nanoseconds{0});  // costs assume even splits, so the times differ
 }
 
-TEST_CASE("optimizers with state train alike on several ranks") {
+TEST_CASE("optimizers with state train several ranks as one rank") {
   SparseNNConfig config = sharded_config();
   config.table_optimizer = {.kind = OptimizerKind::rowwise_adagrad, .learning_rate = 0.1F};
   config.dense_optimizer = {.kind = OptimizerKind::adagrad, .learning_rate = 0.1F};
@@ -251,7 +251,7 @@ GlobalBatch batch(std::size_t step) { return {sharded_config(), step, kExamples}
 
 }  // namespace
 
-TEST_CASE("ranks with different numbers of batches all learn who has none left") {
+TEST_CASE("ranks with different numbers of batches all name the rank that has no more") {
   const auto schedule = GENERATE(range(0, 4));
   const auto thrown = thrown_by(static_cast<std::uint64_t>(schedule),
                                 [](unsigned number, auto& rank, ProcessGroup&) {
@@ -279,7 +279,7 @@ TEST_CASE("pipelines whose ranks have different numbers of batches all get an er
   CHECK(thrown[1] == thrown[0]);
 }
 
-TEST_CASE("ranks with as many batches end together") {
+TEST_CASE("ranks with equal numbers of batches end together") {
   const auto thrown = thrown_by(0, [](unsigned number, auto& rank, ProcessGroup&) {
     for (std::size_t step = 0; step < 3; ++step) rank->step(batch(step), number * 4, 4);
     rank->exchange().exhausted();
@@ -287,8 +287,7 @@ TEST_CASE("ranks with as many batches end together") {
   CHECK(thrown == std::vector<std::string>(2));
 }
 
-TEST_CASE(
-    "a rank that throws between the start and the receipt of features is named to the other") {
+TEST_CASE("a rank that throws between start and receipt of features is named to the other rank") {
   const auto schedule = GENERATE(range(0, 4));
   const auto thrown = thrown_by(static_cast<std::uint64_t>(schedule),
                                 [](unsigned number, auto& rank, ProcessGroup&) {
@@ -305,7 +304,7 @@ TEST_CASE(
   CHECK(thrown[1] == "out of luck");
 }
 
-TEST_CASE("what a rank destroys in flight is an error for the other, and no hang") {
+TEST_CASE("a rank that destroys an exchange in flight is an error for the other rank, not a hang") {
   const auto schedule = GENERATE(range(0, 4));
   const auto thrown = thrown_by(static_cast<std::uint64_t>(schedule),
                                 [](unsigned number, auto& rank, ProcessGroup& group) {

@@ -94,7 +94,7 @@ std::string digest_of_one(const SparseNNConfig& config, const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("what ranks save any others load, with another plan, to the bit") {
+TEST_CASE("a checkpoint of ranks is loaded to the bit with any other plan and number of ranks") {
   const OptimizerKind kind =
       GENERATE(OptimizerKind::sgd, OptimizerKind::adagrad, OptimizerKind::adam);
   const SparseNNConfig config = with(kind, kind);
@@ -118,7 +118,7 @@ TEST_CASE("what ranks save any others load, with another plan, to the bit") {
   }
 }
 
-TEST_CASE("ranks that were stopped and go on end with the bits of those that were not") {
+TEST_CASE("ranks that are stopped and resumed end with the bits of an uninterrupted run") {
   const SparseNNConfig config = with(OptimizerKind::rowwise_adagrad, OptimizerKind::adam);
   const ShardingPlan plan = plan_named("mixed", config, 2);
   const Folder folder;
@@ -131,7 +131,7 @@ TEST_CASE("ranks that were stopped and go on end with the bits of those that wer
   CHECK(rest.zero.empty());
 }
 
-TEST_CASE("a table that another optimizer updated keeps its weights, and its state begins anew") {
+TEST_CASE("a table that changes its optimizer keeps its weights, and its state starts at zero") {
   const SparseNNConfig config = with(OptimizerKind::rowwise_adagrad, OptimizerKind::adam);
   const Folder folder;
   const fs::path file = folder.path / "saved";
@@ -154,7 +154,7 @@ TEST_CASE("a table that another optimizer updated keeps its weights, and its sta
   CHECK(again.digest == loaded.digest);
 }
 
-TEST_CASE("state of one optimizer is never taken for that of another, though it is as large") {
+TEST_CASE("state of one optimizer is never loaded into another optimizer") {
   const OptimizerKind tables = GENERATE(OptimizerKind::adagrad, OptimizerKind::adam);
   const OptimizerKind dense =
       tables == OptimizerKind::adam ? OptimizerKind::adagrad : OptimizerKind::adam;
@@ -176,7 +176,7 @@ TEST_CASE("state of one optimizer is never taken for that of another, though it 
   CHECK(loaded.zero.front() == (to_tables ? "table.users.m" : "table.users.dense.m"));
 }
 
-TEST_CASE("a part of a table that a rank sends in several pieces arrives whole") {
+TEST_CASE("a part of a table that a rank sends in several pieces arrives complete") {
   SparseNNConfig config = sharded_config();
   TableConfig& large = config.tables.back();
   large.rows = 700'000;  // 2.7 pieces of 2^20 numbers
@@ -191,7 +191,7 @@ TEST_CASE("a part of a table that a rank sends in several pieces arrives whole")
   CHECK(ranks.digest == state_digest(alone.model().state(), alone.context()));
 }
 
-TEST_CASE("ranks refuse a checkpoint of another model, all for the same reason") {
+TEST_CASE("ranks refuse a checkpoint of another model and name the tensor") {
   const SparseNNConfig config = with(OptimizerKind::sgd, OptimizerKind::sgd);
   const Folder folder;
   const fs::path file = folder.path / "saved";
@@ -209,7 +209,7 @@ TEST_CASE("ranks refuse a checkpoint of another model, all for the same reason")
                     Catch::Matchers::ContainsSubstring("'table.items.weights'"));
 }
 
-TEST_CASE("a checkpoint that rank 0 cannot write is an error, and no rank waits for it") {
+TEST_CASE("a checkpoint that rank 0 cannot write is an error, not a hang") {
   const SparseNNConfig config = with(OptimizerKind::sgd, OptimizerKind::sgd);
   CHECK_THROWS_AS(run({.config = config,
                        .plan = plan_named("mixed", config, 2),

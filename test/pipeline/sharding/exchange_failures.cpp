@@ -113,7 +113,7 @@ FailureOutcome train_as_whole(Part part, std::uint64_t call, const FailureOutcom
 
 }  // namespace
 
-TEST_CASE("features that could not be arranged are arranged when that is asked for again") {
+TEST_CASE("arrange succeeds on a second call after a failure") {
   const FailureOutcome whole = train(Part::arrange, 0, 0);
   for (std::uint64_t call = 1;; ++call) {
     const FailureOutcome outcome = train_as_whole(Part::arrange, call, whole);
@@ -124,7 +124,7 @@ TEST_CASE("features that could not be arranged are arranged when that is asked f
   }
 }
 
-TEST_CASE("an exchange that could not be started leaves nothing behind, and starts the next time") {
+TEST_CASE("an exchange that fails to start leaks no memory, and starts at the next call") {
   const FailureOutcome whole = train(Part::start, 0, 0);
   for (std::uint64_t call = 1;; ++call) {
     const FailureOutcome outcome = train_as_whole(Part::start, call, whole);
@@ -136,9 +136,7 @@ TEST_CASE("an exchange that could not be started leaves nothing behind, and star
   }
 }
 
-TEST_CASE(
-    "features that could not be received are when that is asked for again, or both ranks "
-    "get an error that says why not") {
+TEST_CASE("a failed receipt of features succeeds at the next call, or both ranks get an error") {
   const FailureOutcome whole = train(Part::receive, 0, 0);
   std::size_t repeated = 0, given_up = 0;
   for (std::uint64_t call = 1;; ++call) {
@@ -182,7 +180,7 @@ FailureOutcome train(PipelineKind kind, std::uint64_t call) {
 
 }  // namespace
 
-TEST_CASE("a rank on which a driver call fails trains as if none had, or both ranks get an error") {
+TEST_CASE("after a driver call fails, both ranks train to the same bits or both get an error") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const FailureOutcome whole = train(kind, 0);
   std::size_t as_if_none_had = 0, errors = 0;

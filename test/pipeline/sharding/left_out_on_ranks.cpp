@@ -110,7 +110,7 @@ bool harmless(ShardedCell cell, const RanksTrained& expected) {
 
 }  // namespace
 
-TEST_CASE("each edge of pipelines over sharded tables is named when it is left out, or redundant") {
+TEST_CASE("each edge of a pipeline over sharded tables is named when left out, or is redundant") {
   for (const ShardedCell& cell : cells()) {
     const ShardedCellOutcome whole = run(cell);
     CHECK(whole.edges.contains("main waits for gradients"));
@@ -141,8 +141,7 @@ std::set<std::string> implied_once(const ShardedCell& cell) {
 
 }  // namespace
 
-TEST_CASE(
-    "each single wait of a step over sharded tables is named when it is left out, or implied") {
+TEST_CASE("each single wait of a step over sharded tables is named when left out, or is implied") {
   for (ShardedCell cell : cells()) {
     const bool ordered = cell.options.lookup.order_after_dense;
     if (!ordered && cell.options.stale.start_batch != 3) continue;

@@ -22,7 +22,7 @@ std::string loop_of(const ShardedCell& cell) {
 
 }  // namespace
 
-TEST_CASE("each pair of values of two options is in one of the pairwise rows") {
+TEST_CASE("each pair of option values is in one of the pairwise rows") {
   const std::vector<std::size_t> options{5, 2, 3, 1, 2, 3};
   const auto rows = pairwise(options);
   for (std::size_t second = 1; second < options.size(); ++second) {
@@ -35,8 +35,7 @@ TEST_CASE("each pair of values of two options is in one of the pairwise rows") {
   CHECK(rows.size() <= 20);
 }
 
-TEST_CASE(
-    "every pipeline over sharded tables trains what the loop by hand does on the same ranks") {
+TEST_CASE("every pipeline over sharded tables trains to the bits of the manual loop") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   std::map<std::string, RanksTrained> by_hand;
   for (ShardedCell cell : sharded_cells(kind)) {

@@ -193,7 +193,7 @@ const std::vector<AdultCase>& adult_cases() {
 
 }  // namespace
 
-TEST_CASE("on UCI Adult two and four ranks reach the AUC of one, with each optimizer") {
+TEST_CASE("on UCI Adult two and four ranks reach the AUC of one rank, with each optimizer") {
   const auto folder = data_folder();
   if (!folder || !std::filesystem::exists(*folder / "adult" / "adult.data")) {
     SKIP("UCI Adult is not there: set MILLRACE_DATA to the folder that has adult/adult.data");
@@ -223,7 +223,7 @@ TEST_CASE("on UCI Adult two and four ranks reach the AUC of one, with each optim
   }
 }
 
-TEST_CASE("trainers of several ranks learn and predict what one does, without a race") {
+TEST_CASE("trainers of several ranks learn and predict as one trainer, without a race") {
   const SparseNNConfig config = drawn_model();
   const Result alone = train_alone({}, config, drawn_sources);
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
@@ -243,7 +243,7 @@ TEST_CASE("trainers of several ranks learn and predict what one does, without a 
   CHECK(std::abs(together.tested.loss - alone.tested.loss) < 1e-4);
 }
 
-TEST_CASE("ranks that go on with stale steps end with the bits of those that were not stopped") {
+TEST_CASE("ranks that resume with stale steps end with the bits of an uninterrupted run") {
   const ScratchFolder scratch;
   const std::filesystem::path file = scratch / "saved";
   const std::string whole = trained_stale(file, {});

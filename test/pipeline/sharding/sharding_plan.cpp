@@ -22,7 +22,7 @@ TableConfig table(const std::string& name, std::size_t rows, std::size_t width,
 
 }  // namespace
 
-TEST_CASE("a plan puts whole tables where there is least to do") {
+TEST_CASE("a plan puts whole tables on the rank with the least work") {
   const SparseNNConfig config = with_tables({table("a", 10'000, 64), table("b", 40'000, 16),
                                              table("c", 40'000, 16), table("d", 20'000, 32)});
   const ShardingPlan plan = plan_sharding(config, 2);
@@ -32,7 +32,7 @@ TEST_CASE("a plan puts whole tables where there is least to do") {
   CHECK(plan.tables[2] == TablePlacement{Sharding::table_wise, 1});
 }
 
-TEST_CASE("a small table is data-parallel, one of more than an even share is split by rows") {
+TEST_CASE("a small table is data-parallel, a table over the even share is split by rows") {
   const SparseNNConfig config =
       with_tables({table("small", 100, 8), table("large", 1'000'000, 8), table("other", 9000, 8)});
   const ShardingPlan plan = plan_sharding(config, 4);
@@ -41,7 +41,7 @@ TEST_CASE("a small table is data-parallel, one of more than an even share is spl
   CHECK(plan.tables[2].sharding == Sharding::table_wise);
 }
 
-TEST_CASE("tables placed alike are so, but for those that cannot be split by rows") {
+TEST_CASE("plan_alike places all tables alike, except tables that cannot be split by rows") {
   SparseNNConfig config = with_tables({table("a", 100, 8), table("b", 5, 8), table("c", 100, 8)});
   config.position_weights = {{"of a", 3}, {"of c", (1 << 24) + 1}};
   for (const Sharding sharding : {Sharding::table_wise, Sharding::data_parallel}) {
@@ -57,14 +57,14 @@ TEST_CASE("tables placed alike are so, but for those that cannot be split by row
   CHECK(by_rows.tables[1].rank != by_rows.tables[2].rank);
 }
 
-TEST_CASE("a planned table with fewer rows than ranks could share stays whole, large as it is") {
+TEST_CASE("a large table with too few rows to split stays whole") {
   const SparseNNConfig config = with_tables({table("wide", 5, 4096), table("small", 100, 8)});
   const ShardingPlan plan = plan_sharding(config, 4);
   plan.check(config);
   CHECK(plan.tables[0].sharding == Sharding::table_wise);
 }
 
-TEST_CASE("a plan keeps to the memory that ranks have, or says what does not fit") {
+TEST_CASE("a plan stays within the memory of the ranks, or names the table that does not fit") {
   const SparseNNConfig config =
       with_tables({table("a", 1000, 64, Pooling::mean), table("b", 1000, 64, Pooling::mean)});
   const ShardingPlan plan = plan_sharding(
@@ -76,7 +76,7 @@ TEST_CASE("a plan keeps to the memory that ranks have, or says what does not fit
       ContainsSubstring("table 'a' of 256000 bytes fits on no rank"));
 }
 
-TEST_CASE("a plan goes to JSON and back, and tables that it does not name stay where they were") {
+TEST_CASE("a plan is unchanged by JSON, and tables that it does not name keep their placement") {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan mixed = plan_named("mixed", config, 3);
   CHECK(parse_sharding_plan(to_json(mixed, config), "plan", config,

@@ -36,7 +36,7 @@ Writer with_gap_of_rank_1() {
 
 }  // namespace
 
-TEST_CASE("a copy has what was written, in whatever pieces it was applied") {
+TEST_CASE("a copy has all written rows, in whatever pieces the log is applied") {
   VirtualMachine machine;
   std::mt19937_64 random{seed()};
   Writer writer{.ranks = 3};
@@ -56,7 +56,7 @@ TEST_CASE("a copy has what was written, in whatever pieces it was applied") {
   CHECK(writer.log.snapshots_asked == 0);
 }
 
-TEST_CASE("what was applied when it stopped is not applied again, and what was not is") {
+TEST_CASE("a new applier continues after the last applied batch") {
   VirtualMachine machine;
   Writer writer;
   writer.write(0, {1});
@@ -69,7 +69,7 @@ TEST_CASE("what was applied when it stopped is not applied again, and what was n
   CHECK(rows_of(copy) == writer.table);
 }
 
-TEST_CASE("what is lacking is found, all is asked for, and until then rows are called missing") {
+TEST_CASE("a gap is found, requests a snapshot, and leaves rows missing until it arrives") {
   VirtualMachine machine;
   Writer writer;
   writer.write(0, {1, 2});
@@ -98,7 +98,7 @@ TEST_CASE("what is lacking is found, all is asked for, and until then rows are c
   CHECK(writer.log.snapshots_asked == 1);
 }
 
-TEST_CASE("a source that has removed what comes next leaves a gap, and what it has not does not") {
+TEST_CASE("a gap exists only where the source has removed the next batch") {
   VirtualMachine machine;
   Writer writer;
   for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
@@ -137,8 +137,7 @@ TEST_CASE("a batch with missing rows leaves a gap, which is reported and request
   CHECK(writer.log.snapshots_asked == 1);
 }
 
-TEST_CASE(
-    "a snapshot whose first commit is there no more fills a gap, and one before it does not") {
+TEST_CASE("a snapshot that answers the request fills a gap, an earlier answer does not") {
   VirtualMachine machine;
   Writer writer;
   writer.answers = 6;
@@ -175,7 +174,7 @@ TEST_CASE("a snapshot that the copy had before a gap does not fill it") {
   CHECK(apply_all(writer.log, copy, machine.executor()).whole);
 }
 
-TEST_CASE("a copy that begins in the middle asks for all") {
+TEST_CASE("a copy that begins in the middle of a log requests a snapshot") {
   VirtualMachine machine;
   Writer writer;
   for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
@@ -187,7 +186,7 @@ TEST_CASE("a copy that begins in the middle asks for all") {
   CHECK(rows_of(copy) == writer.table);
 }
 
-TEST_CASE("one rank's gap is filled by that rank's snapshot only") {
+TEST_CASE("a gap of one rank is filled only by a snapshot of that rank") {
   VirtualMachine machine;
   Writer writer = with_gap_of_rank_1();
   writer.write(1, {4});
@@ -198,7 +197,7 @@ TEST_CASE("one rank's gap is filled by that rank's snapshot only") {
   CHECK(apply_all(writer.log, copy, machine.executor()).whole);
 }
 
-TEST_CASE("a gap of a rank that no longer exists is filled by the ranks that came after it") {
+TEST_CASE("a gap of a rank that no longer exists is filled by a later epoch's ranks") {
   VirtualMachine machine;
   Writer writer = with_gap_of_rank_1();
   writer.write(1, {4});
@@ -212,7 +211,7 @@ TEST_CASE("a gap of a rank that no longer exists is filled by the ranks that cam
   CHECK(rows_of(copy) == writer.table);
 }
 
-TEST_CASE("what a rank that no longer exists wrote is not a gap, even if it comes late") {
+TEST_CASE("a late batch of a rank that no longer exists is not a gap") {
   VirtualMachine machine;
   Writer writer = with_gap_of_rank_1();
   const StepBatch late = writer.made(1, {4});
@@ -229,7 +228,7 @@ TEST_CASE("what a rank that no longer exists wrote is not a gap, even if it come
   CHECK(rows_of(copy) == writer.table);
 }
 
-TEST_CASE("a gap of a rank is not filled by what fewer ranks wrote before") {
+TEST_CASE("a gap of a rank is not filled by an earlier epoch with fewer ranks") {
   VirtualMachine machine;
   Writer writer{.ranks = 1};
   writer.snapshot(0);
@@ -248,7 +247,7 @@ TEST_CASE("a gap of a rank is not filled by what fewer ranks wrote before") {
   CHECK(apply_all(writer.log, copy, machine.executor()).whole);
 }
 
-TEST_CASE("calls that fail are made again, until somebody says it is enough") {
+TEST_CASE("an applier repeats calls that fail until its condition says to stop") {
   VirtualMachine machine;
   Writer writer;
   for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
@@ -277,7 +276,7 @@ TEST_CASE("calls that fail are made again, until somebody says it is enough") {
   CHECK(applier.report().failing);
 }
 
-TEST_CASE("a source that nothing was written to yet has nothing to apply") {
+TEST_CASE("an empty source has nothing to apply") {
   VirtualMachine machine;
   Writer writer;
   writer.log.schema.reset();
@@ -292,7 +291,7 @@ TEST_CASE("a source that nothing was written to yet has nothing to apply") {
   CHECK(applier.report().whole);
 }
 
-TEST_CASE("positions of copies are read as they were written, and nothing else is") {
+TEST_CASE("a position of a copy is read back, and other text is refused") {
   for (const apply::CopyPosition& position :
        {apply::CopyPosition{}, apply::CopyPosition{{{3, 7}}, "a|b"},
         apply::CopyPosition{{{0, 1}, {17, ~0ULL}}, ""}}) {

@@ -120,7 +120,7 @@ class Scene {
 
 }  // namespace
 
-TEST_CASE("a copy that is called whole at the end of the log is the table", "[apply]") {
+TEST_CASE("a copy that is reported as whole at the end of the log is the table", "[apply]") {
   int complete = 0;
   for (std::uint64_t i = 0; i < 300; ++i) {
     const std::uint64_t drawn_from = seed() * 1000 + i;
@@ -137,7 +137,7 @@ TEST_CASE("a copy that is called whole at the end of the log is the table", "[ap
   CHECK(complete > 100);
 }
 
-TEST_CASE("a log that has lost its schema is read by that of the copy", "[apply]") {
+TEST_CASE("a log that has lost its schema is read with the schema of the copy", "[apply]") {
   Writer writer;
   writer.write(0, {1});
   MemorySink copy;
@@ -150,8 +150,7 @@ TEST_CASE("a log that has lost its schema is read by that of the copy", "[apply]
   CHECK(applying.is_complete());
 }
 
-TEST_CASE("without a schema nothing of a log is applied, and the copy is not at its end",
-          "[apply]") {
+TEST_CASE("a log without a schema is not applied, and its batches are counted as left", "[apply]") {
   Writer writer;
   writer.write(0, {1});
   writer.log.schema.reset();
@@ -162,7 +161,8 @@ TEST_CASE("without a schema nothing of a log is applied, and the copy is not at 
   CHECK_FALSE(applying.applier.report().begun);
 }
 
-TEST_CASE("where nothing is left of what came after the copy, all rows are asked for", "[apply]") {
+TEST_CASE("a log that has nothing after the copy's position gets one request for a snapshot",
+          "[apply]") {
   Writer writer;
   for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
   MemorySink copy;
@@ -186,7 +186,7 @@ TEST_CASE("where nothing is left of what came after the copy, all rows are asked
   CHECK(rows_of(copy) == writer.table);
 }
 
-TEST_CASE("what is left of a log is counted until all is applied", "[apply]") {
+TEST_CASE("the batches left in a log are counted until all are applied", "[apply]") {
   Writer writer;
   for (std::int64_t row = 0; row < 3; ++row) writer.write(0, {row});
   MemorySink copy;
@@ -198,7 +198,7 @@ TEST_CASE("what is left of a log is counted until all is applied", "[apply]") {
   CHECK(applying.applier.left(always)->count == 0);
 }
 
-TEST_CASE("a batch that was read and not written is left, and is written next", "[apply]") {
+TEST_CASE("a batch that was read and not written counts as left and is written next", "[apply]") {
   Writer writer;
   writer.write(0, {1});
   EmptiedSink copy;
@@ -230,7 +230,7 @@ struct EmptiedCopy {
 
 }  // namespace
 
-TEST_CASE("a copy that was emptied gets the log again, also if nothing new is written", "[apply]") {
+TEST_CASE("a copy that was emptied gets the log again, also without new batches", "[apply]") {
   const bool follows = GENERATE(true, false);
   CAPTURE(follows);
   EmptiedCopy emptied;
@@ -245,7 +245,8 @@ TEST_CASE("a copy that was emptied gets the log again, also if nothing new is wr
   CHECK(writer.log.snapshots_asked == 0);
 }
 
-TEST_CASE("a copy that was emptied asks for all where the log has lost its beginning", "[apply]") {
+TEST_CASE("a copy that was emptied requests a snapshot if the log has lost its beginning",
+          "[apply]") {
   EmptiedCopy emptied;
   auto& [writer, copy, applying] = emptied;
   writer.log.removed = 4;

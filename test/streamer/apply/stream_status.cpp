@@ -35,15 +35,14 @@ struct Copy {
 
 }  // namespace
 
-TEST_CASE("a sink that nothing was streamed to is empty, and not complete", "[status]") {
+TEST_CASE("a sink without a stream is empty and not complete", "[status]") {
   MemorySink sink;
   const StreamStatus status = status_of(sink, kNow);
   CHECK(status.empty);
   CHECK_FALSE(status.complete());
 }
 
-TEST_CASE("a sink is complete when all ranks have written a step with nothing missing",
-          "[status]") {
+TEST_CASE("a sink is complete when all ranks have a commit without missing rows", "[status]") {
   Copy copy;
   copy.write(commit_of(0, 5, kNow - 300));
   StreamStatus status = status_of(copy.sink, kNow);
@@ -62,8 +61,7 @@ TEST_CASE("a sink is complete when all ranks have written a step with nothing mi
   CHECK_FALSE(status.complete());
 }
 
-TEST_CASE("the age of commits without a time is unknown, and that of a later clock is none",
-          "[status]") {
+TEST_CASE("a commit without a time has no age, a commit from a later clock has age 0", "[status]") {
   Copy copy;
   copy.write(commit_of(0, 5, kNow + 5000));
   CHECK(status_of(copy.sink, kNow).age_ms == 0);
@@ -71,7 +69,7 @@ TEST_CASE("the age of commits without a time is unknown, and that of a later clo
   CHECK_FALSE(status_of(copy.sink, kNow).age_ms);
 }
 
-TEST_CASE("commits of ranks that are no more do not count", "[status]") {
+TEST_CASE("commits of ranks that no longer exist do not count", "[status]") {
   Copy copy;
   StepCommit old = commit_of(1, 9, kNow - 90'000, 5);
   old.version.epoch = 6;
@@ -84,7 +82,7 @@ TEST_CASE("commits of ranks that are no more do not count", "[status]") {
   CHECK(status.age_ms == 1);
 }
 
-TEST_CASE("a sink with commits and without a schema is not called empty", "[status]") {
+TEST_CASE("a sink with commits and without a schema is not reported as empty", "[status]") {
   MemorySink sink;
   StepBatch batch;
   batch.commit = commit_of(0, 1, kNow);
@@ -93,7 +91,7 @@ TEST_CASE("a sink with commits and without a schema is not called empty", "[stat
                     Catch::Matchers::ContainsSubstring("the schema of their tables was deleted"));
 }
 
-TEST_CASE("how far a copy is behind its log is counted from the copy's position", "[status]") {
+TEST_CASE("the lag of a copy is counted from the copy's position in the log", "[status]") {
   Writer writer;
   for (std::int64_t row = 0; row < 4; ++row) {
     writer.write(0, {row});

@@ -55,7 +55,7 @@ void change(MemorySink& sink, Version version, float state) {
 
 }  // namespace
 
-TEST_CASE("a copy that has every row to the bit is the same") {
+TEST_CASE("a copy with every row to the bit is verified as the same") {
   MemorySink sink;
   fill(sink);
   const VerifyReport report = verify_copy(sink, reference());
@@ -64,7 +64,7 @@ TEST_CASE("a copy that has every row to the bit is the same") {
   CHECK(report.equal == 5);
 }
 
-TEST_CASE("one bit of a row's state is a difference, and it is said where") {
+TEST_CASE("a difference in a row's state is found and reported with its place") {
   MemorySink sink;
   fill(sink);
   change(sink, {1, 2}, 0.0F);
@@ -78,7 +78,7 @@ TEST_CASE("one bit of a row's state is a difference, and it is said where") {
   CHECK(report.first[0].version == Version{1, 2});
 }
 
-TEST_CASE("minus zero is not zero") {
+TEST_CASE("verification distinguishes minus zero from zero") {
   MemorySink sink;
   fill(sink);
   StepBatch batch;
@@ -90,7 +90,7 @@ TEST_CASE("minus zero is not zero") {
   CHECK(verify_copy(sink, reference()).different == 1);
 }
 
-TEST_CASE("rows of steps behind the tables are newer, not different") {
+TEST_CASE("rows of steps after the tables' lineage count as newer, not as different") {
   MemorySink sink;
   fill(sink);
   change(sink, {1, 9}, 5.0F);
@@ -102,13 +102,13 @@ TEST_CASE("rows of steps behind the tables are newer, not different") {
   CHECK_FALSE(report.same());
 }
 
-TEST_CASE("rows that are not there are counted") {
+TEST_CASE("rows that are absent from a copy are counted") {
   MemorySink sink;
   sink.begin(kVerifySchema);
   CHECK(verify_copy(sink, reference()).absent == 5);
 }
 
-TEST_CASE("rows that are none of the schema are damage") {
+TEST_CASE("rows outside the schema count as damaged") {
   MemorySink sink;
   fill(sink);
   StepBatch batch;
@@ -121,7 +121,7 @@ TEST_CASE("rows that are none of the schema are damage") {
   CHECK_THAT(report.damage, Catch::Matchers::ContainsSubstring("row 7"));
 }
 
-TEST_CASE("what has no numbers cannot be compared") {
+TEST_CASE("a sink without a schema or without numbers cannot be verified") {
   MemorySink empty;
   CHECK_THROWS_AS(verify_copy(empty, reference()), std::invalid_argument);
   MemorySink ids;

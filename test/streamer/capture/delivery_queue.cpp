@@ -10,7 +10,7 @@ using namespace millrace;
 using namespace millrace::capture;
 using namespace std::chrono_literals;
 
-TEST_CASE("deliveries are handled in order, and the last step without rows stands for others") {
+TEST_CASE("deliveries are handled in order, and the last empty step stands for those before") {
   VirtualMachine machine;
   Executor& executor = machine.executor();
   std::vector<std::uint64_t> handled;
@@ -29,7 +29,7 @@ TEST_CASE("deliveries are handled in order, and the last step without rows stand
   CHECK(handled.back() == 6);
 }
 
-TEST_CASE("deliveries of all slots are queued without host memory") {
+TEST_CASE("deliveries of all slots are queued without an allocation of host memory") {
   VirtualMachine machine;
   constexpr std::size_t kSlots = 32;
   std::size_t handled = 0;
@@ -48,7 +48,7 @@ TEST_CASE("deliveries of all slots are queued without host memory") {
   CHECK(handled == 2 * kSlots + 1);
 }
 
-TEST_CASE("a wait for a busy queue ends after its patience") {
+TEST_CASE("a wait for a busy queue ends after its time limit") {
   VirtualMachine machine;
   Executor& executor = machine.executor();
   DeliveryQueue queue{executor, 1, [&](const Delivery&) { executor.spend(10ms); }};

@@ -106,14 +106,14 @@ class Program {
 
 }  // namespace
 
-TEST_CASE("the host never takes a bitmap with bits for an empty one") {
+TEST_CASE("the host never takes a bitmap with set bits for empty") {
   for (std::uint64_t i = 0; i < 100; ++i) {
     INFO("program " << 1000 * test::seed() + i);
     Program{1000 * test::seed() + i}.run();
   }
 }
 
-TEST_CASE("rows are missing from their marking until a gather has none left") {
+TEST_CASE("marked rows are missing until a gather leaves none") {
   DirtyProtocol protocol{100};
   CHECK_FALSE(protocol.maybe_dirty());
   const std::vector<std::uint64_t> ids{3, 5};
@@ -135,7 +135,7 @@ TEST_CASE("rows are missing from their marking until a gather has none left") {
   CHECK(protocol.missing(protocol.point()) == 0);
 }
 
-TEST_CASE("a marking after a gather outlives the header that says there are none left") {
+TEST_CASE("rows marked after a gather stay dirty when its header reports none left") {
   DirtyProtocol protocol{100};
   const std::uint64_t gather = protocol.gathered();
   const DirtyPoint before = protocol.point();

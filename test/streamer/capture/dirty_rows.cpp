@@ -78,7 +78,7 @@ class Scene {
 
 }  // namespace
 
-TEST_CASE("dirty rows are taken once, ascending, from where the last time ended") {
+TEST_CASE("dirty rows are taken once, in ascending order, starting after the last call") {
   const auto type = GENERATE(IndexType::int32, IndexType::int64);
   const std::uint32_t shift = GENERATE(0U, 1U, 3U);
   std::mt19937_64 random{seed()};
@@ -98,7 +98,7 @@ TEST_CASE("dirty rows are taken once, ascending, from where the last time ended"
   }
 }
 
-TEST_CASE("what lanes take word by word is what one takes bit by bit, and no more than has room") {
+TEST_CASE("taking dirty rows by words gives the same rows as taking them by bits") {
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 300; ++round) {
     const BitShape shape{1 + random() % 2000, static_cast<std::uint32_t>(random() % 4)};
@@ -137,7 +137,7 @@ TEST_CASE("what lanes take word by word is what one takes bit by bit, and no mor
   }
 }
 
-TEST_CASE("32 lanes find where a list reaches a row, as one does that halves it") {
+TEST_CASE("the search of 32 lanes agrees with std::lower_bound") {
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 2000; ++round) {
     std::vector<std::uint32_t> list(random() % (round % 10 == 0 ? 5000 : 80));
@@ -158,7 +158,7 @@ TEST_CASE("32 lanes find where a list reaches a row, as one does that halves it"
   }
 }
 
-TEST_CASE("rows numbered with 64 bits are gathered as those with 32 are") {
+TEST_CASE("rows with 64-bit numbers are gathered with their ids and values") {
   constexpr std::uint64_t kFirst = std::uint64_t{1} << 33;
   const std::vector<SourceTable> tables{
       {.first_row = 0, .rows = static_cast<std::int64_t>(kFirst), .width = 1},

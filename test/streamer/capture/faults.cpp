@@ -57,7 +57,7 @@ CaptureCase case_of(CaptureMode mode, GatherOn gather_on, bool cached, std::uint
 
 }  // namespace
 
-TEST_CASE("calls that fail while an update is captured do no harm: rows are delivered later") {
+TEST_CASE("after any call fails during a capture, all rows are delivered later") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
   const bool cached = GENERATE(false, true);
@@ -80,8 +80,7 @@ TEST_CASE("calls that fail while an update is captured do no harm: rows are deli
   }
 }
 
-TEST_CASE(
-    "every call of a kind fails while updates are captured: all rows are delivered afterwards") {
+TEST_CASE("after every call of a kind fails during captures, all rows are delivered later") {
   const auto kind = GENERATE(Call::launch, Call::record, Call::wait, Call::copy);
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
   const CaptureCase what = case_of(CaptureMode::ring, gather_on, false, seed());
@@ -96,7 +95,7 @@ TEST_CASE(
   CHECK(rig.compare() == "");
 }
 
-TEST_CASE("copies of the copier that fail are made again with later steps") {
+TEST_CASE("failed copies of the copier are repeated with later steps") {
   const auto kind = GENERATE(Call::copy, Call::synchronize_stream, Call::wait);
   const auto number = GENERATE(1, 2, 3, 5, 8);
   CaptureCase what = case_of(CaptureMode::ring, GatherOn::update_stream, false, seed());
@@ -113,7 +112,7 @@ TEST_CASE("copies of the copier that fail are made again with later steps") {
   CHECK(rig.races().empty());
 }
 
-TEST_CASE("a lost device ends no copier, and is reported as failures") {
+TEST_CASE("a lost device is reported as failures, and the copier stops cleanly") {
   CaptureCase what = case_of(CaptureMode::ring, GatherOn::update_stream, false, seed());
   what.schedule = 0;
   CaptureRig rig{what};

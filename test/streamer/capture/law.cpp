@@ -22,7 +22,7 @@ void check(const CaptureCase& what) {
 
 }  // namespace
 
-TEST_CASE("what was captured, applied to the snapshot before, is the tables, in every mode") {
+TEST_CASE("in every mode the captured rows applied to the earlier snapshot give the tables") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   for (std::uint64_t i = 0; i < 200; ++i) check(draw_case(mode, 1000 * seed() + i));
 }

@@ -107,7 +107,7 @@ std::string seen(LeftOutCase left, const std::string& wait) {
 
 }  // namespace
 
-TEST_CASE("every wait of a capture that is left out is named, or seen in what was delivered") {
+TEST_CASE("each wait of a capture that is left out is a race or changes the delivered rows") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
   const bool cached = GENERATE(false, true), on_main = GENERATE(false, true);
@@ -151,7 +151,7 @@ TEST_CASE("every wait of a capture that is left out is named, or seen in what wa
   }
 }
 
-TEST_CASE("the next update waits for the gather: the checker names both, left out") {
+TEST_CASE("without the next update's wait for the gather, the checker names both") {
   CaptureCase what = left_out_case(CaptureMode::ring, GatherOn::own_stream, false);
   what.left_out = "update waits for gather";
   // Not with the timed schedule, in which the host may see the end of the gather before the next
@@ -166,7 +166,7 @@ TEST_CASE("the next update waits for the gather: the checker names both, left ou
   CHECK(race.find("update tables") != std::string::npos);
 }
 
-TEST_CASE("waits that only some programs need are needed there, and do no harm elsewhere") {
+TEST_CASE("each wait that some programs need is needed in exactly those programs") {
   struct Expected {
     CaptureMode mode;
     Use use;

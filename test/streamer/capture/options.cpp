@@ -42,7 +42,7 @@ void check_told(CaptureRig& rig) {
 
 }  // namespace
 
-TEST_CASE("the training thread waits for nothing in a ring, and for each step's copies in sync") {
+TEST_CASE("the training thread never waits with a ring, and waits for each copy with sync") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   CaptureRig rig{{.options = {.mode = mode, .slots = 8}, .steps = 6}};
   OwnWaits waits{rig.program_device};
@@ -63,7 +63,7 @@ TEST_CASE("steps without rows are delivered") {
   CHECK(rig.receiver.steps == std::vector<std::uint64_t>{7, 1});
 }
 
-TEST_CASE("rows that do not fit into a slot are counted, and delivered with later steps") {
+TEST_CASE("rows that do not fit into a slot are counted and delivered with later steps") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   CaptureRig rig{{.options = {.mode = mode, .slot_bytes = 400}, .steps = 6}};
   rig.train();
@@ -72,7 +72,7 @@ TEST_CASE("rows that do not fit into a slot are counted, and delivered with late
   CHECK(rig.capture->counts().dirty_captures > 0);
 }
 
-TEST_CASE("a step that finds no slot is counted, and its rows are delivered with a later one") {
+TEST_CASE("a step without a free slot is counted, and its rows are delivered with a later step") {
   CaptureRig rig{{.options = {.slots = 1, .when_full = WhenFull::mark_dirty},
                   .steps = 8,
                   .receive_time = std::chrono::milliseconds{2}}};
@@ -84,7 +84,7 @@ TEST_CASE("a step that finds no slot is counted, and its rows are delivered with
   CHECK(counts.waited == Nanoseconds{0});
 }
 
-TEST_CASE("a step waits for a slot, and no longer than it may") {
+TEST_CASE("a step waits for a slot at most as long as its patience") {
   const auto patience = GENERATE(std::chrono::microseconds{300}, std::chrono::microseconds{50'000});
   CaptureRig rig{{.options = {.slots = 1, .when_full = WhenFull::block, .patience = patience},
                   .steps = 4,
@@ -99,7 +99,7 @@ TEST_CASE("a step waits for a slot, and no longer than it may") {
   check_told(rig);
 }
 
-TEST_CASE("rows of tables that are skipped are counted, and not delivered") {
+TEST_CASE("rows of tables that a capture skips are counted and not delivered") {
   CaptureRig rig{{.options = {.skipped_tables = {"t1"}}, .steps = 6}};
   rig.train();
   CHECK(rig.flush());
@@ -114,7 +114,7 @@ TEST_CASE("rows of tables that are skipped are counted, and not delivered") {
   CHECK(delivered == 40 + 1 + 70);
 }
 
-TEST_CASE("rows that are marked are delivered, once, though they did not change") {
+TEST_CASE("marked rows are delivered once, even if they did not change") {
   CaptureRig rig{{.options = {.content = RowContent::weights_and_state}, .steps = 2}};
   const std::vector<TableRow> rows{{3, 7}, {4, 151}, {3, 7}, {4, 12}, {9, 1}, {4, 300}, {3, -1}};
   CHECK(rig.capture->mark_dirty(rows) == 1);
@@ -128,7 +128,7 @@ TEST_CASE("rows that are marked are delivered, once, though they did not change"
   CHECK(rig.compare() == "");
 }
 
-TEST_CASE("marks that are more than a quarter of the rows become all rows") {
+TEST_CASE("marks on more than a quarter of the rows mark all rows") {
   CaptureRig rig{{.options = {.content = RowContent::weights_and_state}, .steps = 2}};
   const std::vector<TableRow> rows(1000, {3, 7});
   for (std::uint64_t call = 1; call <= 5; ++call) CHECK(rig.capture->mark_dirty(rows) == call);
@@ -139,7 +139,7 @@ TEST_CASE("marks that are more than a quarter of the rows become all rows") {
   CHECK(rig.receiver.rows == 40 + 150 + 1 + 70 + 1);
 }
 
-TEST_CASE("the link carries what changed, and little else") {
+TEST_CASE("the link carries at most 5% more bytes than the changed rows") {
   const auto mode = GENERATE(CaptureMode::ring, CaptureMode::mapped);
   const std::vector<TableConfig> tables{{"t", 20'000, 64, Pooling::sum, {"f"}}};
   ModelBench bench;
@@ -167,7 +167,7 @@ TEST_CASE("the link carries what changed, and little else") {
   CHECK(static_cast<double>(counts.link_bytes) < 1.05 * static_cast<double>(counts.changed_bytes));
 }
 
-TEST_CASE("memory of a capture is accounted for under its own names, and goes with it") {
+TEST_CASE("memory of a capture has its own tags and is freed with the capture") {
   CaptureRig rig{{.options = {.slots = 3, .slot_bytes = 20'000}, .steps = 2}};
   const auto bytes_of = [](Allocator& allocator, std::string_view name) {
     const MemoryStatistics statistics = allocator.statistics();
@@ -188,7 +188,7 @@ TEST_CASE("memory of a capture is accounted for under its own names, and goes wi
   CHECK(rig.races() == std::vector<std::string>{});
 }
 
-TEST_CASE("slots are made as the host gets ahead, and no more than it may have") {
+TEST_CASE("slots are created as the host runs ahead, up to the maximum") {
   const auto most = GENERATE(std::size_t{1}, std::size_t{4}, std::size_t{40});
   CaptureRig rig{{.options = {.slots = most, .slot_bytes = 20'000, .patience = 1h}, .steps = 12}};
   const auto bytes = [&] {
@@ -221,7 +221,7 @@ TEST_CASE("hundreds of tables are delivered in their order") {
   }
 }
 
-TEST_CASE("options that cannot be are refused") {
+TEST_CASE("invalid capture options are refused") {
   const auto make = [](CaptureOptions options) {
     CaptureRig rig{{.options = options, .steps = 0}};
   };
@@ -233,7 +233,7 @@ TEST_CASE("options that cannot be are refused") {
   for (const CaptureMode mode : kCaptureModes) CHECK(parse_capture_mode(to_string(mode)) == mode);
 }
 
-TEST_CASE("where nothing is computed captures cost what they would, and tell how many rows") {
+TEST_CASE("a cost-only capture reports a modeled number of rows and delivers none") {
   ModelBench bench;
   ModelContext context{bench.allocator, bench.main, true};
   CachingAllocator pinned{bench.ordered, bench.pinned, Policy::pinned()};

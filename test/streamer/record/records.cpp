@@ -95,7 +95,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-TEST_CASE("a row's record says what the row was, bit by bit", "[record]") {
+TEST_CASE("a row is read back from its record, bit by bit", "[record]") {
   CHECK(rc::check([] {
     const auto weights = *any_floats(), state = *any_floats();
     const RowRecord row{.version = *any_version(),
@@ -118,7 +118,7 @@ TEST_CASE("a row's record says what the row was, bit by bit", "[record]") {
   }));
 }
 
-TEST_CASE("a commit's record says what the commit was", "[record]") {
+TEST_CASE("a commit is read back from its record", "[record]") {
   CHECK(rc::check([] {
     const StepCommit commit = any_commit();
     Bytes bytes;
@@ -131,8 +131,7 @@ TEST_CASE("a commit's record says what the commit was", "[record]") {
   }));
 }
 
-TEST_CASE("a commit that was written before commits had a time is read, and its time is unknown",
-          "[record]") {
+TEST_CASE("a commit of the older format without a time is read", "[record]") {
   constexpr std::string_view kBefore =
       "00000000000000030000000000000009880000000201000000000000000000000000000000000000000000000000"
       "00000300000000000000080000000000000001000000020000000500000000000000060000000000000001000000"
@@ -160,7 +159,7 @@ TEST_CASE("a commit that was written before commits had a time is read, and its 
   CHECK(parse_record(timed).commit == commit);
 }
 
-TEST_CASE("a schema's record says what the schema was", "[record]") {
+TEST_CASE("a schema is read back from its record", "[record]") {
   CHECK(rc::check([] {
     const StreamSchema schema = any_schema();
     Bytes bytes;
@@ -172,7 +171,7 @@ TEST_CASE("a schema's record says what the schema was", "[record]") {
   }));
 }
 
-TEST_CASE("a position's record has its text, of whatever bytes", "[record]") {
+TEST_CASE("a position of any bytes is read back from its record", "[record]") {
   CHECK(rc::check([](const std::string& text) {
     Bytes bytes;
     append_position(bytes, text, {4, 4});
@@ -183,7 +182,7 @@ TEST_CASE("a position's record has its text, of whatever bytes", "[record]") {
   }));
 }
 
-TEST_CASE("records are read one behind another, each from where the one before ends", "[record]") {
+TEST_CASE("records are read one after another, each from the end of the previous one", "[record]") {
   Bytes all;
   const auto records = one_of_each();
   for (const Bytes& record : records) all.insert(all.end(), record.begin(), record.end());
@@ -199,7 +198,7 @@ TEST_CASE("records are read one behind another, each from where the one before e
                              RecordKind::schema, RecordKind::position});
 }
 
-TEST_CASE("versions in records compare as bytes do", "[record]") {
+TEST_CASE("the bytes of a record's version compare as the version does", "[record]") {
   CHECK(rc::check([] {
     Bytes a, b;
     const Version of_a = *any_version(), of_b = *any_version();
@@ -225,7 +224,7 @@ TEST_CASE("a record with any one bit of any byte changed is refused", "[record]"
   }
 }
 
-TEST_CASE("a record with any one byte changed to any other is refused", "[record]") {
+TEST_CASE("a record with any one byte changed to any other value is refused", "[record]") {
   for (const Bytes& record : one_of_each()) {
     std::size_t taken = 0;
     for (std::size_t i = 0; i < record.size(); ++i) {
@@ -239,7 +238,7 @@ TEST_CASE("a record with any one byte changed to any other is refused", "[record
   }
 }
 
-TEST_CASE("a record that ends anywhere before its end is refused", "[record]") {
+TEST_CASE("a record that is truncated anywhere is refused", "[record]") {
   for (const Bytes& record : one_of_each()) {
     for (std::size_t length = 0; length < record.size(); ++length) {
       // Memory of exactly this length, so that a sanitizer finds reads beyond its end.
@@ -250,7 +249,7 @@ TEST_CASE("a record that ends anywhere before its end is refused", "[record]") {
   }
 }
 
-TEST_CASE("a record with bytes behind it is read for itself", "[record]") {
+TEST_CASE("a record is read without the bytes that follow it", "[record]") {
   for (Bytes record : one_of_each()) {
     const std::size_t length = record.size();
     record.insert(record.end(), 17, std::byte{0xEE});
@@ -282,7 +281,7 @@ TEST_CASE("a row is checked against the tables of its schema", "[record]") {
   CHECK_NOTHROW(check_row({.row = 9}, schema));
 }
 
-TEST_CASE("a row of a table that is wider than a record can be is refused before it is written",
+TEST_CASE("a row that is wider than the largest record is refused before it is written",
           "[record]") {
   const std::vector<float> numbers(kLargestRecord / sizeof(float));
   Bytes bytes;

@@ -19,7 +19,7 @@ std::string with_table(const std::string& table) {
 
 }  // namespace
 
-TEST_CASE("what is no schema is refused, and what is wrong with it is named", "[record]") {
+TEST_CASE("an invalid schema is refused, and the fault is named", "[record]") {
   refused("", "a schema");
   refused("{", "a schema");
   refused("[]", "a schema");
@@ -40,13 +40,12 @@ TEST_CASE("what is no schema is refused, and what is wrong with it is named", "[
           "once");
 }
 
-TEST_CASE("a schema of as many rows as there can be is read back", "[record]") {
+TEST_CASE("a schema with the largest number of rows is read back", "[record]") {
   const StreamSchema schema{.tables = {{.name = "a", .rows = 0x7FFFFFFFFFFFFFFF, .width = 1}}};
   CHECK(parse_stream_schema(to_json(schema)) == schema);
 }
 
-TEST_CASE("a name that is no UTF-8 is refused when it is written, since it could not be read back",
-          "[record]") {
+TEST_CASE("a table name that is not UTF-8 is refused when the schema is written", "[record]") {
   CHECK_THROWS_AS(to_json({.tables = {{.name = "a\xFF", .rows = 1, .width = 1}}}), RecordError);
 }
 
@@ -65,7 +64,7 @@ TEST_CASE("the first difference of two schemas is described in words", "[record]
   CHECK_THAT(difference(one, other), ContainsSubstring("1 tables here and 2 there"));
 }
 
-TEST_CASE("names of row contents are read back, and others refused with those there are",
+TEST_CASE("names of row contents are read back, and other names are refused with the list",
           "[record]") {
   for (const RowContent content :
        {RowContent::ids, RowContent::weights, RowContent::weights_and_state}) {

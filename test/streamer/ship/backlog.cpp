@@ -9,7 +9,7 @@
 
 using namespace millrace;
 
-TEST_CASE("a backlog has the newest of each row, and the chain of all its steps") {
+TEST_CASE("a backlog has the newest value of each row, and one commit for all its steps") {
   std::mt19937_64 random{test::seed()};
   for (int round = 0; round < 50; ++round) {
     ship::Backlog backlog;

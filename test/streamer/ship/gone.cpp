@@ -33,7 +33,7 @@ Lineage gone_lineage() {
 
 }  // namespace
 
-TEST_CASE("rows that vanished from a sink while nothing trained are sent again, and only those") {
+TEST_CASE("exactly the rows that vanished from a sink between two runs are sent again") {
   auto memory = whole_memory();
   for (const std::int64_t row : {0, 7, 63}) memory->forget(0, row);
   ShipRig rig{{}, {}, gone_lineage(), memory};
@@ -45,8 +45,7 @@ TEST_CASE("rows that vanished from a sink while nothing trained are sent again, 
   CHECK(ship_rows_of(*memory) == rig.trainer.table());
 }
 
-TEST_CASE(
-    "rows that vanish from a sink during a run are sent again when all others were delivered") {
+TEST_CASE("an audit during a run sends the rows again that vanished from the sink") {
   ShipRig rig;
   rig.step({1, 2});
   REQUIRE(rig.settle());
@@ -63,7 +62,7 @@ TEST_CASE(
   CHECK(ship_rows_of(*rig.memory) == rig.trainer.table());
 }
 
-TEST_CASE("a sink that finds that it has lost rows gets a snapshot, with the next flush") {
+TEST_CASE("a sink whose audit reports lost rows gets a snapshot with the next flush") {
   bool lost = false;
   ShipRig rig{[&](const std::string& call) {
     if (call == "audit" && std::exchange(lost, false)) {
@@ -79,7 +78,7 @@ TEST_CASE("a sink that finds that it has lost rows gets a snapshot, with the nex
   CHECK(rig.shipper.report().given_up.empty());
 }
 
-TEST_CASE("a sink that has lost rows before anything is written is not gone on with") {
+TEST_CASE("a sink whose first audit reports lost rows gets a snapshot") {
   int audits = 0;
   ShipRig rig{[&](const std::string& call) {
                 if (call == "audit" && audits++ == 0) {
@@ -94,7 +93,7 @@ TEST_CASE("a sink that has lost rows before anything is written is not gone on w
   CHECK(rig.trainer.snapshots() == 1);
 }
 
-TEST_CASE("a sink that will go on losing rows is given up") {
+TEST_CASE("a sink whose audit reports a permanent error is given up") {
   bool evicts = false;
   ShipRig rig{[&](const std::string& call) {
     if (call == "audit" && evicts) throw SinkError{SinkError::Kind::wrong, "it drops keys"};
@@ -107,7 +106,7 @@ TEST_CASE("a sink that will go on losing rows is given up") {
   CHECK(rig.shipper.report().given_up == "it drops keys");
 }
 
-TEST_CASE("a trainer that a later one overtakes says so, and counts nothing as delivered") {
+TEST_CASE("a trainer that is overtaken by a later one reports it, and counts no row as delivered") {
   ShipRig rig;
   rig.step({1});
   REQUIRE(rig.settle());
@@ -126,7 +125,7 @@ TEST_CASE("a trainer that a later one overtakes says so, and counts nothing as d
   CHECK_THAT(rig.shipper.health().given_up, ContainsSubstring("a later trainer"));
 }
 
-TEST_CASE("a sink that is down says so while it is, and since when") {
+TEST_CASE("the health of a sink that is down has the error and its duration") {
   std::atomic<bool> down = false;
   ShipRig rig{[&](const std::string& call) {
     if (call == "write" && down) throw SinkError{SinkError::Kind::retry, "connection refused"};
@@ -151,7 +150,7 @@ TEST_CASE("a sink that is down says so while it is, and since when") {
   CHECK(rig.shipper.report().lag_most >= 30s);
 }
 
-TEST_CASE("what a slow sink lags behind does not grow with the queue") {
+TEST_CASE("the lag of a slow sink does not grow with the size of the queue") {
   // Each step changes 8 of 64 rows. In that time the sink writes half as many rows.
   std::vector<Nanoseconds> lags;
   for (const std::size_t rows : {kShipRows, 100 * kShipRows}) {

@@ -36,7 +36,7 @@ bool offer_without_memory(ShipRig& rig, const std::set<std::int64_t>& changed, s
 
 }  // namespace
 
-TEST_CASE("a step that is offered without host memory is delivered later, and missing until then") {
+TEST_CASE("a step offered without host memory is missing until it is delivered later") {
   const auto policy = GENERATE(QueuePolicy::coalesce, QueuePolicy::recapture);
   const std::uint64_t failures = GENERATE(1, 2, 3);
   bool up = false;
@@ -64,7 +64,7 @@ TEST_CASE("a step that is offered without host memory is delivered later, and mi
   }
 }
 
-TEST_CASE("rows that were lost before they were offered are missing until they are delivered") {
+TEST_CASE("rows that are lost before the offer are missing until they are delivered") {
   ShipRig rig;
   rig.step({1});
   REQUIRE(rig.settle());
@@ -77,7 +77,7 @@ TEST_CASE("rows that were lost before they were offered are missing until they a
   CHECK(ship_rows_of(*rig.memory) == rig.trainer.table());
 }
 
-TEST_CASE("without host memory a recapture becomes one with the one before it") {
+TEST_CASE("without host memory a recapture is merged with the previous one") {
   PendingRecaptures pending;
   pending.add(3, 10);
   {

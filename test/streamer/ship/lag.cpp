@@ -11,7 +11,7 @@
 
 using namespace millrace;
 
-TEST_CASE("quantiles of lags are those of all of them, to 1/32 and never too short") {
+TEST_CASE("quantiles of all lags are at least exact and at most 1/32 too long") {
   std::mt19937_64 random{test::seed()};
   for (int round = 0; round < 20; ++round) {
     ship::Lags lags;
@@ -36,19 +36,19 @@ TEST_CASE("quantiles of lags are those of all of them, to 1/32 and never too sho
   }
 }
 
-TEST_CASE("old lags count as much as new ones, however many there are") {
+TEST_CASE("old lags count as much as new lags") {
   ship::Lags lags;
   lags.add(std::chrono::seconds{18}, 200);  // an outage at the beginning
   for (int i = 0; i < 10'000; ++i) lags.add(std::chrono::milliseconds{1});
   CHECK(lags.quantile(0.99) >= std::chrono::seconds{18});
 }
 
-TEST_CASE("no lags have no quantiles") {
+TEST_CASE("the quantiles of no lags are 0") {
   CHECK(ship::Lags{}.quantile(0.99) == Nanoseconds{0});
   CHECK(ship::Lags{}.longest() == Nanoseconds{0});
 }
 
-TEST_CASE("when steps were captured is kept in bounded memory, never too late") {
+TEST_CASE("capture times are kept in bounded memory and are never too late") {
   std::mt19937_64 random{test::seed()};
   for (const std::size_t steps : {1, 2, 255, 256, 257, 1000, 100'000}) {
     ship::CaptureTimes times;

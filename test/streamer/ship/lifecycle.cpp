@@ -6,7 +6,7 @@
 using namespace millrace;
 using namespace std::chrono_literals;
 
-TEST_CASE("a shipper runs, closes with a deadline, and is finished for good") {
+TEST_CASE("the lifecycle goes from running to closing with a deadline to finished") {
   VirtualMachine machine{{}};
   Executor& executor = machine.executor();
   ship::Lifecycle life{executor};

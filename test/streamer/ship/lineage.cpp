@@ -6,7 +6,7 @@
 
 using namespace millrace;
 
-TEST_CASE("a lineage has the steps that made the tables, and not those that were given up") {
+TEST_CASE("a lineage contains the steps that made the tables, and no abandoned steps") {
   Lineage lineage;
   CHECK_FALSE(lineage.contains({1, 0}));
   lineage.extend({1, 50});
@@ -21,7 +21,7 @@ TEST_CASE("a lineage has the steps that made the tables, and not those that were
   CHECK_THROWS_AS(lineage.extend({3, 1}), std::invalid_argument);
 }
 
-TEST_CASE("a lineage is read as it was written") {
+TEST_CASE("a lineage is read back from its text, and other text is refused") {
   Lineage lineage;
   CHECK(parse_lineage(to_string(lineage)) == lineage);
   lineage.extend({1, 100});

@@ -19,7 +19,7 @@ TEST_CASE("a recapture is missing until a shipment with its ticket is delivered"
   CHECK(pending.missing_now() == 0);
 }
 
-TEST_CASE("a recapture of another rank's rows is not awaited") {
+TEST_CASE("a recapture without rows of this rank is not missing") {
   PendingRecaptures pending;
   pending.add(0, 10);
   CHECK(pending.missing_now() == 0);

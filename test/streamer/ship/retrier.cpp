@@ -21,7 +21,7 @@ struct Scene {
 
 }  // namespace
 
-TEST_CASE("a call is made again until it succeeds, and its failures are known meanwhile") {
+TEST_CASE("a call is repeated until it succeeds, and its failures are reported meanwhile") {
   Scene scene;
   int calls = 0;
   const int result = scene.retrier.insist([&] {
@@ -40,13 +40,13 @@ TEST_CASE("a call is made again until it succeeds, and its failures are known me
   CHECK(scene.executor.now() >= 500us + 1ms + 2ms);  // at least half of 1, 2 and 4 ms
 }
 
-TEST_CASE("an error that no retry mends is thrown at once") {
+TEST_CASE("an error that a retry cannot fix is thrown at once") {
   Scene scene;
   CHECK_THROWS_AS(scene.retrier.insist([] { refuse(SinkError::Kind::lost); }), SinkError);
   CHECK(scene.retrier.failures() == 0);
 }
 
-TEST_CASE("a deadline that is set during a pause ends it") {
+TEST_CASE("a deadline that is set during a pause ends the pause") {
   Scene scene;
   int calls = 0;
   const auto call = [&] {

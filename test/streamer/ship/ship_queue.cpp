@@ -23,7 +23,7 @@ Shipment shipment(std::uint64_t step, const std::set<std::int64_t>& rows, Nanose
 
 }  // namespace
 
-TEST_CASE("a queue has each row once, in its newest value, however much room it has") {
+TEST_CASE("a queue has each row once, with its newest value, and stays within its room") {
   std::mt19937_64 random{test::seed()};
   for (const std::size_t room : {std::size_t{1} << 30U, 40 * record_bytes(1)}) {
     ship::ShipQueue queue{room};
@@ -65,7 +65,7 @@ TEST_CASE("a queue has each row once, in its newest value, however much room it 
   }
 }
 
-TEST_CASE("a step alone waits as it came, also where it is larger than the room") {
+TEST_CASE("an empty queue takes a step that is larger than its room") {
   ship::ShipQueue queue{1};
   const Shipment one = shipment(3, {1, 2, 3}, Nanoseconds{7});
   CHECK(queue.fits(one.batch));

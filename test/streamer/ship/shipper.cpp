@@ -53,7 +53,7 @@ struct FailingWrites {
 
 }  // namespace
 
-TEST_CASE("what is offered is what the sink has, behind a snapshot") {
+TEST_CASE("a sink gets a snapshot first and then every offered row") {
   Rig rig;
   rig.step({1, 2});
   rig.step({2, 3});
@@ -66,7 +66,7 @@ TEST_CASE("what is offered is what the sink has, behind a snapshot") {
   CHECK(rig.shipper.report().undelivered_steps == 0);
 }
 
-TEST_CASE("calls that fail are made again after pauses that double, up to the longest") {
+TEST_CASE("calls that fail are repeated after pauses that double up to the maximum") {
   FailingWrites failing{SinkError{Kind::retry, "it is down"}};
   auto& [at, rig] = failing;
   Nanoseconds longest = 100ms;
@@ -79,7 +79,7 @@ TEST_CASE("calls that fail are made again after pauses that double, up to the lo
   CHECK(rows_of(*rig.memory) == rig.trainer.table());
 }
 
-TEST_CASE("a sink that says again and again that it has lost its commits is given time") {
+TEST_CASE("a sink that reports lost commits repeatedly is retried after growing pauses") {
   FailingWrites failing{SinkError{Kind::lost, "it has nothing"}};
   auto& [at, rig] = failing;
   Nanoseconds shortest = 50ms;
@@ -90,7 +90,7 @@ TEST_CASE("a sink that says again and again that it has lost its commits is give
   CHECK(rows_of(*rig.memory) == rig.trainer.table());
 }
 
-TEST_CASE("ranks that there are no more make nobody send all rows again") {
+TEST_CASE("ranks that no longer exist cause no snapshot") {
   struct There {
     std::uint64_t epoch_of_rank_1;
     std::uint32_t ranks;
@@ -115,7 +115,7 @@ TEST_CASE("ranks that there are no more make nobody send all rows again") {
   }
 }
 
-TEST_CASE("a write that failed after it had worked is repeated, and does no harm") {
+TEST_CASE("a write that took effect and then failed is repeated without harm") {
   int failures = 3;
   Rig rig{[&](const std::string& call) {
     if (call == "written" && failures-- > 0) throw SinkError{Kind::retry, "no answer"};
@@ -126,7 +126,7 @@ TEST_CASE("a write that failed after it had worked is repeated, and does no harm
   CHECK(rows_of(*rig.memory) == rig.trainer.table());
 }
 
-TEST_CASE("a sink that has lost its commits gets a snapshot, and calls rows missing until then") {
+TEST_CASE("a sink that has lost its commits gets a snapshot, and rows are missing until then") {
   auto memory = std::make_shared<MemorySink>();
   std::vector<std::uint64_t> missing;
   bool lose = false;
@@ -151,7 +151,7 @@ TEST_CASE("a sink that has lost its commits gets a snapshot, and calls rows miss
   CHECK(rows_of(*memory) == rig.trainer.table());
 }
 
-TEST_CASE("a reader with a gap gets a snapshot, once, and the commits say so") {
+TEST_CASE("a request for a snapshot is answered once, and the commits carry its number") {
   Rig rig;
   rig.step({1});
   REQUIRE(rig.settle());
@@ -166,7 +166,7 @@ TEST_CASE("a reader with a gap gets a snapshot, once, and the commits say so") {
   CHECK(rig.shipper.report().snapshots == 2);
 }
 
-TEST_CASE("a request of whatever number is answered, once, and none silences those behind it") {
+TEST_CASE("a request of any number is answered once, and never hides a later request") {
   Rig rig;
   rig.step({1});
   REQUIRE(rig.settle());
@@ -186,7 +186,7 @@ TEST_CASE("a request of whatever number is answered, once, and none silences tho
   CHECK(rig.shipper.report().snapshots == snapshots);
 }
 
-TEST_CASE("who sends all rows anyway has answered what was asked for before") {
+TEST_CASE("the first snapshot answers a request that was made before it") {
   Rig rig;
   rig.sink->request_snapshot(7);
   rig.step({1});
@@ -196,7 +196,7 @@ TEST_CASE("who sends all rows anyway has answered what was asked for before") {
   CHECK(rig.shipper.report().snapshots == 1);
 }
 
-TEST_CASE("what was asked for while nobody trained is answered by who trains next") {
+TEST_CASE("a request made between two runs is answered by the next run") {
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
   StepBatch last = ship_batch({3, 10}, {}, 1, 1.0F);
@@ -215,7 +215,7 @@ TEST_CASE("what was asked for while nobody trained is answered by who trains nex
   }
 }
 
-TEST_CASE("rows beyond a checkpoint are marked as they are read, few at once") {
+TEST_CASE("rows newer than the checkpoint are marked in parts while the sink is read") {
   struct Counting final : Recapture {
     std::uint64_t recapture(const StepBatch& rows) override {
       all += rows.size();
@@ -247,7 +247,7 @@ TEST_CASE("rows beyond a checkpoint are marked as they are read, few at once") {
   CHECK(shipper.report().snapshots == 0);
 }
 
-TEST_CASE("a sink that will never work is given up, and training goes on") {
+TEST_CASE("a sink with a permanent error is given up, and training continues") {
   Rig rig{[](const std::string& call) {
     if (call == "begin") throw SinkError{Kind::wrong, "it has other tables"};
   }};
@@ -260,7 +260,7 @@ TEST_CASE("a sink that will never work is given up, and training goes on") {
   CHECK(report.undelivered_rows >= 2);
 }
 
-TEST_CASE("a sink that throws what it should not is given up") {
+TEST_CASE("a sink that throws an unexpected exception is given up") {
   Rig rig{[](const std::string& call) {
     if (call == "write") throw std::logic_error{"a mistake"};
   }};
@@ -269,7 +269,7 @@ TEST_CASE("a sink that throws what it should not is given up") {
   CHECK(rig.shipper.report().given_up == "a mistake");
 }
 
-TEST_CASE("a stop waits no longer than the given time, and reports what is left") {
+TEST_CASE("stop waits at most the given time, and reports the undelivered steps") {
   Rig rig{[](const std::string& call) {
     if (call == "write") throw SinkError{Kind::retry, "it is down"};
   }};
@@ -285,7 +285,7 @@ TEST_CASE("a stop waits no longer than the given time, and reports what is left"
   CHECK_FALSE(report.given_up.empty());
 }
 
-TEST_CASE("a sink that works, but slowly, has no longer than that either") {
+TEST_CASE("stop also limits the time of a sink that is slow") {
   Rig* here = nullptr;
   Rig rig{[&](const std::string& call) {
     if (call == "write") here->machine.executor().spend(6s);
@@ -304,7 +304,7 @@ TEST_CASE("a sink that works, but slowly, has no longer than that either") {
   CHECK_FALSE(report.given_up.empty());
 }
 
-TEST_CASE("nobody waits for room any more when a shipper is closed") {
+TEST_CASE("close ends the waits for room in the queue") {
   Rig rig{[](const std::string& call) {
             if (call == "write") throw SinkError{Kind::retry, "it is down"};
           },
@@ -320,7 +320,7 @@ TEST_CASE("nobody waits for room any more when a shipper is closed") {
   CHECK(rig.shipper.report().undelivered_steps == 5);
 }
 
-TEST_CASE("a step that is offered after close is delivered, if there is time") {
+TEST_CASE("a step that is offered after close is delivered before the deadline") {
   Rig rig;
   rig.step({1});
   REQUIRE(rig.settle());
@@ -334,7 +334,7 @@ TEST_CASE("a step that is offered after close is delivered, if there is time") {
   CHECK(rows_of(*rig.memory) == rig.trainer.table());
 }
 
-TEST_CASE("a flush that took back what was written is followed by a snapshot") {
+TEST_CASE("a flush that loses written rows is followed by a snapshot") {
   auto memory = std::make_shared<MemorySink>();
   bool fail = false;
   Rig rig{[&](const std::string& call) {
@@ -355,7 +355,7 @@ TEST_CASE("a flush that took back what was written is followed by a snapshot") {
   CHECK(rig.trainer.snapshots() == 2);
 }
 
-TEST_CASE("the queue holds no more bytes than it may, whatever the policy, and nothing is lost") {
+TEST_CASE("the queue stays within its bytes under every policy, and no row is lost") {
   for (const QueuePolicy policy : {QueuePolicy::coalesce, QueuePolicy::recapture}) {
     CAPTURE(to_string(policy));
     bool down = true;
@@ -383,7 +383,7 @@ TEST_CASE("the queue holds no more bytes than it may, whatever the policy, and n
   }
 }
 
-TEST_CASE("with block whoever offers waits for room") {
+TEST_CASE("with QueuePolicy::block an offer waits for room") {
   bool down = true;
   Rig rig{[&](const std::string& call) {
             if (call == "write" && down) throw SinkError{Kind::retry, "it is down"};
@@ -401,7 +401,7 @@ TEST_CASE("with block whoever offers waits for room") {
   CHECK(rig.shipper.report().recaptured_rows == 0);
 }
 
-TEST_CASE("a sink that has all of a checkpoint gets the rows beyond it, and no snapshot") {
+TEST_CASE("a sink that has the whole checkpoint gets only the rows newer than it") {
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
   StepBatch all = ship_batch({3, 9}, {}, 1, 1.0F);
@@ -428,7 +428,7 @@ TEST_CASE("a sink that has all of a checkpoint gets the rows beyond it, and no s
   CHECK(rows_of(*memory)[2] == 2.0F);
 }
 
-TEST_CASE("a sink that is behind the checkpoint, or lacks rows, gets a snapshot") {
+TEST_CASE("a sink that is older than the checkpoint or lacks rows gets a snapshot") {
   const auto missing = GENERATE(0U, 5U);
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
@@ -443,8 +443,7 @@ TEST_CASE("a sink that is behind the checkpoint, or lacks rows, gets a snapshot"
   CHECK(rig.trainer.snapshots() == 1);
 }
 
-TEST_CASE(
-    "a sink whose newest steps descend from elsewhere gets a snapshot, and else what is beyond") {
+TEST_CASE("a sink gets a snapshot if its newest steps are of another lineage") {
   // The checkpoint is 4:20, which began at 3:10. The sink's epoch 5 began at 3:10, or at 4:20.
   const bool same = GENERATE(false, true);
   auto memory = std::make_shared<MemorySink>();
@@ -472,7 +471,7 @@ TEST_CASE("a sink that a later trainer writes to is given up") {
   CHECK_THAT(rig.shipper.report().given_up, ContainsSubstring("a later trainer"));
 }
 
-TEST_CASE("whatever fails, and however often: in the end the sink has the table") {
+TEST_CASE("after any failures of its calls the sink has the table in the end") {
   for (std::uint64_t seed = test::seed(); seed < test::seed() + 40; ++seed) {
     CAPTURE(seed);
     std::mt19937_64 random{seed};
@@ -502,7 +501,7 @@ TEST_CASE("whatever fails, and however often: in the end the sink has the table"
   }
 }
 
-TEST_CASE("threads of the system ship as well") {
+TEST_CASE("a shipper also works with real threads") {
   ThreadExecutor executor;
   Trainer trainer;
   auto memory = std::make_shared<MemorySink>();

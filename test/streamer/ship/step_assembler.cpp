@@ -36,7 +36,7 @@ struct Given {
 
 }  // namespace
 
-TEST_CASE("a step is whole when every source has delivered it") {
+TEST_CASE("a step is complete when every source has delivered it") {
   ship::StepAssembler steps{{.epoch = 3, .rank = 1, .ranks = 2}, 2};
   CHECK_FALSE(steps.take());
   steps.add(Given{0, 1, {5, 7}}.rows);
@@ -51,7 +51,7 @@ TEST_CASE("a step is whole when every source has delivered it") {
   CHECK_FALSE(steps.take());
 }
 
-TEST_CASE("what a flush tells of a step has a commit of its own") {
+TEST_CASE("rows of a step that a flush delivers later get their own commit") {
   ship::StepAssembler steps{{.epoch = 1}, 1};
   steps.add(Given{0, 4, {1}, 2}.rows);
   CHECK(steps.take()->batch.commit.version == Version{1, 1});
@@ -64,7 +64,7 @@ TEST_CASE("what a flush tells of a step has a commit of its own") {
   CHECK(flushed->batch.size() == 2);
 }
 
-TEST_CASE("a step that has another part to come is not whole") {
+TEST_CASE("a step whose next part is pending is not complete") {
   ship::StepAssembler steps{{.epoch = 1}, 1};
   Given first{0, 1, {1}, 1};
   first.rows.more = true;
@@ -74,7 +74,7 @@ TEST_CASE("a step that has another part to come is not whole") {
   CHECK(steps.take()->batch.size() == 2);
 }
 
-TEST_CASE("what is missing at a step is not what a source missed later") {
+TEST_CASE("the missing rows of a step do not include later steps of a source") {
   ship::StepAssembler steps{{.epoch = 1}, 2};
   steps.add(Given{0, 1, {1}, 5}.rows);
   steps.add(Given{0, 2, {2}, 0}.rows);
@@ -90,7 +90,7 @@ TEST_CASE("what is missing at a step is not what a source missed later") {
   CHECK(step->batch.commit.missing == 0);
 }
 
-TEST_CASE("a step that a source passed over has rows missing") {
+TEST_CASE("a step that a source skipped has missing rows") {
   ship::StepAssembler steps{{.epoch = 1}, 2};
   steps.add(Given{0, 5, {1}}.rows);
   steps.add(Given{1, 5, {}}.rows);
@@ -109,8 +109,7 @@ TEST_CASE("a step that a source passed over has rows missing") {
   CHECK(step->batch.size() == 3);
 }
 
-TEST_CASE(
-    "however sources get ahead of each other, every row is delivered once with its newest value") {
+TEST_CASE("however sources run ahead, each row is delivered once with its newest value") {
   std::mt19937_64 random{test::seed()};
   for (int round = 0; round < 100; ++round) {
     const std::size_t sources = 1 + random() % 3;

@@ -17,7 +17,7 @@ std::uint64_t clock_ms() {
 
 }  // namespace
 
-TEST_CASE("a commit claims no later time than its step's, however many steps wait") {
+TEST_CASE("a commit's time is never later than its step's end, however many steps wait") {
   ship::StepTimes times{0};
   const std::uint64_t most_steps = GENERATE(10, 4096, 20'000);
   CAPTURE(most_steps);

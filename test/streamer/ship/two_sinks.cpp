@@ -90,7 +90,7 @@ std::vector<float> weights_in(Sink& sink) {
 
 }  // namespace
 
-TEST_CASE("of two sinks the one that works gets all, and the report has what became of each") {
+TEST_CASE("of two sinks the working one gets all rows, and the report describes both") {
   const auto policy = GENERATE(QueuePolicy::coalesce, QueuePolicy::recapture);
   const auto [call, kind, words] = GENERATE(table<const char*, Kind, const char*>({
       {"state", Kind::retry, "the deadline has passed"},
@@ -130,7 +130,7 @@ TEST_CASE("of two sinks the one that works gets all, and the report has what bec
   CHECK(of_bad.offered == of_good.offered);
 }
 
-TEST_CASE("after a flush every sink has every row, and training goes on") {
+TEST_CASE("after a flush every sink has every row, and training continues") {
   auto one = std::make_shared<MemorySink>();
   auto other = std::make_shared<MemorySink>();
   TwoSinkTrainer trainer;
@@ -147,7 +147,7 @@ TEST_CASE("after a flush every sink has every row, and training goes on") {
   CHECK(report.complete());
 }
 
-TEST_CASE("a flush says that a sink lacks rows, until that sink is given up") {
+TEST_CASE("a flush returns false while a sink lacks rows") {
   auto good = std::make_shared<MemorySink>();
   auto bad =
       std::make_shared<FaultySink>(std::make_shared<MemorySink>(), [](const std::string& made) {

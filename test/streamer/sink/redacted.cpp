@@ -10,7 +10,7 @@ using Catch::Matchers::ContainsSubstring;
 
 }  // namespace
 
-TEST_CASE("what a user wrote as a sink is shown without its secrets") {
+TEST_CASE("a sink address is shown without its secrets") {
   const auto [spec, shown] = GENERATE(table<const char*, const char*>({
       {"redis://h:1/p?db=2", "redis://h:1/p?db=2"},
       {"redis://:hunter2@h:1", "redis://***@h:1"},
@@ -35,7 +35,7 @@ TEST_CASE("what a user wrote as a sink is shown without its secrets") {
   CHECK(redacted(spec) == shown);
 }
 
-TEST_CASE("no message about an address that is refused shows a secret in it") {
+TEST_CASE("the error message about a refused address shows no secret") {
   for (const char* const spec :
        {"redis://:hunter2@h:1", "redis://hunter2@h:1", "redis://app:hunter2@h:1",
         "redis://:hunter2@h", "redis://:hunter2@[::1:1", "rediss://:hun/hunter2@h:1",

@@ -99,7 +99,7 @@ class Scene {
 
 }  // namespace
 
-TEST_CASE("each consumer reads what changed since it last read, once, as it is now") {
+TEST_CASE("each consumer reads each row that changed since its last read once, with its value") {
   const auto content =
       GENERATE(RowContent::ids, RowContent::weights, RowContent::weights_and_state);
   const bool cached = GENERATE(false, true);
@@ -127,7 +127,7 @@ TEST_CASE("each consumer reads what changed since it last read, once, as it is n
   CHECK(scene.read("late", content).empty());
 }
 
-TEST_CASE("what could not be delivered is read again, as is what is put back") {
+TEST_CASE("rows that were not delivered or were put back are read again") {
   Scene scene{{}, {.chunk_bytes = 600}};
   scene.tracker.add_consumer("c");
   std::set<RowName> changed;
@@ -161,7 +161,7 @@ TEST_CASE("what could not be delivered is read again, as is what is put back") {
   CHECK(scene.tracker.cursor("c") == read + 1);
 }
 
-TEST_CASE("under a memory cap a bit stands for more rows, and more are delivered") {
+TEST_CASE("under a memory cap a bit stands for several rows, and all of them are delivered") {
   Scene scene{{}, {.memory_cap = 24 + 36 + 24 + 12}};
   scene.tracker.add_consumer("fine");
   CHECK(scene.tracker.rows_per_bit("fine") == 1);
@@ -184,7 +184,7 @@ TEST_CASE("under a memory cap a bit stands for more rows, and more are delivered
   CHECK_THROWS_WITH(strict.tracker.add_consumer("another"), ContainsSubstring("1 rows a bit"));
 }
 
-TEST_CASE("tables that a tracker skips are counted, and not delivered") {
+TEST_CASE("rows of tables that a tracker skips are counted and not delivered") {
   Scene scene{{}, {.skipped_tables = {"b"}}};
   scene.tracker.add_consumer("c");
   std::set<RowName> changed = scene.step();
@@ -193,7 +193,7 @@ TEST_CASE("tables that a tracker skips are counted, and not delivered") {
   CHECK(scene.tracker.counts().skipped == skipped);
 }
 
-TEST_CASE("an update that could not be noted makes all rows count as changed") {
+TEST_CASE("an update that could not be recorded marks all rows as changed") {
   Scene scene;
   scene.tracker.add_consumer("c");
   class Fails final : public RowUpdateObserver {
@@ -227,7 +227,7 @@ TEST_CASE("an update that could not be noted makes all rows count as changed") {
   CHECK(scene.read("c").empty());
 }
 
-TEST_CASE("a read that fails loses nothing") {
+TEST_CASE("a read that fails loses no changed row") {
   for (std::uint64_t call = 1; call < 14; ++call) {
     Scene scene{{}, {.chunk_bytes = 2000}};
     scene.tracker.add_consumer("c");

@@ -85,7 +85,7 @@ void check(TrackerRig& rig, Ends ends, std::optional<Call> kind, std::uint64_t f
 
 }  // namespace
 
-TEST_CASE("whatever fails, and from whenever on, no row that changed is lost") {
+TEST_CASE("no changed row is lost when calls fail, from whatever call on") {
   const auto ends = GENERATE(Ends::whole, Ends::refused, Ends::thrown, Ends::put_back);
   const auto kind = GENERATE(std::optional<Call>{}, std::optional{Call::launch},
                              std::optional{Call::copy}, std::optional{Call::synchronize_stream});

@@ -220,18 +220,14 @@ class Program {
 
 }  // namespace
 
-TEST_CASE(
-    "each range of steps that is read has the rows that changed in it "
-    "and no others") {
+TEST_CASE("each range of steps that is read has exactly the rows that changed in it") {
   for (std::uint64_t i = 0; i < 100; ++i) {
     INFO("program " << 1000 * seed() + i);
     Program{1000 * seed() + i}.run();
   }
 }
 
-TEST_CASE(
-    "rows that change behind a cut are read with the range behind it, "
-    "and again if before") {
+TEST_CASE("rows that change after a cut are read with the range after it") {
   TrackerRig rig{TrainingCase{}};
   rig.tracker->add_consumer("c");
   rig.step();

@@ -8,7 +8,7 @@ using Catch::Matchers::ContainsSubstring;
 
 // The law: for each cap and chunk size a consumer is refused, or it reads every changed row. Per
 // changed row it reads at most the rows of one bit.
-TEST_CASE("a consumer that there is can read, whatever the cap and the chunks") {
+TEST_CASE("an accepted consumer reads every changed row, whatever the cap and the chunks") {
   const std::size_t tables = GENERATE(4, 300);
   const std::size_t cap = GENERATE(std::size_t{0}, std::size_t{28}, std::size_t{32},
                                    std::size_t{44}, std::size_t{64}, std::size_t{200});
@@ -42,7 +42,7 @@ TEST_CASE("a consumer that there is can read, whatever the cap and the chunks") 
   if (cap == 28 && tables == 4) CHECK((refused > 0 && consumers > 0));
 }
 
-TEST_CASE("chunks without room for a row are refused, and what would do is said") {
+TEST_CASE("chunks that are too small for a row are refused with the smallest size") {
   const auto make = [](std::size_t bytes) {
     TrackerRig rig{TrainingCase{.optimizer = OptimizerKind::adam}, {.chunk_bytes = bytes}};
   };
@@ -52,7 +52,7 @@ TEST_CASE("chunks without room for a row are refused, and what would do is said"
   make(384);
 }
 
-TEST_CASE("what reads go through is beside the cap, and no more than all rows need") {
+TEST_CASE("the buffers of reads are outside the cap and no larger than all rows need") {
   TrackerRig rig{TrainingCase{}, {.memory_cap = 100}};
   rig.tracker->add_consumer("c");
   rig.step();

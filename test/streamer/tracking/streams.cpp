@@ -5,7 +5,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("a read on any stream leaves alone what main still uses") {
+TEST_CASE("a read on any stream does not touch memory that main still uses") {
   const auto on = GENERATE(from_range(kTrainsOn));
   const bool cached = GENERATE(false, true);
   TrackerRig rig{TrainingCase{.cached = cached, .on = on, .schedule = seed()}};

@@ -21,7 +21,7 @@ std::set<TrainingRig::RowName> read(CaptureRig& rig) {
 
 }  // namespace
 
-TEST_CASE("a consumer of a capture's tracker reads what changed, whatever the capture delivers") {
+TEST_CASE("a consumer of a capture's tracker reads all changes, whatever the capture delivers") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   CaptureCase what = draw_case(mode, seed());
   what.steps = 6;
@@ -45,7 +45,7 @@ TEST_CASE("a consumer of a capture's tracker reads what changed, whatever the ca
   CHECK(rig.races() == std::vector<std::string>{});
 }
 
-TEST_CASE("rows that a capture could not deliver are no consumer's, and not under the cap") {
+TEST_CASE("rows that a capture could not deliver take no consumer and no memory under the cap") {
   CaptureRig rig{{.options = {.slots = 1, .when_full = WhenFull::mark_dirty}, .steps = 4}};
   CHECK(rig.capture->tracker().consumers().empty());
   CHECK(rig.capture->tracker().memory() == 0);

@@ -28,8 +28,7 @@ void read_row(cudaArray_t array, std::size_t y, const DeviceBlock& block, cudaSt
 
 }  // namespace
 
-TEST_CASE("an array that is read on a stream while another writes it is named with both copies",
-          "[laws]") {
+TEST_CASE("an unordered read and write of an array is named with both copies", "[laws]") {
   const Stream first, second;
   cudaArray_t const array = allocate(64, 4);
   const DeviceBlock source{64}, target{64};
@@ -65,7 +64,7 @@ TEST_CASE("an event orders the copies of an array", "[laws]") {
   CHECK(races.count() == 0);
 }
 
-TEST_CASE("a graph that copies an array after its free is named", "[laws]") {
+TEST_CASE("a copy of a freed array in a graph is named", "[laws]") {
   const Stream stream;
   cudaArray_t const array = allocate(64, 1);
   const DeviceBlock source{64};

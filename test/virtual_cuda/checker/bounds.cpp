@@ -72,15 +72,15 @@ TEST_CASE("both ends of a copy have bounds", "[bounds]") {
   const PinnedBlock pinned{kBytes};
   std::vector<unsigned char> pageable(2 * kBytes);
   const Races races;
-  SECTION("of which the source may be left") {
+  SECTION("a copy that reads beyond its source is named") {
     CUDA_OK(cudaMemcpyAsync(large.get(), block.get(), kBytes + 1, cudaMemcpyDefault, stream));
     is_named(races, " reads bytes 0 to 4097 of an allocation of 4096 bytes, 1 byte beyond");
   }
-  SECTION("and the target") {
+  SECTION("a copy that writes beyond its target is named") {
     CUDA_OK(cudaMemcpyAsync(block.get(), pageable.data(), 2 * kBytes, cudaMemcpyDefault, stream));
     is_named(races, " writes bytes 0 to 8192 of an allocation of 4096 bytes, 4096 bytes beyond");
   }
-  SECTION("which may be pinned memory") {
+  SECTION("a copy that reads beyond pinned memory is named") {
     CUDA_OK(cudaMemcpyAsync(large.get(), pinned.get() + 1, kBytes, cudaMemcpyDefault, stream));
     is_named(races, " reads bytes 1 to 4097 of an allocation of 4096 bytes, 1 byte beyond");
   }
@@ -91,13 +91,13 @@ TEST_CASE("memory of a pool and of a graph has bounds", "[bounds]") {
   const Stream stream;
   void* block = nullptr;
   const Races races;
-  SECTION("of a pool") {
+  SECTION("memory of a pool") {
     CUDA_OK(cudaMallocAsync(&block, 1000, stream));
     CUDA_OK(cudaMemsetAsync(block, 0, 1001, stream));
     is_named(races, "1 byte beyond its end: cudaMallocAsync at ");
     CUDA_OK(cudaFreeAsync(block, stream));
   }
-  SECTION("of a graph, at the launch") {
+  SECTION("memory of a graph, at its launch") {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
@@ -115,24 +115,24 @@ TEST_CASE("memory of a pool and of a graph has bounds", "[bounds]") {
   }
 }
 
-TEST_CASE("rows end with the bytes of the last one, not with its pitch", "[bounds]") {
+TEST_CASE("rows end with the bytes of the last row, not with its pitch", "[bounds]") {
   const Stream stream;
   const DeviceBlock block{3 * 64 + 32};
   const Races races;
   CUDA_OK(cudaMemset2DAsync(block.get(), 64, 1, 32, 4, stream));
   CUDA_OK(cudaMemset2DAsync(block.get() + 16, 64, 1, 16, 4, stream));
   CHECK(races.count() == 0);
-  SECTION("a row too many is named once, whatever lies there") {
+  SECTION("rows beyond the end are named once") {
     CUDA_OK(cudaMemset2DAsync(block.get(), 64, 1, 32, 40, stream));
     is_named(races, "bytes 0 to 2528 of an allocation of 224 bytes, 2304 bytes beyond its end");
   }
-  SECTION("and so is a byte too many in the last row") {
+  SECTION("one byte beyond the end in the last row is named") {
     CUDA_OK(cudaMemset2DAsync(block.get() + 16, 64, 1, 17, 4, stream));
     is_named(races, "1 byte beyond its end");
   }
 }
 
-TEST_CASE("pitched memory has the bytes of its pitch in each row", "[bounds]") {
+TEST_CASE("each row of pitched memory has the bytes of its pitch", "[bounds]") {
   const Stream stream;
   void* address = nullptr;
   std::size_t pitch = 0;
@@ -149,7 +149,7 @@ TEST_CASE("pitched memory has the bytes of its pitch in each row", "[bounds]") {
   CUDA_OK(cudaFree(box.ptr));
 }
 
-TEST_CASE("a copy may go on in a mapping that adjoins", "[bounds]") {
+TEST_CASE("a fill may continue in an adjacent mapping", "[bounds]") {
   const Stream stream;
   const Mappings pages{3};
   constexpr std::size_t kPage = Mappings::kPage;
@@ -160,7 +160,7 @@ TEST_CASE("a copy may go on in a mapping that adjoins", "[bounds]") {
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE("registered memory of the host may be a part of what is copied", "[bounds]") {
+TEST_CASE("a copy may read beyond a registered range of host memory", "[bounds]") {
   const Stream stream;
   const DeviceBlock block{4 * kBytes};
   std::vector<unsigned char> memory(4 * kBytes);
@@ -172,7 +172,7 @@ TEST_CASE("registered memory of the host may be a part of what is copied", "[bou
   CUDA_OK(cudaHostUnregister(memory.data()));
 }
 
-TEST_CASE("memory that an allocator of the program handed out has bounds", "[bounds]") {
+TEST_CASE("memory of a program's own sub-allocator has bounds", "[bounds]") {
   const Stream stream;
   const DeviceBlock arena{kBytes};
   const Races races;
@@ -186,7 +186,7 @@ TEST_CASE("memory that an allocator of the program handed out has bounds", "[bou
            "sub-allocation at test_virtual_cuda_checker+0x");
 }
 
-TEST_CASE("what lies beyond an allocation is not compared with its own users", "[bounds]") {
+TEST_CASE("memory beyond an allocation is reported once, and not as a race", "[bounds]") {
   const Stream first, second;
   const DeviceBlock arena{kBytes};
   const Races races;
@@ -198,7 +198,7 @@ TEST_CASE("what lies beyond an allocation is not compared with its own users", "
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("memory of a GPU that nobody allocated is named", "[bounds]") {
+TEST_CASE("an access to memory of a GPU that is not allocated is named", "[bounds]") {
   const Stream stream;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -207,7 +207,7 @@ TEST_CASE("memory of a GPU that nobody allocated is named", "[bounds]") {
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE("a use after a free is no access out of bounds", "[bounds]") {
+TEST_CASE("a use after a free is not reported as an access out of bounds", "[bounds]") {
   const Stream stream;
   void* freed = nullptr;
   CUDA_OK(cudaMalloc(&freed, kBytes));

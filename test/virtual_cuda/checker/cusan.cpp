@@ -575,7 +575,7 @@ static_assert(std::size(kCases) == 43);
 
 }  // namespace
 
-TEST_CASE("the cases of CuSan have the verdicts of the documentation's table", "[cusan]") {
+TEST_CASE("the cases of CuSan have the verdicts of the table in the documentation", "[cusan]") {
   for (const Case& one : kCases) {
     CAPTURE(one.name);
     for (const Form form : {Form::racy, Form::mended}) {

@@ -48,7 +48,7 @@ class FillGraph {
 
 }  // namespace
 
-TEST_CASE("work after a launch comes after each of the graph's branches", "[laws]") {
+TEST_CASE("work after a launch is ordered after each branch of the graph", "[laws]") {
   const Stream stream;
   const DeviceBlock one{kBytes}, two{kBytes}, three{kBytes};
   const Races races;
@@ -64,7 +64,7 @@ TEST_CASE("work after a launch comes after each of the graph's branches", "[laws
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE("launches of one executable graph come one after the other, on any streams", "[laws]") {
+TEST_CASE("launches of one executable graph are ordered with each other on any streams", "[laws]") {
   const Stream first, second;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -80,8 +80,7 @@ TEST_CASE("launches of one executable graph come one after the other, on any str
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("a node that waits for an event comes after its record, and the others do not",
-          "[laws]") {
+TEST_CASE("a node after an event wait is ordered after the record, other nodes are not", "[laws]") {
   const Stream first, second;
   const Event event;
   const DeviceBlock block{kBytes};
@@ -97,7 +96,7 @@ TEST_CASE("a node that waits for an event comes after its record, and the others
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("what a host function did is before calls that are made after its end", "[laws]") {
+TEST_CASE("a host function is ordered before calls that are made after its end", "[laws]") {
   const Stream first, second;
   const PinnedBlock pinned{kBytes};
   const DeviceBlock block{kBytes};
@@ -160,8 +159,7 @@ class Choice {
 
 }  // namespace
 
-TEST_CASE("the bodies of a conditional node are ordered as the node is, and not concurrent",
-          "[laws]") {
+TEST_CASE("the bodies of a conditional node are ordered as the node and not concurrent", "[laws]") {
   const Stream stream;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -174,7 +172,7 @@ TEST_CASE("the bodies of a conditional node are ordered as the node is, and not 
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE("a body races with what nothing orders it with, also if it does not run", "[laws]") {
+TEST_CASE("a body races with unordered work, even if the body does not run", "[laws]") {
   const Stream stream, other;
   const DeviceBlock block{kBytes};
   const Races races;

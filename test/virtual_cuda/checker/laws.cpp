@@ -21,7 +21,7 @@ struct PoolBlock {
 
 }  // namespace
 
-TEST_CASE("a copy that no event orders after a write is named with both calls and an edge",
+TEST_CASE("an unordered read after a write is named with both calls and the missing edge",
           "[laws]") {
   const Stream first, second;
   const DeviceBlock block{kBytes};
@@ -54,7 +54,7 @@ TEST_CASE("an event orders what was enqueued before its record and nothing later
   CHECK(races.count() == 1);
 }
 
-TEST_CASE("a pair of places is named once and counted each time", "[laws]") {
+TEST_CASE("a race of two places is named once and counted each time", "[laws]") {
   const Stream first, second;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -82,8 +82,7 @@ TEST_CASE("two kernels that read the same memory need no order", "[laws]") {
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("a kernel that is given a later part of an allocation does not access the part before",
-          "[laws]") {
+TEST_CASE("a kernel accesses no bytes before the pointer that it is given", "[laws]") {
   const Stream first, second;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -94,7 +93,7 @@ TEST_CASE("a kernel that is given a later part of an allocation does not access 
   CHECK(races.count() == 1);
 }
 
-TEST_CASE("a kernel accesses the allocation that it is given to its end", "[laws]") {
+TEST_CASE("a kernel accesses its allocation up to the end", "[laws]") {
   const Stream first, second;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -114,13 +113,13 @@ TEST_CASE("rows that are copied do not touch the bytes between them", "[laws]") 
   CHECK(races.count() == 1);  // one race of two operations, whatever the number of rows
 }
 
-TEST_CASE("memory of a pool may not be used after its free in stream order", "[laws]") {
+TEST_CASE("a use of pool memory before its allocation or after its free is found", "[laws]") {
   const Stream first, second;
   const Event event;
   const Races races;
   PoolBlock block{kBytes, first};
   launch_write(block.get(), first);
-  SECTION("on another stream that the free is not ordered after") {
+  SECTION("on another stream that is not ordered before the free") {
     CUDA_OK(cudaEventRecord(event, first));
     CUDA_OK(cudaStreamWaitEvent(second, event, 0));
     launch_write(block.get(), second);
@@ -129,19 +128,19 @@ TEST_CASE("memory of a pool may not be used after its free in stream order", "[l
     CHECK(races.count() == 1);
     CHECK(Races::last().kind == "use after free");
   }
-  SECTION("by a later call") {
+  SECTION("by a later call on the same stream") {
     CUDA_OK(cudaFreeAsync(block.address, first));
     CUDA_OK(cudaMemsetAsync(block.address, 0, 16, first));
     CHECK(races.count() == 1);
     CHECK(Races::last().kind == "use after free");
     CHECK_THAT(Races::last().message, ContainsSubstring("cudaFreeAsync at "));
   }
-  SECTION("and not before its allocation") {
+  SECTION("before its allocation") {
     launch_write(block.get(), second);
     CHECK(races.count() > 0);
     CUDA_OK(cudaFreeAsync(block.address, first));
   }
-  SECTION("and a pool that reuses it for another stream is trusted") {
+  SECTION("reuse by the pool for another stream is not a race") {
     CUDA_OK(cudaFreeAsync(block.address, first));
     CUDA_OK(cudaStreamSynchronize(first));
     PoolBlock next{kBytes, second};
@@ -151,7 +150,7 @@ TEST_CASE("memory of a pool may not be used after its free in stream order", "[l
   }
 }
 
-TEST_CASE("a sub-allocator that reuses memory before its last reader is found", "[laws]") {
+TEST_CASE("reuse by a sub-allocator before the last access is found", "[laws]") {
   const Stream first, second;
   const Event event;
   const DeviceBlock arena{16 * kBytes};
@@ -173,19 +172,19 @@ TEST_CASE("a sub-allocator that reuses memory before its last reader is found", 
     CHECK(Races::last().kind == "early reuse");
     CHECK_THAT(Races::last().message, ContainsSubstring("kernel write at "));
   }
-  SECTION("with an event it may be reused") {
+  SECTION("reuse by another stream after an event is in order") {
     CUDA_OK(cudaEventRecord(event, first));
     CUDA_OK(cudaStreamWaitEvent(second, event, 0));
     check.allocated(block, kBytes, second);
     launch_write(block, second);
     CHECK(races.count() == 0);
   }
-  SECTION("what is used after its free is found") {
+  SECTION("a use after the free is found") {
     launch_write(block, first);
     CHECK(races.count() == 1);
     CHECK(Races::last().kind == "use after free");
   }
-  SECTION("memory that is handed out twice is found") {
+  SECTION("memory that is allocated twice is found") {
     check.allocated(block, kBytes, first);
     check.allocated(block + 4, 64, first);
     CHECK(races.count() == 1);
@@ -194,27 +193,27 @@ TEST_CASE("a sub-allocator that reuses memory before its last reader is found", 
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("host code that touches pinned memory waits for the copy", "[laws]") {
+TEST_CASE("host code that writes pinned memory has to wait for the copy", "[laws]") {
   const Stream stream;
   const DeviceBlock block{kBytes};
   const PinnedBlock pinned{kBytes};
   const Races races;
   host_writes(pinned.get(), kBytes);
   CUDA_OK(cudaMemcpyAsync(block.get(), pinned.get(), kBytes, cudaMemcpyHostToDevice, stream));
-  SECTION("missing") {
+  SECTION("without a synchronization it is a race") {
     host_writes(pinned.get(), kBytes);
     CHECK(races.count() == 1);
     CHECK(Races::last().kind == "write after read");
     CHECK_THAT(Races::last().message, ContainsSubstring("synchronize thread host with it"));
   }
-  SECTION("the stream is synchronized") {
+  SECTION("after a synchronization it is in order") {
     CUDA_OK(cudaStreamSynchronize(stream));
     host_writes(pinned.get(), kBytes);
     CHECK(races.count() == 0);
   }
 }
 
-TEST_CASE("memory that goes back to the host's own allocator is forgotten", "[laws]") {
+TEST_CASE("accesses to pinned memory are forgotten when it is freed", "[laws]") {
   const Stream stream;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -226,7 +225,7 @@ TEST_CASE("memory that goes back to the host's own allocator is forgotten", "[la
   CHECK(races.count() == 0);
 }
 
-TEST_CASE("pinned memory that an allocator cut up is forgotten with all its parts", "[laws]") {
+TEST_CASE("sub-allocations of pinned memory are forgotten when it is freed", "[laws]") {
   const Stream stream;
   const Races races;
   void* pinned = nullptr;
@@ -238,19 +237,19 @@ TEST_CASE("pinned memory that an allocator cut up is forgotten with all its part
   CHECK(races.count() == 0);
 }
 
-TEST_CASE("what a host function does is in the order of its stream", "[laws]") {
+TEST_CASE("accesses of a host function are in the order of its stream", "[laws]") {
   const Stream first, second;
   const PinnedBlock pinned{kBytes};
   const DeviceBlock block{kBytes};
   const Races races;
   const auto fill = [](void* data) { host_writes(data, kBytes); };
   CUDA_OK(cudaLaunchHostFunc(first, fill, pinned.get()));
-  SECTION("and work behind it comes after it") {
+  SECTION("later work on the stream comes after it") {
     CUDA_OK(cudaMemcpyAsync(block.get(), pinned.get(), kBytes, cudaMemcpyHostToDevice, first));
     CUDA_OK(cudaStreamSynchronize(first));
     CHECK(races.count() == 0);
   }
-  SECTION("and work on another stream does not") {
+  SECTION("work on another stream is not ordered after it") {
     CUDA_OK(cudaMemcpyAsync(block.get(), pinned.get(), kBytes, cudaMemcpyHostToDevice, second));
     CUDA_OK(cudaDeviceSynchronize());
     // Calls that are made after the end of the host function count as ordered after it.
@@ -261,7 +260,7 @@ TEST_CASE("what a host function does is in the order of its stream", "[laws]") {
   }
 }
 
-TEST_CASE("the legacy stream orders blocking streams and not the others", "[laws]") {
+TEST_CASE("the legacy stream orders blocking streams and no non-blocking streams", "[laws]") {
   const Stream blocking{cudaStreamDefault}, other{cudaStreamNonBlocking};
   const DeviceBlock block{kBytes};
   const Races races;
@@ -274,7 +273,7 @@ TEST_CASE("the legacy stream orders blocking streams and not the others", "[laws
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("a graph has the edges that were captured and no others", "[laws]") {
+TEST_CASE("a captured graph has exactly the captured edges", "[laws]") {
   const Stream first, second;
   const Event fork, join;
   const DeviceBlock one{kBytes}, two{kBytes};
@@ -307,7 +306,7 @@ TEST_CASE("a graph has the edges that were captured and no others", "[laws]") {
   CUDA_OK(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("calls of threads count as ordered as they are made", "[laws]") {
+TEST_CASE("calls of several threads count as ordered in the order of the calls", "[laws]") {
   const Stream first, second;
   const DeviceBlock block{kBytes};
   const Races races;
@@ -319,8 +318,7 @@ TEST_CASE("calls of threads count as ordered as they are made", "[laws]") {
   CHECK(races.count() == 0);
 }
 
-TEST_CASE("memory that is freed while other streams use it is found where a free does not wait",
-          "[laws]") {
+TEST_CASE("cudaFree orders earlier work before it, and a later use is found", "[laws]") {
   const Stream first;
   const DeviceBlock block{kBytes};
   void* freed = nullptr;

@@ -62,7 +62,7 @@ class Arena {
 
 }  // namespace
 
-TEST_CASE("regions that an allocator annotates with NVTX are followed", "[nvtx]") {
+TEST_CASE("the checker follows regions that an allocator annotates with NVTX", "[nvtx]") {
   const Stream first, second;
   const Event event;
   const Races races;
@@ -78,7 +78,7 @@ TEST_CASE("regions that an allocator annotates with NVTX are followed", "[nvtx]"
     REQUIRE(races.count() == 1);
     CHECK(Races::last().kind == "early reuse");
   }
-  SECTION("and has one") {
+  SECTION("a region that another stream uses after an event is in order") {
     CUDA_OK(cudaEventRecord(event, first));
     CUDA_OK(cudaStreamWaitEvent(second, event, 0));
     launch_write(arena.take(kBytes), second);
@@ -86,7 +86,7 @@ TEST_CASE("regions that an allocator annotates with NVTX are followed", "[nvtx]"
     launch_write(other + kBytes / sizeof(int), second);  // outside of any region
     CHECK(races.count() == 1);
   }
-  SECTION("a region is not used after it was given back") {
+  SECTION("a use of a region after its release is found") {
     launch_write(region, first);
     REQUIRE(races.count() == 1);
     CHECK(Races::last().kind == "use after free");

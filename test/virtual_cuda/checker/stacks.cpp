@@ -21,7 +21,7 @@ __attribute__((noinline)) void step_of_second_user(void* address, cudaStream_t s
 }
 }
 
-TEST_CASE("a report has the functions that called, the innermost first", "[stacks]") {
+TEST_CASE("a report has the call stack, the innermost function first", "[stacks]") {
   const Stream first, second;
   const DeviceBlock block{64};
   const Races races;
@@ -41,7 +41,7 @@ TEST_CASE("a report has the functions that called, the innermost first", "[stack
   CUDA_OK(cudaDeviceSynchronize());
 }
 
-TEST_CASE("calls of one line of a framework are told apart by their callers", "[stacks]") {
+TEST_CASE("calls from one line of a framework are distinguished by their callers", "[stacks]") {
   const Stream first, second;
   const DeviceBlock block{64};
   const std::size_t before = named_races();

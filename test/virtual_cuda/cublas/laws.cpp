@@ -93,7 +93,7 @@ TEST_CASE("a product of a matrix and a vector takes the time of the matrix's byt
   CHECK(time_of_side(32768) > 3 * of_flops);
 }
 
-TEST_CASE("cuBLASLt's product costs what cuBLAS's product of the same shape costs") {
+TEST_CASE("a product by cuBLASLt costs as much as by cuBLAS") {
   const Stream stream;
   const Handle handle{stream};
   void* lt = nullptr;
@@ -132,7 +132,7 @@ TEST_CASE("cuBLASLt's product costs what cuBLAS's product of the same shape cost
   CHECK(cublasLtDestroy(lt) == 0);
 }
 
-TEST_CASE("the host waits for a result that it gets, and not for one on the GPU") {
+TEST_CASE("the host waits for a result in host memory, and not for a result on the GPU") {
   const Stream stream;
   const Handle handle{stream};
   const PinnedBlock pinned{1};
@@ -165,7 +165,7 @@ TEST_CASE("a status has the name of the headers and a description") {
   }
 }
 
-TEST_CASE("cuBLAS tells the same version by number and by property") {
+TEST_CASE("cuBLAS reports the same version by number and by property") {
   int version = 0;
   REQUIRE(cublasGetVersion_v2(nullptr, &version) == 0);
   int part[3] = {};
@@ -182,17 +182,17 @@ TEST_CASE("cuBLAS tells the same version by number and by property") {
   CHECK(cublasGetCudartVersion() == static_cast<std::size_t>(runtime));
 }
 
-TEST_CASE("a mask of CPU instructions is kept") {
+TEST_CASE("cublasLtDisableCpuInstructionsSetMask returns the previous mask") {
   const unsigned before = cublasLtDisableCpuInstructionsSetMask(1);
   CHECK(before == 0);
   CHECK(cublasLtDisableCpuInstructionsSetMask(before) == 1);
 }
 
 #ifdef __x86_64__
-TEST_CASE("a number that cuBLAS cannot compute is 0") { CHECK(cublasSasum(1, nullptr, 1) == 0); }
+TEST_CASE("a number that cuBLAS does not compute is 0") { CHECK(cublasSasum(1, nullptr, 1) == 0); }
 #endif
 
-TEST_CASE("no function is refused whose return value is a pointer or a size") {
+TEST_CASE("functions that return a pointer or a size are all implemented") {
   const std::set<std::string> others{
       "cublasGetStatusName",    "cublasGetStatusString",
       "cublasLtGetStatusName",  "cublasLtGetStatusString",
@@ -203,14 +203,14 @@ TEST_CASE("no function is refused whose return value is a pointer or a size") {
       if (others.contains(row.name)) CHECK(row.capability == "real");
 }
 
-TEST_CASE("what cuBLAS lacks is refused") {
+TEST_CASE("a cuBLAS function that is not implemented is refused") {
   const Stream stream;
   const Handle handle{stream};
   float result = 0;
   CHECK(cublasSasum_v2(handle, 1, nullptr, 1, &result) == kNotSupported);
 }
 
-TEST_CASE("cuBLAS exports what its tables say, under the node of its version") {
+TEST_CASE("cuBLAS exports the functions of its tables under its version node") {
   if (words_of_command("command -v nm").empty()) SKIP("no nm: the exports cannot be listed");
   const std::map<std::string, const std::vector<Row>*> libraries{
       {MILLRACE_CUBLAS_13, &kCublas},

@@ -69,7 +69,7 @@ struct Graph {
 
 }  // namespace
 
-TEST_CASE("nodes of any kind are added in one call, and do what they are") {
+TEST_CASE("cudaGraphAddNode adds nodes of each kind, and each runs") {
   const Stream stream;
   const Event event;
   const DeviceBlock block{kNodeBytes};
@@ -103,7 +103,7 @@ TEST_CASE("nodes of any kind are added in one call, and do what they are") {
   CUDA_OK(cudaEventQuery(event));
 }
 
-TEST_CASE("a kind of node that CUDA has not is an invalid value, and a moved child is refused") {
+TEST_CASE("an unknown kind of node is an invalid value, a moved child graph is not supported") {
   if (!is_virtual()) return;
   Graph all, child;
   cudaGraphNode_t node = nullptr;
@@ -120,7 +120,7 @@ TEST_CASE("a kind of node that CUDA has not is an invalid value, and a moved chi
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("a node that allocates tells the address, and another one frees it") {
+TEST_CASE("an allocation node returns its address, and a free node frees it") {
   const Stream stream;
   const PinnedBlock seen{kNodeBytes};
   Graph all;
@@ -173,7 +173,7 @@ TEST_CASE("parameters of any kind are changed in a graph and in an executable on
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("the driver adds and changes nodes of any kind, too") {
+TEST_CASE("the driver also adds and changes nodes of any kind") {
   const Stream stream;
   const DeviceBlock block{kNodeBytes}, other{kNodeBytes};
   CUDA_OK(cudaMemset(block.get(), 8, kNodeBytes));

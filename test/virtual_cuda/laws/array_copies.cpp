@@ -43,7 +43,7 @@ CUarray driver_array(cudaArray_t array) { return reinterpret_cast<CUarray>(array
 
 }  // namespace
 
-TEST_CASE("a box goes from memory by two arrays to memory as a loop over its bytes says") {
+TEST_CASE("copies of a box through two arrays agree with a loop over its bytes") {
   constexpr std::size_t kSide = 9;
   rc::check([] {
     const Stream stream;
@@ -93,7 +93,7 @@ TEST_CASE("a box goes from memory by two arrays to memory as a loop over its byt
   });
 }
 
-TEST_CASE("an array has to have all of what is copied") {
+TEST_CASE("a copy that exceeds its array is refused") {
   const Array array{{8, 4, 2}, unsigned_format(16)};
   std::vector<unsigned char> memory(64);
   const auto copied = [&](cudaPos at, cudaExtent extent) {
@@ -115,7 +115,7 @@ TEST_CASE("an array has to have all of what is copied") {
   CHECK(copied({1, 0, 0}, {~std::size_t{0}, 1, 1}) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("each end of a copy is an array or memory, and arrays have elements of one size") {
+TEST_CASE("each end of a copy is either an array or memory, and element sizes agree") {
   const Array bytes{{8, 0, 0}}, words{{8, 0, 0}, unsigned_format(16)}, chars{{8, 0, 0}};
   const DeviceBlock block{64};
   const auto copied = [](const cudaMemcpy3DParms& box) {
@@ -139,7 +139,7 @@ TEST_CASE("each end of a copy is an array or memory, and arrays have elements of
   CHECK(copied(box) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("an array is on a GPU, whatever a copy of a box is called") {
+TEST_CASE("a copy of a box accepts any kind that fits an array on the GPU") {
   const Array array{{8, 0, 0}};
   const std::vector<unsigned char> source = all(8, 5);
   std::vector<unsigned char> seen(8);
@@ -180,7 +180,7 @@ TEST_CASE("rows are copied to, between and from arrays, at offsets in bytes") {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("rows that an array or its memory does not have are refused") {
+TEST_CASE("copies of rows beyond an array or with a wrong pitch or kind are refused") {
   const Array array{{8, 4, 0}, unsigned_format(16)};
   std::vector<unsigned char> memory(64);
   const auto to = [&](std::size_t x, std::size_t y, std::size_t pitch, std::size_t width,
@@ -238,7 +238,7 @@ TEST_CASE("the driver copies a row of an array at an offset in bytes") {
   CHECK(driver("cuMemcpyAtoD", address_of(block.get()), two, Bytes{0}, Bytes{3}) == kInvalidValue);
 }
 
-TEST_CASE("boxes of the driver have arrays, and widths in bytes") {
+TEST_CASE("boxes of the driver can have arrays, and their widths are in bytes") {
   const Array array{{4, 4, 2}, unsigned_format(32)};
   std::vector<unsigned char> source(16 * 4 * 2);
   for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<unsigned char>(i);
@@ -269,7 +269,7 @@ TEST_CASE("boxes of the driver have arrays, and widths in bytes") {
   CHECK(driver("cuMemcpy2D", static_cast<const CUDA_MEMCPY2D*>(&rows)) == kInvalidValue);
 }
 
-TEST_CASE("copies of an array take their turn in the stream, and events order others") {
+TEST_CASE("copies of an array are ordered by their stream and by events") {
   const Stream first, second;
   const Event written, seen;
   const Array array{{64, 0, 0}};
@@ -291,7 +291,7 @@ TEST_CASE("copies of an array take their turn in the stream, and events order ot
   CHECK(read(array, 64, 1) == all(64, 2));
 }
 
-TEST_CASE("a copy to an array takes effect when it is due: pinned memory is read then") {
+TEST_CASE("a copy to an array reads pinned memory when it runs in the stream") {
   const Stream stream;
   const Array array{{64, 0, 0}};
   const PinnedBlock source{64};
@@ -309,7 +309,7 @@ TEST_CASE("a copy to an array takes effect when it is due: pinned memory is read
   CHECK(read(array, 64, 1) == all(64, 6));
 }
 
-TEST_CASE("an array of another GPU is copied, too") {
+TEST_CASE("an array of another GPU can be copied to") {
   needs_two_gpus();
   CUDA_OK(cudaSetDevice(1));
   const Array far{{64, 0, 0}};

@@ -26,7 +26,7 @@ std::vector<unsigned char> threes_in_row(std::size_t row) {
 
 }  // namespace
 
-TEST_CASE("a node copies an array, and tells what it was described with") {
+TEST_CASE("a node copies to an array and returns its parameters") {
   const Array array{{8, 4, 0}, unsigned_format(16)};
   const DeviceBlock block{16 * 4};
   const std::vector<unsigned char> zeros(16 * 4);
@@ -76,7 +76,7 @@ TEST_CASE("a node copies an array, and tells what it was described with") {
   CUDA_OK(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("the driver's node copies an array of the driver's box") {
+TEST_CASE("a copy node of the driver copies to an array") {
   const Array array{{8, 0, 0}};
   const DeviceBlock block{8};
   CUDA_OK(cudaMemset(block.get(), 6, 8));
@@ -101,7 +101,7 @@ TEST_CASE("the driver's node copies an array of the driver's box") {
   CUDA_OK(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("copies of arrays are captured, and run at each launch") {
+TEST_CASE("captured copies of arrays run at each launch") {
   const Stream stream;
   const Array array{{8, 2, 0}};
   const DeviceBlock block{16}, other{16};
@@ -129,7 +129,7 @@ TEST_CASE("copies of arrays are captured, and run at each launch") {
   CUDA_OK(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("a captured copy that an array does not have adds no node") {
+TEST_CASE("a captured copy that exceeds its array adds no node") {
   const Stream stream;
   const Array array{{8, 0, 0}};
   std::vector<unsigned char> memory(8);

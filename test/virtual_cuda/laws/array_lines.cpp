@@ -20,7 +20,7 @@ void clear(const Array& array, std::size_t width, std::size_t height) {
 
 }  // namespace
 
-TEST_CASE("a line goes on in the next row of each array") {
+TEST_CASE("a linear copy continues in the next row of each array") {
   constexpr std::size_t kWidth = 7, kHeight = 6, kOther = 5, kOtherHeight = 9;
   rc::check([] {
     const Array first{{kWidth, kHeight, 0}}, second{{kOther, kOtherHeight, 0}};
@@ -49,7 +49,7 @@ TEST_CASE("a line goes on in the next row of each array") {
   });
 }
 
-TEST_CASE("a line ends with the array") {
+TEST_CASE("a linear copy beyond the end of an array is refused") {
   const Array array{{8, 4, 0}};
   const std::vector<unsigned char> source(40);
   CUDA_OK(cudaMemcpyToArray(array, 4, 1, source.data(), 20, cudaMemcpyHostToDevice));

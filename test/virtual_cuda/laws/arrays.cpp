@@ -44,7 +44,7 @@ bool same(const cudaChannelFormatDesc& one, const cudaChannelFormatDesc& other) 
 
 }  // namespace
 
-TEST_CASE("an array tells its format, its extents and its flags, to the runtime and the driver") {
+TEST_CASE("runtime and driver report the format, extents and flags of an array") {
   for (const Shape& shape : kShapes) {
     CAPTURE(shape.extent.width, shape.extent.height, shape.extent.depth, shape.flags);
     const cudaChannelFormatDesc format = unsigned_format(16, 2);
@@ -75,7 +75,7 @@ TEST_CASE("an array tells its format, its extents and its flags, to the runtime 
   }
 }
 
-TEST_CASE("an array of the driver is one of the runtime") {
+TEST_CASE("an array of the driver is also an array of the runtime") {
   CUDA_OK(cudaSetDevice(0));
   CUDA_ARRAY_DESCRIPTOR rows{};
   rows.Width = 12;
@@ -99,7 +99,7 @@ TEST_CASE("an array of the driver is one of the runtime") {
         kInvalidValue);
 }
 
-TEST_CASE("shapes that CUDA does not document are no arrays") {
+TEST_CASE("shapes that CUDA does not document are refused") {
   const Shape wrong[] = {
       {{0, 0, 0}, cudaArrayDefault},
       {{0, 4, 0}, cudaArrayDefault},
@@ -121,7 +121,7 @@ TEST_CASE("shapes that CUDA does not document are no arrays") {
   }
 }
 
-TEST_CASE("an array is at most as large as the GPU says") {
+TEST_CASE("an array is at most as large as the attributes of the GPU") {
   const std::size_t width = attribute(cudaDevAttrMaxTexture1DWidth);
   CHECK(allocate({width, 0, 0}) == cudaSuccess);
   CHECK(allocate({width + 1, 0, 0}) == cudaErrorInvalidValue);
@@ -163,7 +163,7 @@ TEST_CASE("an array has one, two or four equal components") {
   }
 }
 
-TEST_CASE("normalized formats are those of the driver") {
+TEST_CASE("normalized formats of the runtime are the formats of the driver") {
   const cudaChannelFormatDesc format{8, 8, 0, 0, cudaChannelFormatKindUnsignedNormalized8X2};
   const Array array{{4, 4, 0}, format};
   CUDA_ARRAY_DESCRIPTOR found{};
@@ -175,7 +175,7 @@ TEST_CASE("normalized formats are those of the driver") {
         cudaErrorInvalidChannelDescriptor);
 }
 
-TEST_CASE("layers and cubemaps have three extents, and cudaMallocArray has two") {
+TEST_CASE("cudaMallocArray refuses layers and cubemaps") {
   const cudaChannelFormatDesc format = unsigned_format();
   cudaArray_t array = nullptr;
   for (const unsigned flags : {cudaArrayLayered, cudaArrayCubemap})
@@ -190,7 +190,7 @@ TEST_CASE("layers and cubemaps have three extents, and cudaMallocArray has two")
   CUDA_OK(cudaFreeArray(array));
 }
 
-TEST_CASE("what kinds of arrays the virtual GPU lacks, it names") {
+TEST_CASE("kinds of arrays that the virtual GPU lacks are refused as not supported") {
   only_virtual("a GPU has them");
   CHECK(allocate({64, 64, 0}, cudaArraySparse) == cudaErrorNotSupported);
   CHECK(allocate({64, 64, 0}, cudaArrayDeferredMapping) == cudaErrorNotSupported);
@@ -215,7 +215,7 @@ TEST_CASE("an array takes memory of its GPU until it is freed") {
   CHECK(same_memory(before, free_memory()));
 }
 
-TEST_CASE("a handle of no array is an invalid value, and null is free") {
+TEST_CASE("an invalid handle of an array is refused, and null can be freed") {
   CUDA_OK(cudaFreeArray(nullptr));
   CUDA_OK(cudaFreeMipmappedArray(nullptr));
   only_virtual("a GPU's runtime reads what a handle points to");
@@ -233,7 +233,7 @@ TEST_CASE("a handle of no array is an invalid value, and null is free") {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("no array is allocated while a stream is captured, as no memory is") {
+TEST_CASE("an allocation of an array during a capture invalidates the capture") {
   const Stream stream;
   const cudaChannelFormatDesc format = unsigned_format();
   cudaArray_t array = nullptr;

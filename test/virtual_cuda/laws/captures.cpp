@@ -14,7 +14,7 @@ cudaStreamCaptureStatus status_of(cudaStream_t stream) {
 
 }  // namespace
 
-TEST_CASE("captured work does not run, and runs at each launch of its graph") {
+TEST_CASE("captured work runs only at launches of its graph") {
   const Stream stream;
   const DeviceBlock block{64};
   const PinnedBlock seen{64};
@@ -43,7 +43,7 @@ TEST_CASE("captured work does not run, and runs at each launch of its graph") {
   CUDA_OK(cudaGraphExecDestroy(executable));
 }
 
-TEST_CASE("a stream that waits for a captured event joins the capture, and has to come back") {
+TEST_CASE("a stream that waits for a captured event joins the capture and has to be joined again") {
   const Stream origin;
   const Stream side;
   const Event fork;
@@ -57,7 +57,7 @@ TEST_CASE("a stream that waits for a captured event joins the capture, and has t
   CUDA_OK(cudaStreamWaitEvent(side, fork, 0));
   CHECK(status_of(side) == cudaStreamCaptureStatusActive);
   CUDA_OK(cudaMemcpyAsync(seen.get(), block.get(), 64, cudaMemcpyDeviceToHost, side));
-  SECTION("it came back") {
+  SECTION("the stream is joined") {
     CUDA_OK(cudaEventRecord(join, side));
     CUDA_OK(cudaStreamWaitEvent(origin, join, 0));
     CUDA_OK(cudaMemsetAsync(block.get(), 5, 64, origin));
@@ -71,19 +71,19 @@ TEST_CASE("a stream that waits for a captured event joins the capture, and has t
     CUDA_OK(cudaGraphExecDestroy(executable));
     CUDA_OK(cudaGraphDestroy(graph));
   }
-  SECTION("it did not") {
+  SECTION("the stream is not joined") {
     CHECK(cudaStreamEndCapture(origin, &graph) == cudaErrorStreamCaptureUnjoined);
     CHECK(graph == nullptr);
     CHECK(status_of(side) == cudaStreamCaptureStatusNone);
   }
-  SECTION("the host cannot wait for what is captured") {
+  SECTION("the host cannot wait for a captured event") {
     CHECK(cudaEventQuery(fork) != cudaSuccess);
     CHECK(cudaStreamEndCapture(origin, &graph) == cudaErrorStreamCaptureInvalidated);
   }
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("what a capture forbids fails and makes it invalid") {
+TEST_CASE("a call that a capture forbids fails and invalidates the capture") {
   const Stream stream{cudaStreamDefault};
   const Event before;
   const DeviceBlock block{64};
@@ -97,15 +97,15 @@ TEST_CASE("what a capture forbids fails and makes it invalid") {
   SECTION("a synchronization of the device") {
     CHECK(cudaDeviceSynchronize() == cudaErrorStreamCaptureUnsupported);
   }
-  SECTION("a question for the id of the stream") {
+  SECTION("a query of the stream's id") {
     unsigned long long id = 0;
     CHECK(cudaStreamGetId(stream, &id) == cudaErrorStreamCaptureUnsupported);
   }
-  SECTION("a question for the flags of the stream") {
+  SECTION("a query of the stream's flags") {
     unsigned flags = 0;
     CHECK(cudaStreamGetFlags(stream, &flags) == cudaErrorStreamCaptureUnsupported);
   }
-  SECTION("a question for the device of the stream") {
+  SECTION("a query of the stream's device") {
     int device = 0;
     CHECK(cudaStreamGetDevice(stream, &device) == cudaErrorStreamCaptureUnsupported);
   }
@@ -115,7 +115,7 @@ TEST_CASE("what a capture forbids fails and makes it invalid") {
   SECTION("work on the legacy stream") {
     CHECK(cudaMemset(block.get(), 1, 64) == cudaErrorStreamCaptureImplicit);
   }
-  SECTION("a wait for work outside of it") {
+  SECTION("a wait for work outside the capture") {
     CHECK(cudaStreamWaitEvent(stream, before, 0) == cudaErrorStreamCaptureIsolation);
   }
   CHECK(status_of(stream) == cudaStreamCaptureStatusInvalidated);
@@ -126,15 +126,15 @@ TEST_CASE("what a capture forbids fails and makes it invalid") {
   CUDA_OK(cudaMemset(block.get(), 1, 64));
 }
 
-TEST_CASE("a relaxed capture, and a thread that relaxed itself, may allocate") {
+TEST_CASE("an allocation is allowed in a relaxed capture or thread") {
   const Stream stream;
   void* address = nullptr;
   cudaGraph_t graph = nullptr;
-  SECTION("the capture") {
+  SECTION("the capture is relaxed") {
     CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     CUDA_OK(cudaMalloc(&address, 64));
   }
-  SECTION("the thread") {
+  SECTION("the thread is relaxed") {
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     CUDA_OK(cudaThreadExchangeStreamCaptureMode(&mode));
@@ -142,7 +142,7 @@ TEST_CASE("a relaxed capture, and a thread that relaxed itself, may allocate") {
     CUDA_OK(cudaThreadExchangeStreamCaptureMode(&mode));
     CHECK(mode == cudaStreamCaptureModeRelaxed);
   }
-  SECTION("another thread, where only the own one is restricted") {
+  SECTION("another thread allocates during a thread-local capture") {
     CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     std::thread{[&] { CHECK(cudaMalloc(&address, 64) == cudaSuccess); }}.join();
   }
@@ -151,18 +151,18 @@ TEST_CASE("a relaxed capture, and a thread that relaxed itself, may allocate") {
   CUDA_OK(cudaFree(address));
 }
 
-TEST_CASE("a captured stream may be destroyed: its capture is lost, and nothing else") {
+TEST_CASE("a captured stream may be destroyed, and only its capture is lost") {
   const Stream origin;
   const Event fork;
   const DeviceBlock block{64};
   cudaStream_t side = nullptr;
   cudaGraph_t graph = nullptr;
   CUDA_OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-  SECTION("where the capture began") {
+  SECTION("the stream that began the capture") {
     CUDA_OK(cudaStreamBeginCapture(side, cudaStreamCaptureModeGlobal));
     CUDA_OK(cudaStreamDestroy(side));
   }
-  SECTION("where it was joined") {
+  SECTION("a stream that joined the capture") {
     CUDA_OK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
     CUDA_OK(cudaEventRecord(fork, origin));
     CUDA_OK(cudaStreamWaitEvent(side, fork, 0));
@@ -178,7 +178,7 @@ TEST_CASE("a captured stream may be destroyed: its capture is lost, and nothing 
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("a capture gives the data of the edges to what comes next: as many as there are nodes") {
+TEST_CASE("the capture info has edge data for each node of the dependencies") {
   const Stream stream;
   const Stream other;
   const Event event;

@@ -9,8 +9,7 @@
 
 using namespace millrace::test;
 
-TEST_CASE(
-    "CUB's caching allocator gives a block to its stream at once, to others when it is done") {
+TEST_CASE("CUB's caching allocator reuses a block on its stream at once, on others when done") {
   cub::CachingDeviceAllocator allocator{2, 9, 30};
   const Stream first;
   const Stream second;
@@ -34,7 +33,7 @@ TEST_CASE(
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("blocks that CUB's allocator hands out keep what is written to them") {
+TEST_CASE("blocks of CUB's allocator keep the bytes that are written to them") {
   cub::CachingDeviceAllocator allocator{2, 9, 30};
   const Stream streams[2];
   std::mt19937 random{1};

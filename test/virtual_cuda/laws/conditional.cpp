@@ -5,7 +5,7 @@
 
 using namespace millrace::test;
 
-TEST_CASE("an IF node runs its body if the value is not zero, and else its second one") {
+TEST_CASE("an IF node runs its first body if the value is not 0, otherwise its second body") {
   const unsigned value = GENERATE(0U, 1U, 7U);
   const unsigned bodies = GENERATE(1U, 2U);
   CAPTURE(value, bodies);
@@ -26,7 +26,7 @@ TEST_CASE("an IF node runs its body if the value is not zero, and else its secon
   }
 }
 
-TEST_CASE("a SWITCH node runs the body of its value, or none") {
+TEST_CASE("a SWITCH node runs the body of its value, or no body") {
   const unsigned value = GENERATE(0U, 2U, 3U, ~0U);
   CAPTURE(value);
   const Stream stream;
@@ -40,7 +40,7 @@ TEST_CASE("a SWITCH node runs the body of its value, or none") {
   CHECK(read(block) == all(kBytes, static_cast<unsigned char>(value < 3 ? value : 9)));
 }
 
-TEST_CASE("what follows a conditional node comes after all of its body") {
+TEST_CASE("work after a conditional node runs after its whole body") {
   const Stream stream;
   const DeviceBlock block{kBytes};
   const PinnedBlock in_graph{kBytes}, behind{kBytes};
@@ -127,7 +127,7 @@ TEST_CASE("a loop takes the time of all its passes") {
   CHECK(counter_of(counter) == 0);
 }
 
-TEST_CASE("a query of a loop that is under way does not end it early") {
+TEST_CASE("a query of a running loop does not end it early") {
   const Kernels kernels;
   const Stream stream;
   const DeviceBlock counter{sizeof(int)};
@@ -142,7 +142,7 @@ TEST_CASE("a query of a loop that is under way does not end it early") {
   CHECK(counter_of(counter) == 0);
 }
 
-TEST_CASE("a loop whose kernels cannot be computed ends after one pass") {
+TEST_CASE("a loop with a kernel that has no host implementation ends after one pass") {
   const Kernels kernels;
   const Stream stream;
   const DeviceBlock block{kBytes};
@@ -159,7 +159,7 @@ TEST_CASE("a loop whose kernels cannot be computed ends after one pass") {
   }
 }
 
-TEST_CASE("a launch begins with the default value if the handle says so, and else with the last") {
+TEST_CASE("a launch starts with the default value if the handle says so, otherwise with the last") {
   const bool assigned = GENERATE(true, false);
   CAPTURE(assigned);
   const Kernels kernels;
@@ -179,7 +179,7 @@ TEST_CASE("a launch begins with the default value if the handle says so, and els
   CHECK(read(block) == all(kBytes, assigned ? 1 : 2));
 }
 
-TEST_CASE("a launch that is under way outlives its graph") {
+TEST_CASE("a running launch outlives its graph") {
   const Stream stream;
   const DeviceBlock block{kBytes};
   {

@@ -32,7 +32,7 @@ std::string drawing_of(cudaGraph_t graph) {
 
 }  // namespace
 
-TEST_CASE("streams are captured to the bodies of a conditional node, which is added in a capture") {
+TEST_CASE("a conditional node is added in a capture, and a stream is captured to its body") {
   const Stream stream, inside;
   const DeviceBlock block{kBytes}, other{kBytes};
   cudaGraph_t graph = nullptr;
@@ -63,7 +63,7 @@ TEST_CASE("streams are captured to the bodies of a conditional node, which is ad
   CUDA_OK(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("a handle and its node are checked") {
+TEST_CASE("an invalid handle or an invalid conditional node is refused") {
   LaunchedGraph graph, other;
   cudaGraphConditionalHandle handle = 0;
   CHECK(cudaGraphConditionalHandleCreate(nullptr, graph, 0, 0) == cudaErrorInvalidValue);
@@ -88,7 +88,7 @@ TEST_CASE("a handle and its node are checked") {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("a graph with conditional nodes is neither cloned nor a child, and has one instance") {
+TEST_CASE("a graph with conditional nodes cannot be cloned or be a child graph") {
   LaunchedGraph graph, other;
   const Conditional choice = add_conditional(graph, condition_of(graph, 1), cudaGraphCondTypeIf);
   cudaGraph_t clone = nullptr;
@@ -105,11 +105,11 @@ TEST_CASE("the graph inside a child node has no conditional nodes") {
   const DeviceBlock block{kBytes};
   add_fill(child, block, 1);
   cudaGraph_t outer = graph;
-  SECTION("of a graph") { CHECK(count_nodes(outer) == 0); }
-  SECTION("of a body") {
+  SECTION("a child node of a graph") { CHECK(count_nodes(outer) == 0); }
+  SECTION("a child node of a body") {
     outer = add_conditional(graph, condition_of(graph, 1), cudaGraphCondTypeIf).bodies[0];
   }
-  SECTION("of another child node") {
+  SECTION("a child node of another child node") {
     LaunchedGraph between;
     cudaGraphNode_t node = nullptr;
     CUDA_OK(cudaGraphAddChildGraphNode(&node, between, nullptr, 0, child));
@@ -191,7 +191,7 @@ TEST_CASE("a graph whose bodies or handles CUDA does not allow is not instantiat
   CHECK(parameters.result_out == (good ? cudaGraphInstantiateSuccess : expected));
 }
 
-TEST_CASE("an update takes over what is in the bodies, and refuses other bodies") {
+TEST_CASE("an update takes over the contents of the bodies and refuses different bodies") {
   const Stream stream;
   const DeviceBlock block{kBytes};
   const auto build = [&](LaunchedGraph& graph, unsigned value, unsigned condition,
@@ -234,7 +234,7 @@ TEST_CASE("an update takes over what is in the bodies, and refuses other bodies"
   CHECK(read(block) == all(kBytes, 2));
 }
 
-TEST_CASE("the driver makes conditional nodes, too") {
+TEST_CASE("the driver also creates conditional nodes") {
   const Stream stream;
   const DeviceBlock block{kBytes};
   CUDA_OK(cudaMemset(block.get(), 0, kBytes));

@@ -35,7 +35,7 @@ int pick(int least, int most) { return *rc::gen::inRange(least, most + 1); }
 
 }  // namespace
 
-TEST_CASE("what the driver allocates is memory of the runtime, and the other way round") {
+TEST_CASE("memory of the driver is memory of the runtime, and vice versa") {
   CUDA_OK(cudaSetDevice(0));
   CUdeviceptr made = 0;
   DRIVER_OK("cuMemAlloc", &made, std::size_t{1000});
@@ -62,7 +62,7 @@ TEST_CASE("what the driver allocates is memory of the runtime, and the other way
         kInvalidValue);
 }
 
-TEST_CASE("streams and events are those of the runtime, whichever interface enqueues") {
+TEST_CASE("runtime and driver share streams and events") {
   const Stream producer;
   const Stream consumer;
   const Event event;
@@ -81,7 +81,7 @@ TEST_CASE("streams and events are those of the runtime, whichever interface enqu
   CHECK(driver("cuEventQuery", static_cast<CUevent>(event)) == 0);
 }
 
-TEST_CASE("an event of a context comes after all work that the context has") {
+TEST_CASE("an event of a context is ordered after all work of the context") {
   const Stream first;
   const Stream second;
   const Event event;
@@ -107,7 +107,7 @@ TEST_CASE("an event of a context comes after all work that the context has") {
   CHECK((seen[0] == 7 && seen[1] == 7));
 }
 
-TEST_CASE("a thread without a context has to get one, and the runtime gives it the primary one") {
+TEST_CASE("a thread without a context is refused, and the runtime sets the primary context") {
   needs_two_gpus();
   in_a_new_thread([] {
     CUdeviceptr made = 0;
@@ -210,7 +210,7 @@ TEST_CASE("a destroyed context cannot be pushed again") {
   });
 }
 
-TEST_CASE("a primary context is active while it is retained, and is released as often") {
+TEST_CASE("a primary context is active until it is released as often as it was retained") {
   needs_two_gpus();
   in_a_new_thread([] {
     const auto active = [](int device) {
@@ -243,7 +243,7 @@ TEST_CASE("a primary context is active while it is retained, and is released as 
   });
 }
 
-TEST_CASE("fills of the driver have elements of 1, 2 and 4 bytes, and rows") {
+TEST_CASE("the driver fills elements of 2 and 4 bytes, also in rows") {
   const Stream stream;
   const DeviceBlock block{64};
   const CUdeviceptr at = address_of(block.get());
@@ -265,7 +265,7 @@ TEST_CASE("fills of the driver have elements of 1, 2 and 4 bytes, and rows") {
                std::size_t{2}, std::size_t{2}, handle) == kInvalidValue);
 }
 
-TEST_CASE("a box that the driver copies arrives where a loop over its bytes puts it") {
+TEST_CASE("a box copied by the driver agrees with a loop over its bytes") {
   rc::check([] {
     const Stream stream;
     constexpr std::size_t kSide = 12;
@@ -304,7 +304,7 @@ TEST_CASE("a box that the driver copies arrives where a loop over its bytes puts
   });
 }
 
-TEST_CASE("rows without a pitch lie side by side, and a pitch below the width is refused") {
+TEST_CASE("rows without a pitch are packed, and a pitch below the width is refused") {
   const DeviceBlock block{64};
   std::array<unsigned char, 12> source{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   CUDA_MEMCPY2D rows{};
@@ -320,7 +320,7 @@ TEST_CASE("rows without a pitch lie side by side, and a pitch below the width is
   CHECK(driver("cuMemcpy2D", static_cast<const CUDA_MEMCPY2D*>(&rows)) == kInvalidValue);
 }
 
-TEST_CASE("a copy from or to a CUDA array that is not given is refused") {
+TEST_CASE("a copy from or to a null CUDA array is refused") {
   const Stream stream;
   const DeviceBlock block{64};
   CUgraph graph = nullptr;
@@ -368,7 +368,7 @@ TEST_CASE("a copy from or to a CUDA array that is not given is refused") {
   DRIVER_OK("cuGraphDestroy", graph);
 }
 
-TEST_CASE("memory of a pool is in it until the driver frees it in a stream's order") {
+TEST_CASE("memory belongs to its pool until the driver frees it in stream order") {
   const Stream stream;
   CUmemoryPool pool = nullptr;
   DRIVER_OK("cuDeviceGetDefaultMemPool", &pool, 0);
@@ -386,7 +386,7 @@ TEST_CASE("memory of a pool is in it until the driver frees it in a stream's ord
   CHECK(driver("cuPointerGetAttribute", static_cast<void*>(&found), 17, made) == kInvalidValue);
 }
 
-TEST_CASE("a pool needs no current context, unless the stream is a default one") {
+TEST_CASE("a pool needs a current context only for a default stream") {
   const Stream stream;
   CUmemoryPool pool = nullptr;
   DRIVER_OK("cuDeviceGetDefaultMemPool", &pool, 0);
@@ -407,7 +407,7 @@ TEST_CASE("a pool needs no current context, unless the stream is a default one")
   });
 }
 
-TEST_CASE("a stream tells its context to a thread that has none, unless it is a default one") {
+TEST_CASE("a thread without a context can query the context of a stream, except a default stream") {
   const Stream stream;
   CUcontext expected = nullptr;
   DRIVER_OK("cuCtxGetCurrent", &expected);
@@ -421,7 +421,7 @@ TEST_CASE("a stream tells its context to a thread that has none, unless it is a 
   });
 }
 
-TEST_CASE("a pool gives null for no bytes, where cuMemAlloc refuses") {
+TEST_CASE("a pool returns null for 0 bytes, and cuMemAlloc refuses 0 bytes") {
   const Stream stream;
   CUmemoryPool pool = nullptr;
   DRIVER_OK("cuDeviceGetDefaultMemPool", &pool, 0);
@@ -434,7 +434,7 @@ TEST_CASE("a pool gives null for no bytes, where cuMemAlloc refuses") {
   CHECK(driver("cuMemAlloc", &made, std::size_t{0}) == kInvalidValue);
 }
 
-TEST_CASE("a pointer tells of its mapping") {
+TEST_CASE("attributes of a pointer describe its allocation") {
   const DeviceBlock block{4096};
   const CUdeviceptr address = address_of(block.get() + 100);
   CUdeviceptr base = 0;
@@ -461,7 +461,7 @@ TEST_CASE("a pool that was made without an export handle cannot be exported") {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("a handle of mapped memory keeps the memory after the program's own is released") {
+TEST_CASE("a retained handle keeps mapped memory after the original handle is released") {
   needs_two_gpus();
   CUmemAllocationProp properties{};
   properties.type = static_cast<decltype(properties.type)>(1);                    // pinned
@@ -490,7 +490,7 @@ TEST_CASE("a handle of mapped memory keeps the memory after the program's own is
   DRIVER_OK("cuMemAddressFree", range, kPage);
 }
 
-TEST_CASE("an error of the driver has the driver's name, and is no last error of the runtime") {
+TEST_CASE("an error of the driver has its own name and does not set the runtime's last error") {
   only_virtual("NVIDIA's driver ends the process for an address that is no stream");
   CUDA_OK(cudaSetDevice(0));
   int on_host = 0;
@@ -508,7 +508,7 @@ TEST_CASE("an error of the driver has the driver's name, and is no last error of
   CHECK(driver("cuGetErrorName", 98, &name) == kInvalidValue);
 }
 
-TEST_CASE("a search for a function gives the parameters of the version that it asks for") {
+TEST_CASE("a lookup of a function returns the variant of the requested version") {
   const auto same = [](const char* name, unsigned one, unsigned other) {
     return driver_function(name, one) == driver_function(name, other);
   };
@@ -530,7 +530,7 @@ TEST_CASE("a search for a function gives the parameters of the version that it a
   CHECK(driver("cuGetProcAddress", "cuMemAlloc", &found, 99000, 0ULL, &status) == kInvalidValue);
 }
 
-TEST_CASE("work on the per-thread stream of the driver is not on the legacy one") {
+TEST_CASE("the per-thread stream of the driver is that of the runtime and not the legacy stream") {
   const DeviceBlock block{64};
   unsigned long long legacy = 0;
   unsigned long long per_thread = 0;
@@ -544,7 +544,7 @@ TEST_CASE("work on the per-thread stream of the driver is not on the legacy one"
   CHECK(per_thread == of_runtime);
 }
 
-TEST_CASE("memory of cudaMalloc, and of pools made for it, is for a decompression engine") {
+TEST_CASE("memory of cudaMalloc and of pools made for it can be decompressed in hardware") {
   constexpr int kDecompression = 21;  // CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE
   const auto capable = [](const void* address) {
     bool found = false;

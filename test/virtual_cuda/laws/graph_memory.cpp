@@ -54,7 +54,7 @@ std::uint64_t amount(cudaGraphMemAttributeType which) {
 
 }  // namespace
 
-TEST_CASE("memory that a graph allocated stays when the graph is destroyed, until it is freed") {
+TEST_CASE("memory that a graph allocated stays allocated after the graph is destroyed") {
   const Stream stream;
   CUDA_OK(cudaDeviceGraphMemTrim(0));
   const std::size_t before = free_memory();
@@ -66,8 +66,8 @@ TEST_CASE("memory that a graph allocated stays when the graph is destroyed, unti
   CUDA_OK(cudaMemset(other.get(), 1, kUnit));
   CHECK(filled(maker, stream));
   CHECK(free_memory() <= before - 2 * kUnit);
-  SECTION("in the order of a stream") { CUDA_OK(cudaFreeAsync(maker.block(), stream)); }
-  SECTION("by the host") { CUDA_OK(cudaFree(maker.block())); }
+  SECTION("freed in stream order") { CUDA_OK(cudaFreeAsync(maker.block(), stream)); }
+  SECTION("freed by the host") { CUDA_OK(cudaFree(maker.block())); }
   CHECK(cudaFreeAsync(maker.block(), stream) == cudaErrorInvalidValue);
   CHECK(cudaFree(maker.block()) == cudaErrorInvalidValue);
   static_cast<void>(cudaGetLastError());
@@ -76,7 +76,7 @@ TEST_CASE("memory that a graph allocated stays when the graph is destroyed, unti
   CHECK(same_memory(free_memory(), before - kUnit));
 }
 
-TEST_CASE("a graph with memory that is not free cannot be launched again") {
+TEST_CASE("a graph whose memory is not freed cannot be launched again") {
   const Stream stream;
   Maker maker{stream};
   CHECK(cudaFreeAsync(maker.block(), stream) == cudaErrorInvalidValue);  // not allocated yet
@@ -90,7 +90,7 @@ TEST_CASE("a graph with memory that is not free cannot be launched again") {
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE("a launch frees what the graph left, if it was instantiated to do that") {
+TEST_CASE("a launch with AutoFreeOnLaunch frees the memory of the previous launch") {
   const Stream stream;
   Maker maker{stream, cudaGraphInstantiateFlagAutoFreeOnLaunch};
   for (int i = 0; i < 3; ++i) CUDA_OK(maker.launch(stream));
@@ -98,7 +98,7 @@ TEST_CASE("a launch frees what the graph left, if it was instantiated to do that
   CUDA_OK(cudaFree(maker.block()));
 }
 
-TEST_CASE("memory of graphs is counted until nobody uses it and it is trimmed") {
+TEST_CASE("memory of graphs counts as used until it is freed") {
   const Stream stream;
   CUDA_OK(cudaDeviceGraphMemTrim(0));
   const std::uint64_t before = amount(cudaGraphMemAttrUsedMemCurrent);

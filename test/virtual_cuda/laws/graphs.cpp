@@ -28,7 +28,7 @@ cudaGraphNode_t add_row_fill(cudaGraph_t graph, const DeviceBlock& block, unsign
 
 }  // namespace
 
-TEST_CASE("nodes run in the order of their edges, and of nothing else") {
+TEST_CASE("nodes run in the order of their edges") {
   const Stream stream;
   const DeviceBlock block{64};
   const PinnedBlock seen{2};
@@ -82,7 +82,7 @@ TEST_CASE("a graph with a cycle is not instantiated") {
   CUDA_OK(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("an update takes over parameters, and refuses another topology") {
+TEST_CASE("an update of a graph takes over parameters and refuses another topology") {
   const Stream stream;
   const DeviceBlock block{64};
   cudaGraph_t graphs[3] = {};
@@ -151,7 +151,7 @@ TEST_CASE("a user object lives as long as a graph that holds it") {
   CHECK(destroyed == 1);
 }
 
-TEST_CASE("a node cannot free nothing") {
+TEST_CASE("a node that frees null is refused") {
   cudaGraph_t graph = nullptr;
   CUDA_OK(cudaGraphCreate(&graph, 0));
   cudaGraphNode_t node = nullptr;

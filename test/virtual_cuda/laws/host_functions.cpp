@@ -32,7 +32,7 @@ void pass(void* data) {
 
 }  // namespace
 
-TEST_CASE("host functions run in stream order, with the work before them done") {
+TEST_CASE("host functions run in stream order, after the earlier work is done") {
   const Stream stream;
   const DeviceBlock block{64};
   const PinnedBlock seen{64};
@@ -59,7 +59,7 @@ TEST_CASE("host functions run in stream order, with the work before them done") 
   CHECK(look.found == 6);
 }
 
-TEST_CASE("a callback gets its stream, its data and success") {
+TEST_CASE("a stream callback gets its stream, its data and cudaSuccess") {
   const Stream stream;
   struct Call {
     cudaStream_t stream = nullptr;
@@ -94,7 +94,7 @@ TEST_CASE("a host function may not call CUDA") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("a host function that waits for the program stops its own stream and no other") {
+TEST_CASE("a host function that waits for the program blocks only its own stream") {
   const Stream gated;
   const Stream free;
   const Event event;
@@ -117,7 +117,7 @@ TEST_CASE("a host function that waits for the program stops its own stream and n
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("work takes effect in the end though the program only looks at memory") {
+TEST_CASE("work takes effect even if the program only polls memory") {
   const Stream stream;
   const PinnedBlock seen{1};
   std::atomic<bool> called{false};

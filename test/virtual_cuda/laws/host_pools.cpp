@@ -65,7 +65,7 @@ cudaError_t create(const cudaMemPoolProps& properties) {
 
 }  // namespace
 
-TEST_CASE("the host and a GPU see what the other wrote to memory of a pool of the host") {
+TEST_CASE("host and GPU see each other's writes to memory of a host pool") {
   for (const Place& place : kPlaces) {
     CAPTURE(place.type, place.location.type);
     const Stream stream;
@@ -86,7 +86,7 @@ TEST_CASE("the host and a GPU see what the other wrote to memory of a pool of th
   }
 }
 
-TEST_CASE("memory of a pool of the host has the type of its pool, and none once it is free") {
+TEST_CASE("memory of a host pool has the type of its pool, and no type after its free") {
   for (const Place& place : kPlaces) {
     CAPTURE(place.type, place.location.type);
     const Stream stream;
@@ -119,7 +119,7 @@ TEST_CASE("memory of a pool of the host has the type of its pool, and none once 
   }
 }
 
-TEST_CASE("a pool of the host reuses memory in the order of its streams, and gives it back") {
+TEST_CASE("a host pool reuses memory in stream order and returns it at a trim") {
   for (const Place& place : kPlaces) {
     CAPTURE(place.type, place.location.type);
     const Stream owner;
@@ -150,7 +150,7 @@ TEST_CASE("a pool of the host reuses memory in the order of its streams, and giv
   }
 }
 
-TEST_CASE("cudaFree frees memory of a pool of the host; cudaFreeHost does not") {
+TEST_CASE("cudaFree frees memory of a host pool, and cudaFreeHost refuses it") {
   for (const Place& place : kPlaces) {
     CAPTURE(place.type, place.location.type);
     const Stream stream;
@@ -167,7 +167,7 @@ TEST_CASE("cudaFree frees memory of a pool of the host; cudaFreeHost does not") 
   }
 }
 
-TEST_CASE("each place has a default pool, which is current until another is set") {
+TEST_CASE("each location has a default pool, which is current until another pool is set") {
   for (const Place& place : kPlaces) {
     CAPTURE(place.type, place.location.type);
     cudaMemLocation location = place.location;
@@ -204,8 +204,7 @@ TEST_CASE("each place has a default pool, which is current until another is set"
   CHECK(set == usual);
 }
 
-TEST_CASE(
-    "a pinned pool tells that the host has access; pools of the host tell what a GPU was given") {
+TEST_CASE("host pools report the access of the host and of a GPU") {
   for (const Place& place : kPlaces) {
     CAPTURE(place.type, place.location.type);
     const bool managed = place.type == cudaMemAllocationTypeManaged;
@@ -226,7 +225,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a pool of a place that does not exist is refused") {
+TEST_CASE("a pool with a location that does not exist or invalid properties is refused") {
   constexpr cudaMemLocation kNoNode{cudaMemLocationTypeHostNuma, 7};
   constexpr cudaMemLocation kNoGpu{cudaMemLocationTypeDevice, 99};
   for (const Place& place :
@@ -260,7 +259,7 @@ TEST_CASE("a managed pool may be at the current NUMA node") {
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
-TEST_CASE("a pool of the host ends at its limit") {
+TEST_CASE("a host pool refuses an allocation above its maximum size") {
   const Stream stream;
   cudaMemPoolProps properties = properties_of({cudaMemAllocationTypePinned, kHost});
   properties.maxSize = 4 << 20;

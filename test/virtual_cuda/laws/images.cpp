@@ -80,7 +80,7 @@ cudaError_t launch() {
 
 }  // namespace
 
-TEST_CASE("a kernel runs the newest code that its GPU can run") {
+TEST_CASE("a kernel uses the newest code that its GPU can run") {
   only_virtual("its fat binaries have no code");
   const auto gpu = static_cast<unsigned>(gpu_architecture());
   struct Case {
@@ -111,7 +111,7 @@ TEST_CASE("a kernel runs the newest code that its GPU can run") {
   }
 }
 
-TEST_CASE("a kernel without code for its GPU is refused, as a GPU refuses it") {
+TEST_CASE("a kernel without code for its GPU is refused with the error of a GPU") {
   only_virtual("its fat binaries have no code");
   const auto gpu = static_cast<unsigned>(gpu_architecture());
   for (const std::vector<Code>& images :

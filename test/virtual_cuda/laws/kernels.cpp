@@ -148,7 +148,7 @@ TEST_CASE("a captured launch computes at each launch of its graph") {
   CUDA_OK(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("a launch that CUDA refuses is refused") {
+TEST_CASE("an invalid launch is refused") {
   const Module module;
   const Stream stream;
   const auto launch = [&](dim3 grid, dim3 block, std::size_t shared) {
@@ -167,7 +167,7 @@ TEST_CASE("a launch that CUDA refuses is refused") {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("launch configurations come back in the order of a stack") {
+TEST_CASE("launch configurations are popped in the reverse order of the pushes") {
   const Stream stream;
   CHECK(__cudaPushCallConfiguration(dim3{1}, dim3{2}, 3, stream) == 0);
   CHECK(__cudaPushCallConfiguration(dim3{4}, dim3{5}, 6, nullptr) == 0);
@@ -219,7 +219,7 @@ TEST_CASE("occupancy falls as blocks get larger, and is 0 for blocks that cannot
   CHECK(all.maxThreadsPerBlock == 1024);
 }
 
-TEST_CASE("a kernel with a pattern of its readable name computes") {
+TEST_CASE("an implementation with a pattern of the readable name is used") {
   const Module module;
   const Stream stream;
   const DeviceBlock block{sizeof(int)};
@@ -228,7 +228,7 @@ TEST_CASE("a kernel with a pattern of its readable name computes") {
   CHECK(integers(block) == std::vector<int>{41});
 }
 
-TEST_CASE("a kernel takes the time that its implementation tells, and that its work takes") {
+TEST_CASE("a kernel takes the time or the work that its implementation declares") {
   const Module module;
   CHECK(time_of_fill(5'000'000, 0) >= 5e6 * 0.999);
   CHECK(time_of_fill(0, 2e12) >= 2e7);  // no profile has more than 100 TFLOPS in FP32
@@ -256,7 +256,7 @@ TEST_CASE("kernels that take the whole machine take turns") {
   CHECK(last >= 9.99F);
 }
 
-TEST_CASE("the runtime names the kernels that are registered, and says which compute") {
+TEST_CASE("the runtime lists the registered kernels, and which have an implementation") {
   const Module module;
   std::map<std::string, bool> found;
   virtual_cuda().each_kernel(
@@ -270,7 +270,7 @@ TEST_CASE("the runtime names the kernels that are registered, and says which com
   CHECK_FALSE(found.at("silent()"));
 }
 
-TEST_CASE("a kernel that a node of any kind launches computes, and the node keeps its attributes") {
+TEST_CASE("a kernel node of cudaGraphAddNode computes and keeps its attributes") {
   const Module module;
   const Stream stream;
   const DeviceBlock block{16 * sizeof(int)};

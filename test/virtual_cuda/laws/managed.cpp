@@ -44,7 +44,7 @@ std::array<int, 3> accessed_by(const void* address, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("managed memory tells what was advised of all of its pages") {
+TEST_CASE("an attribute of managed memory is the advice that all of its pages have") {
   CUDA_OK(cudaSetDevice(0));
   const Managed memory{4 * kPage};
   char* const all = memory.get();
@@ -79,7 +79,7 @@ TEST_CASE("managed memory tells what was advised of all of its pages") {
   CHECK(accessed_by(all + kPage, kPage)[0] == cudaInvalidDeviceId);
 }
 
-TEST_CASE("managed memory tells where it was last prefetched to") {
+TEST_CASE("managed memory reports its last prefetch location") {
   CUDA_OK(cudaSetDevice(0));
   const Stream stream;
   const Managed memory{3 * kPage};
@@ -120,7 +120,7 @@ TEST_CASE("managed memory tells where it was last prefetched to") {
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE("only managed memory can be advised of, asked and prefetched") {
+TEST_CASE("advice, queries and prefetches are refused for other than managed memory") {
   CUDA_OK(cudaSetDevice(0));
   const Stream stream;
   const Managed memory{2 * kPage};
@@ -145,7 +145,7 @@ TEST_CASE("only managed memory can be advised of, asked and prefetched") {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("the driver tells the same of managed memory as the runtime") {
+TEST_CASE("driver and runtime report the same about managed memory") {
   CUDA_OK(cudaSetDevice(0));
   const Stream stream;
   const Managed memory{2 * kPage};
@@ -174,7 +174,7 @@ TEST_CASE("the driver tells the same of managed memory as the runtime") {
   CHECK(told(memory.get(), 2 * kPage, cudaMemRangeAttributeLastPrefetchLocation) == 0);
 }
 
-TEST_CASE("advice is that of a model that keeps it page by page") {
+TEST_CASE("advice agrees with a model that keeps it per page") {
   rc::check([] {
     constexpr int kPages = 12;
     const Managed memory{kPages * kPage};

@@ -14,7 +14,7 @@ TEST_CASE("a pageable source may change as soon as the copy's call has returned"
   CHECK(read(block) == all(4096, 4));
 }
 
-TEST_CASE("a pinned source that changes before its copy is done is copied as changed") {
+TEST_CASE("a pinned source that changes before its copy runs is copied with the change") {
   const Stream stream;
   const DeviceBlock block{64};
   const PinnedBlock source{64};
@@ -34,7 +34,7 @@ TEST_CASE("a copy to pageable memory has taken effect when its call returns") {
   CHECK(seen == all(64, 3));
 }
 
-TEST_CASE("a registered range is as pinned memory, until it is unregistered") {
+TEST_CASE("a registered range is pinned memory until it is unregistered") {
   const Stream stream;
   const DeviceBlock block{64};
   std::vector<unsigned char> seen(64);
@@ -52,7 +52,7 @@ TEST_CASE("a registered range is as pinned memory, until it is unregistered") {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("rows and boxes are copied and filled, and nothing between them") {
+TEST_CASE("rows and boxes are copied and filled without the bytes between them") {
   constexpr std::size_t kPitch = 16;
   const DeviceBlock block{kPitch * 12};
   CUDA_OK(cudaMemset(block.get(), 0, block.bytes()));
@@ -92,7 +92,7 @@ TEST_CASE("a copy whose direction contradicts its addresses is refused") {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("attributes tell what an address belongs to, and a freed one belongs to nothing") {
+TEST_CASE("pointer attributes have the type of the memory, and no type after its free") {
   cudaPointerAttributes found{};
   void* device = nullptr;
   CUDA_OK(cudaMalloc(&device, 1 << 20));
@@ -123,7 +123,7 @@ TEST_CASE("attributes tell what an address belongs to, and a freed one belongs t
   CHECK(found.type == cudaMemoryTypeUnregistered);
 }
 
-TEST_CASE("memory that is freed is free again, and more than there is, is refused") {
+TEST_CASE("freed memory is available again, and more than the total is refused") {
   std::size_t before = 0;
   std::size_t total = 0;
   std::size_t now = 0;
@@ -145,7 +145,7 @@ TEST_CASE("memory that is freed is free again, and more than there is, is refuse
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("GPUs are told apart, and data go from one to another") {
+TEST_CASE("memory belongs to one GPU and can be copied to another") {
   needs_two_gpus();
   int count = 0;
   CUDA_OK(cudaGetDeviceCount(&count));

@@ -41,7 +41,7 @@ class Mipmapped {
 
 }  // namespace
 
-TEST_CASE("a level of a mipmapped array is half as large as the one before, and never empty") {
+TEST_CASE("each level of a mipmapped array is half as large as the previous one, at least 1") {
   const Mipmapped array{{20, 5, 0}, 5};
   CHECK(array.levels() == 5);
   const cudaExtent expected[] = {{20, 5, 0}, {10, 2, 0}, {5, 1, 0}, {2, 1, 0}, {1, 1, 0}};
@@ -53,19 +53,19 @@ TEST_CASE("a level of a mipmapped array is half as large as the one before, and 
   }
 }
 
-TEST_CASE("layers do not become fewer, and the depth does") {
+TEST_CASE("levels halve the depth and keep the number of layers") {
   CHECK(Mipmapped({16, 16, 4}, 3, cudaArrayLayered).extent_of(2).depth == 4);
   CHECK(Mipmapped({16, 16, 6}, 3, cudaArrayCubemap).extent_of(2).depth == 6);
   CHECK(Mipmapped({16, 16, 4}, 3).extent_of(2).depth == 1);
 }
 
-TEST_CASE("there are at most as many levels as end with one element") {
+TEST_CASE("the number of levels is limited to the level with one element") {
   CHECK(Mipmapped({20, 5, 0}, 99).levels() == 5);
   CHECK(Mipmapped({1, 0, 0}, 3).levels() == 1);
   CHECK(Mipmapped({20, 5, 0}, 0).levels() == 1);
 }
 
-TEST_CASE("levels are arrays of their own, with the memory of the mipmapped one") {
+TEST_CASE("levels are separate arrays in the memory of the mipmapped array") {
   CUDA_OK(cudaDeviceSynchronize());
   const std::size_t before = free_memory();
   {
@@ -89,7 +89,7 @@ TEST_CASE("levels are arrays of their own, with the memory of the mipmapped one"
   CHECK(same_memory(before, free_memory()));
 }
 
-TEST_CASE("a level is not freed by itself, and there is none of a null array") {
+TEST_CASE("a level cannot be freed on its own, and a null array has no levels") {
   cudaArray_t level = nullptr;
   CHECK(cudaGetMipmappedArrayLevel(&level, nullptr, 0) == cudaErrorInvalidResourceHandle);
   static_cast<void>(cudaGetLastError());
@@ -100,7 +100,7 @@ TEST_CASE("a level is not freed by itself, and there is none of a null array") {
   CHECK(array.levels() == 2);
 }
 
-TEST_CASE("the driver makes the same mipmapped arrays") {
+TEST_CASE("the driver creates the same mipmapped arrays") {
   CUDA_OK(cudaSetDevice(0));
   CUDA_ARRAY3D_DESCRIPTOR all{};
   all.Width = all.Height = 12;

@@ -71,7 +71,7 @@ std::vector<float> floats(const DeviceBlock& block) {
 
 }  // namespace
 
-TEST_CASE("a function of a module computes in stream order, with its arguments in either form") {
+TEST_CASE("a module's function computes in stream order, with both forms of arguments") {
   register_scale();
   const LoadedModule module;
   const CUfunction scale = module.function("module_scale");
@@ -95,7 +95,7 @@ TEST_CASE("a function of a module computes in stream order, with its arguments i
   CHECK(launch(scale, stream, parameters, extra) == kInvalidValue);
 }
 
-TEST_CASE("a name gives the same function again, and none after its module is unloaded") {
+TEST_CASE("a name gives the same function until its module is unloaded") {
   only_virtual("its module has no code");
   CUfunction function = nullptr;
   {
@@ -119,7 +119,7 @@ TEST_CASE("a name gives the same function again, and none after its module is un
   CHECK(launch(function, nullptr, nullptr, nullptr) == kInvalidHandle);
 }
 
-TEST_CASE("a kernel of a library is launched by the runtime as well") {
+TEST_CASE("a kernel of a library can be launched by the runtime and by the driver") {
   register_scale();
   CUlibrary library = nullptr;
   using Options = void*;

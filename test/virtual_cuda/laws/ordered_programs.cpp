@@ -115,7 +115,7 @@ class OrderedProgram {
 
 }  // namespace
 
-TEST_CASE("a program whose accesses are all ordered computes what its calls say in sequence") {
+TEST_CASE("a program with ordered accesses gives the results of its calls in sequence") {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     OrderedProgram program{seed, 1 + seed % 5, 2 + seed % 4};
     for (int i = 0; i < 60; ++i) program.step();
@@ -124,7 +124,7 @@ TEST_CASE("a program whose accesses are all ordered computes what its calls say 
   }
 }
 
-TEST_CASE("threads that work on streams of their own do not disturb each other") {
+TEST_CASE("threads with their own streams do not affect each other") {
   constexpr int kThreads = 4;
   std::vector<int> wrong(kThreads, 0);
   std::vector<std::thread> threads;

@@ -31,7 +31,7 @@ TEST_CASE("memory freed on a stream serves that stream at once") {
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
-TEST_CASE("another stream gets freed memory when the free is done, or events order it") {
+TEST_CASE("another stream gets freed memory once the free is done or an event orders it") {
   const Stream owner;
   const Stream other;
   const Event event;
@@ -40,17 +40,17 @@ TEST_CASE("another stream gets freed memory when the free is done, or events ord
   void* const first = take(pool, kBytes, owner);
   for (int i = 0; i < 4; ++i) CUDA_OK(cudaMemsetAsync(first, i, kBytes, owner));
   CUDA_OK(cudaFreeAsync(first, owner));
-  SECTION("not before") {
+  SECTION("before the free is done") {
     void* const second = take(pool, kBytes, other);
     CHECK((second != first) == deferred());
     CUDA_OK(cudaFreeAsync(second, other));
   }
-  SECTION("when it is done") {
+  SECTION("after the free is done") {
     CUDA_OK(cudaStreamSynchronize(owner));
     CHECK(take(pool, kBytes, other) == first);
     CUDA_OK(cudaFreeAsync(first, other));
   }
-  SECTION("when an event orders it") {
+  SECTION("after an event orders it") {
     CUDA_OK(cudaEventRecord(event, owner));
     CUDA_OK(cudaStreamWaitEvent(other, event, 0));
     CHECK(take(pool, kBytes, other) == first);
@@ -59,7 +59,7 @@ TEST_CASE("another stream gets freed memory when the free is done, or events ord
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
-TEST_CASE("a pool counts what is used and reserved, and gives all of it back") {
+TEST_CASE("a pool counts used and reserved bytes, and a trim to 0 returns all of them") {
   const Stream stream;
   const cudaMemPool_t pool = make_pool();
   void* const address = take(pool, 3 << 20, stream);
@@ -75,7 +75,7 @@ TEST_CASE("a pool counts what is used and reserved, and gives all of it back") {
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
-TEST_CASE("a trim leaves at least the bytes that it is told to keep") {
+TEST_CASE("a trim keeps at least the requested bytes") {
   const Stream stream;
   const cudaMemPool_t pool = make_pool();
   CUDA_OK(cudaFreeAsync(take(pool, 3 << 20, stream), stream));
@@ -89,7 +89,7 @@ TEST_CASE("a trim leaves at least the bytes that it is told to keep") {
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
-TEST_CASE("a synchronization gives back what a pool holds above its release threshold") {
+TEST_CASE("a synchronization releases pool memory above the release threshold") {
   const Stream stream;
   const cudaMemPool_t pool = make_pool();
   std::uint64_t none = 0;

@@ -119,8 +119,7 @@ bool out_of_reach(unsigned char* memory, std::size_t bytes, const Stream& stream
 
 }  // namespace
 
-TEST_CASE(
-    "memory that is mapped at two addresses is the same memory, and goes back when unmapped") {
+TEST_CASE("memory mapped at two addresses is the same memory and is freed when unmapped") {
   const Driver driver;
   const Properties properties;
   const Access access;
@@ -167,7 +166,7 @@ TEST_CASE(
   CHECK(driver.free(range, 4 * page) != 0);
 }
 
-TEST_CASE("a copy or fill that touches a page without access is refused, and moves nothing") {
+TEST_CASE("a copy or fill that touches a page without access is refused and changes nothing") {
   only_virtual("what NVIDIA's runtime does with a part of the memory is not known");
   const Stream stream;
   const Pages pages;

@@ -68,7 +68,7 @@ unsigned char byte_at(const void* address) {
 
 }  // namespace
 
-TEST_CASE("mapped memory that is imported from its file is the same memory") {
+TEST_CASE("memory that is imported from its file descriptor is the same memory") {
   const CUmemGenericAllocationHandle handle = create_pages(kFile);
   int file = -1;
   DRIVER_OK("cuMemExportToShareableHandle", static_cast<void*>(&file), handle, 1, 0ULL);
@@ -87,7 +87,7 @@ TEST_CASE("mapped memory that is imported from its file is the same memory") {
   DRIVER_OK("cuMemRelease", handle);
 }
 
-TEST_CASE("a file keeps exported memory until it and its duplicates are closed") {
+TEST_CASE("a file descriptor keeps exported memory until its last duplicate is closed") {
   const std::size_t before = free_memory();
   const CUmemGenericAllocationHandle handle = create_pages(kFile);
   int file = -1;
@@ -113,7 +113,7 @@ TEST_CASE("a file keeps exported memory until it and its duplicates are closed")
         kInvalidValue);
 }
 
-TEST_CASE("a handle is released as often as it was given, and no more: its file keeps the memory") {
+TEST_CASE("a second release of a handle is refused, and its file keeps the memory") {
   const CUmemGenericAllocationHandle handle = create_pages(kFile);
   int file = -1;
   DRIVER_OK("cuMemExportToShareableHandle", static_cast<void*>(&file), handle, 1, 0ULL);
@@ -125,7 +125,7 @@ TEST_CASE("a handle is released as often as it was given, and no more: its file 
   CHECK(close(file) == 0);
 }
 
-TEST_CASE("only memory that was made for export is exported") {
+TEST_CASE("only memory that was created for export can be exported") {
   const CUmemGenericAllocationHandle handle = create_pages(0);
   int file = -1;
   CHECK(driver("cuMemExportToShareableHandle", static_cast<void*>(&file), handle, 1, 0ULL) ==
@@ -144,7 +144,7 @@ TEST_CASE("only memory that was made for export is exported") {
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
-TEST_CASE("a pointer of a pool that was exported is imported, and freed once for each import") {
+TEST_CASE("a pointer of an exported pool is imported and freed once per import") {
   const Stream stream;
   const cudaMemPool_t pool = make_pool(kFile);
   int file = -1;
@@ -176,7 +176,7 @@ TEST_CASE("a pointer of a pool that was exported is imported, and freed once for
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
-TEST_CASE("an imported pool allocates nothing and is no current pool") {
+TEST_CASE("an imported pool cannot allocate and cannot be the current pool") {
   const Stream stream;
   const cudaMemPool_t pool = make_pool(kFile);
   int file = -1;
@@ -202,7 +202,7 @@ TEST_CASE("an imported pool allocates nothing and is no current pool") {
   CUDA_OK(cudaMemPoolDestroy(pool));
 }
 
-TEST_CASE("the process that made a handle of cudaIpc cannot open it") {
+TEST_CASE("the process that created a cudaIpc handle cannot open it") {
   const Stream stream;
   const DeviceBlock block{4096};
   cudaIpcMemHandle_t handle{};

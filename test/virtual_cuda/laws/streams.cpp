@@ -75,8 +75,7 @@ TEST_CASE("a wait for an event that was never recorded orders nothing") {
   CUDA_OK(cudaStreamSynchronize(stream));
 }
 
-TEST_CASE(
-    "the legacy stream comes after earlier work of blocking streams, and before their later") {
+TEST_CASE("the legacy stream is ordered with earlier and later work of blocking streams") {
   const Stream blocking{cudaStreamDefault};
   const Stream other{cudaStreamDefault};
   const DeviceBlock block{64};
@@ -90,7 +89,7 @@ TEST_CASE(
   CHECK(seen[63] == 1);
 }
 
-TEST_CASE("the work of a destroyed stream still takes effect, and before the legacy stream's") {
+TEST_CASE("the work of a destroyed stream runs before later work of the legacy stream") {
   const DeviceBlock block{64};
   cudaStream_t stream = nullptr;
   CUDA_OK(cudaStreamCreate(&stream));
@@ -111,7 +110,7 @@ TEST_CASE("a synchronization of the device waits for the work of destroyed strea
   CHECK(seen[0] == 2);
 }
 
-TEST_CASE("a query of pending work succeeds in the end") {
+TEST_CASE("a repeated query of pending work finally succeeds") {
   const Stream stream;
   const Event event;
   const DeviceBlock block{64};
@@ -127,7 +126,7 @@ TEST_CASE("a query of pending work succeeds in the end") {
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("what was seen to be complete stays complete") {
+TEST_CASE("a completed event stays complete") {
   const Stream stream;
   const Event event;
   const DeviceBlock block{64};
@@ -196,7 +195,7 @@ TEST_CASE("each thread has a per-thread default stream of its own") {
   CHECK(ids[0] != ids[1]);
 }
 
-TEST_CASE("time between two events is not negative, and known only when both are done") {
+TEST_CASE("the time between two events is not negative and needs two timed, recorded events") {
   const Stream stream;
   const Event start{cudaEventDefault};
   const Event end{cudaEventDefault};

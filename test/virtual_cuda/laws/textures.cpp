@@ -40,7 +40,7 @@ cudaError_t create(const cudaResourceDesc& resource, const cudaTextureDesc& text
 
 }  // namespace
 
-TEST_CASE("a texture tells what it was made of, to the runtime and the driver") {
+TEST_CASE("runtime and driver report the descriptors of a texture") {
   const Array array{{8, 4, 0}};
   const cudaResourceDesc resource = resource_of(array);
   const cudaTextureDesc texture = smooth();
@@ -76,7 +76,7 @@ TEST_CASE("a texture tells what it was made of, to the runtime and the driver") 
   static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("a texture of the driver is one of the runtime") {
+TEST_CASE("a texture of the driver is also a texture of the runtime") {
   CUDA_OK(cudaSetDevice(0));
   const DeviceBlock block{4096};
   CUDA_RESOURCE_DESC resource{};
@@ -107,7 +107,7 @@ TEST_CASE("a texture of the driver is one of the runtime") {
   DRIVER_OK("cuTexObjectDestroy", object);
 }
 
-TEST_CASE("a view of an array is told again, and memory has none") {
+TEST_CASE("a resource view of an array is reported, and linear memory has no view") {
   const Array array{{8, 4, 0}};
   const cudaResourceDesc resource = resource_of(array);
   const cudaTextureDesc texture = smooth();
@@ -132,7 +132,7 @@ TEST_CASE("a view of an array is told again, and memory has none") {
   CHECK(create(memory, smooth(), &view) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("a texture is of an array, or of memory that is aligned for it") {
+TEST_CASE("a texture needs an array or aligned memory") {
   const DeviceBlock block{64 * 1024};
   cudaResourceDesc rows{};
   rows.resType = cudaResourceTypePitch2D;
@@ -159,7 +159,7 @@ TEST_CASE("a texture is of an array, or of memory that is aligned for it") {
   CHECK(create(resource_of(nullptr)) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("textures of mipmapped arrays have normalized coordinates") {
+TEST_CASE("textures of mipmapped arrays need normalized coordinates") {
   const cudaChannelFormatDesc format = unsigned_format();
   cudaMipmappedArray_t array = nullptr;
   CUDA_OK(cudaMallocMipmappedArray(&array, &format, {8, 8, 0}, 3, 0));
@@ -173,7 +173,7 @@ TEST_CASE("textures of mipmapped arrays have normalized coordinates") {
   CUDA_OK(cudaFreeMipmappedArray(array));
 }
 
-TEST_CASE("a surface is of an array that was made for it, and is no texture") {
+TEST_CASE("a surface needs an array with the surface flag, and is not a texture") {
   const Array array{{8, 4, 0}, unsigned_format(), cudaArraySurfaceLoadStore};
   const cudaResourceDesc resource = resource_of(array);
   cudaSurfaceObject_t object = 0;

@@ -48,7 +48,7 @@ nvmlDevice_t gpu(unsigned index) {
 }  // namespace
 
 // This must be the first case: no other case has then made a CUDA runtime in this process.
-TEST_CASE("a process that asks NVML may fork, and its child may use CUDA") {
+TEST_CASE("a process that uses NVML may fork, and its child may use CUDA") {
   const Nvml nvml;
   unsigned count = 0;
   REQUIRE(nvmlDeviceGetCount_v2(&count) == NVML_SUCCESS);
@@ -66,7 +66,7 @@ TEST_CASE("a process that asks NVML may fork, and its child may use CUDA") {
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("NVML answers between its start and its end") {
+TEST_CASE("NVML answers only between nvmlInit and nvmlShutdown") {
   unsigned count = 0;
   CHECK(nvmlDeviceGetCount_v2(&count) == NVML_ERROR_UNINITIALIZED);
   CHECK(nvmlShutdown() == NVML_ERROR_UNINITIALIZED);
@@ -117,7 +117,7 @@ TEST_CASE("NVML and CUDA have the same GPUs") {
   CHECK(nvmlDeviceGetHandleByPciBusId_v2("0000:ff:00.0", &none) == NVML_ERROR_NOT_FOUND);
 }
 
-TEST_CASE("NVML sees what the process has allocated, and no links") {
+TEST_CASE("NVML reports the memory of the process and no NVLink") {
   const Nvml nvml;
   void* memory = nullptr;
   REQUIRE(cudaMalloc(&memory, std::size_t{64} << 20) == cudaSuccess);

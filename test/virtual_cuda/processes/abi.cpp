@@ -4,7 +4,7 @@
 
 using namespace millrace::test;
 
-TEST_CASE("our declarations of the binary interface agree with the toolkit's") {
+TEST_CASE("the declarations of the binary interface agree with the toolkit's headers") {
   const Layout toolkit = toolkit_layout();
   if (toolkit.empty()) SKIP("no CUDA 13 toolkit: its headers cannot be compared");
   const Layout own = own_layout();

@@ -5,7 +5,7 @@ using Catch::Matchers::ContainsSubstring;
 using millrace::test::Ran;
 using millrace::test::run;
 
-TEST_CASE("a program that is checked ends with 4 if it has races and would have ended with 0") {
+TEST_CASE("a checked program with races ends with 4 instead of 0") {
   const std::string schedule = GENERATE("instant", "lag:9", "adversarial:2", "h100");
   const std::string environment = "MILLRACE_VIRTUAL=" + schedule + " MILLRACE_VIRTUAL_REPORT=- ";
   const Ran ran = run("race", environment + "MILLRACE_VIRTUAL_CHECK=on");
@@ -25,7 +25,7 @@ TEST_CASE("a forked child does not end with the races of its parent") {
   CHECK(run("race_in_a_parent", "MILLRACE_VIRTUAL_CHECK=on").code == 5);
 }
 
-TEST_CASE("a program is not checked unless that is asked for") {
+TEST_CASE("a program is not checked by default") {
   const std::string off = GENERATE("", "MILLRACE_VIRTUAL_CHECK=", "MILLRACE_VIRTUAL_CHECK=off",
                                    "MILLRACE_VIRTUAL_CHECK=0");
   const Ran ran = run("race", off + " MILLRACE_VIRTUAL_REPORT=-");
@@ -33,7 +33,7 @@ TEST_CASE("a program is not checked unless that is asked for") {
   CHECK_THAT(ran.errors, !ContainsSubstring("race (") && !ContainsSubstring("races:"));
 }
 
-TEST_CASE("a way to check that is not known is refused with what would be right") {
+TEST_CASE("an unknown value of MILLRACE_VIRTUAL_CHECK is refused with the valid values") {
   const Ran ran = run("print_error_of_first_call", "MILLRACE_VIRTUAL_CHECK=yes");
   CHECK(ran.output == "cudaErrorInitializationError\n");
   CHECK_THAT(ran.errors, ContainsSubstring("MILLRACE_VIRTUAL_CHECK: 'yes' is not known; it takes "

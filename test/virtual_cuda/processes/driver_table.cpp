@@ -55,7 +55,7 @@ constexpr const char* kHeaders[] = {"cuda", "cudaProfiler", "cudaGL", "cudaEGL",
 
 }  // namespace
 
-TEST_CASE("the driver's table has each symbol once, and a note where there is something to say") {
+TEST_CASE("the driver's table has each symbol once, and a note unless it is real") {
   std::set<std::string_view> names;
   for (const DriverRow& row : driver_functions()) {
     CAPTURE(row.symbol);
@@ -65,7 +65,7 @@ TEST_CASE("the driver's table has each symbol once, and a note where there is so
   }
 }
 
-TEST_CASE("later parameters of a function come with a later version of CUDA") {
+TEST_CASE("later variants of a function have a later version of CUDA") {
   for (const DriverRow& row : driver_functions())
     for (const DriverRow& other : driver_functions()) {
       if (row.base != other.base || row.symbol >= other.symbol) continue;
@@ -74,7 +74,7 @@ TEST_CASE("later parameters of a function come with a later version of CUDA") {
     }
 }
 
-TEST_CASE("libcuda.so.1 exports the functions of its table, and no other of the driver") {
+TEST_CASE("libcuda.so.1 exports exactly the driver functions of its table") {
   void* const handle = dlopen(MILLRACE_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(handle != nullptr);
   const std::set<std::string> expected = expected_exports();
@@ -88,7 +88,7 @@ TEST_CASE("libcuda.so.1 exports the functions of its table, and no other of the 
                          "' | grep '^cu[A-Z]'") == expected);
 }
 
-TEST_CASE("the driver's headers declare nothing that its table lacks") {
+TEST_CASE("the driver's table has each function that the driver's headers declare") {
   if (std::string_view{MILLRACE_CUDA_INCLUDE}.empty())
     SKIP("no CUDA toolkit: its headers cannot be compared");
   std::set<std::string> known = expected_exports();
@@ -118,7 +118,7 @@ TEST_CASE("the driver's headers declare nothing that its table lacks") {
   }
 }
 
-TEST_CASE("the versions of the driver's table are those of the toolkit's headers") {
+TEST_CASE("the versions in the driver's table agree with the toolkit's headers") {
   if (std::string_view{MILLRACE_CUDA_INCLUDE}.empty())
     SKIP("no CUDA toolkit: its headers cannot be compared");
   std::set<std::string> documented;

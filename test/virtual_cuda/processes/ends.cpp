@@ -15,7 +15,7 @@ std::string every_schedule() {
 
 }  // namespace
 
-TEST_CASE("a forked child has no CUDA, unless it makes the first call") {
+TEST_CASE("a forked child can use CUDA only if it makes the first call") {
   const std::string schedule = every_schedule();
   CAPTURE(schedule);
   for (const char* const name : {"fork_after_first_call", "fork_before_first_call"}) {
@@ -32,7 +32,7 @@ TEST_CASE("a program may exit in a host function, or with work pending") {
   CHECK(run("exit_with_pending_work", "MILLRACE_VIRTUAL=" + schedule).code == 0);
 }
 
-TEST_CASE("static objects may free their memory, before the runtime is unloaded and after") {
+TEST_CASE("static objects may free memory before and after the runtime is unloaded") {
   const std::string schedule = every_schedule();
   CAPTURE(schedule);
   for (const char* const name : {"free_in_an_early_destructor", "free_in_a_late_destructor"}) {
@@ -42,8 +42,7 @@ TEST_CASE("static objects may free their memory, before the runtime is unloaded 
   }
 }
 
-TEST_CASE(
-    "a kernel that fails loses the GPU for every later call, and the report is still written") {
+TEST_CASE("a failing kernel fails every later call, and the report is still written") {
   const std::string schedule = every_schedule();
   CAPTURE(schedule);
   const Ran ran = run("lose_the_gpu", "MILLRACE_VIRTUAL_REPORT=- MILLRACE_VIRTUAL=" + schedule);
@@ -52,7 +51,7 @@ TEST_CASE(
   CHECK_THAT(ran.errors, ContainsSubstring("peak memory"));
 }
 
-TEST_CASE("a loop of a graph that nothing ends loses the GPU, and says why") {
+TEST_CASE("a graph's loop that cannot end fails with the reason") {
   const std::string schedule = every_schedule();
   CAPTURE(schedule);
   for (const char* const name : {"loop_without_a_kernel", "loop_with_a_disabled_kernel"}) {
@@ -65,7 +64,7 @@ TEST_CASE("a loop of a graph that nothing ends loses the GPU, and says why") {
   }
 }
 
-TEST_CASE("a loop of a graph runs as many passes as its kernel lets it, in bounded host memory") {
+TEST_CASE("a graph's loop with many passes runs in bounded host memory") {
   const std::string schedule = every_schedule();
   CAPTURE(schedule);
   const Ran ran = run("loop_that_ends_late", "MILLRACE_VIRTUAL=" + schedule);
@@ -73,13 +72,13 @@ TEST_CASE("a loop of a graph runs as many passes as its kernel lets it, in bound
   CHECK(ran.code == 0);
 }
 
-TEST_CASE("the host cannot touch device memory") {
+TEST_CASE("an access of the host to device memory ends the program") {
   // A signal ends the program, or a sanitizer that reports the signal. Otherwise it would return
   // the 0 that it reads.
   CHECK(run("touch_device_memory", "").code != 0);
 }
 
-TEST_CASE("what is refused is named once") {
+TEST_CASE("a call that is not supported is named once") {
   const Ran ran = run("call_what_is_refused", "");
   CHECK(ran.code == 0);
   CHECK(ran.errors ==
@@ -90,7 +89,7 @@ TEST_CASE("what is refused is named once") {
         "cudaErrorNotSupported\n");
 }
 
-TEST_CASE("an unordered pair comes out in both orders over the seeds, and a seed repeats itself") {
+TEST_CASE("seeds give both orders of an unordered pair, and one seed repeats its order") {
   std::set<std::string> results;
   for (int seed = 1; seed <= 8; ++seed) {
     const std::string schedule = "MILLRACE_VIRTUAL=adversarial:" + std::to_string(seed);

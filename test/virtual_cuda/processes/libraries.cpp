@@ -4,7 +4,7 @@
 using millrace::test::Ran;
 using millrace::test::run;
 
-TEST_CASE("a process has one machine, however many of the libraries it loads") {
+TEST_CASE("all libraries in a process share one virtual machine") {
   const std::string schedule = GENERATE("instant", "lag:100", "adversarial:1", "h200");
   const Ran ran =
       run("load_several_libraries",
@@ -13,7 +13,7 @@ TEST_CASE("a process has one machine, however many of the libraries it loads") {
   CHECK(ran.code == 0);
 }
 
-TEST_CASE("the driver has to be initialized, and names what it lacks once") {
+TEST_CASE("the driver has to be initialized, and names an unsupported function once") {
   const Ran ran = run("call_the_driver_first", "MILLRACE_VIRTUAL=instant,gpus=2");
   CHECK(ran.code == 0);
   CHECK(ran.errors ==

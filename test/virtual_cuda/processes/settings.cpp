@@ -12,7 +12,7 @@ using Catch::Matchers::ContainsSubstring;
 using millrace::test::Ran;
 using millrace::test::run;
 
-TEST_CASE("a setting that is not known is refused with what would be right") {
+TEST_CASE("an unknown setting is refused with the valid settings") {
   const auto [value, message] = GENERATE(table<std::string, std::string>({
       {"soon",
        "unknown schedule 'soon'; a schedule is instant, lag:N, adversarial:SEED, a100, h100 or "
@@ -34,14 +34,14 @@ TEST_CASE("a setting that is not known is refused with what would be right") {
   CHECK_THAT(ran.errors, ContainsSubstring("millrace virtual CUDA: MILLRACE_VIRTUAL: " + message));
 }
 
-TEST_CASE("settings that are right are taken, and none means instant") {
+TEST_CASE("valid settings are accepted, also an empty one") {
   const auto* const value = GENERATE("", "MILLRACE_VIRTUAL=", "MILLRACE_VIRTUAL=lag:0,gpus=16",
                                      "MILLRACE_VIRTUAL=adversarial:18446744073709551615",
                                      "MILLRACE_VIRTUAL=instant,profile=a100,gpus=3,memory=1.5GiB");
   CHECK(run("print_error_of_first_call", value).output == "cudaSuccess\n");
 }
 
-TEST_CASE("a GPU's attributes are those of its profile's chip, in CUDA's units") {
+TEST_CASE("a GPU has the attributes of its profile's chip, in CUDA's units") {
   const auto [profile, chip] = GENERATE(table<std::string, std::string>({
       {"a100", "8 0 108 41943040 167936 5120 1410000 1593000 "},
       {"h100", "9 0 132 52428800 233472 5120 1980000 2619000 "},
@@ -68,7 +68,7 @@ std::string costs_file(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("kernels take the times of a table, the first row that matches") {
+TEST_CASE("a kernel takes the time of the first matching row of a table") {
   const auto* const schedule = GENERATE("instant", "lag:3", "adversarial:1", "h200");
   const std::string file = costs_file(
       "# times of kernels\n\n"
@@ -89,7 +89,7 @@ TEST_CASE("kernels take the times of a table, the first row that matches") {
   CHECK(copy < 1e6);
 }
 
-TEST_CASE("kernels take the time of the bytes of their pointers where a table says so") {
+TEST_CASE("a kernel takes the time of its pointers' bytes if a table says so") {
   const auto* const schedule = GENERATE("instant", "lag:3", "adversarial:1", "h200");
   const bool told = GENERATE(true, false);
   const std::string file = costs_file(told ? "bytes app::*\nbytes plain\n" : "bytes other::*\n");
@@ -119,7 +119,7 @@ TEST_CASE("kernels take the time of the bytes of their pointers where a table sa
   CHECK(plain < kTwoBlocks / 4);
 }
 
-TEST_CASE("a table of times that is wrong is named with its line") {
+TEST_CASE("an invalid table of times is refused with its line") {
   const auto [line, message] = GENERATE(table<std::string, std::string>(
       {{"12 *gemm*",
         "line 2: '12 *gemm*' is not a cost; a line is a time and a pattern: 12.5us *gemm*"},
@@ -135,7 +135,7 @@ TEST_CASE("a table of times that is wrong is named with its line") {
   CHECK_THAT(absent.errors, ContainsSubstring("/nowhere/costs cannot be read"));
 }
 
-TEST_CASE("the report says what a program did") {
+TEST_CASE("the report has memory, pools and calls of a program") {
   const Ran ran = run("use_a_pool", "MILLRACE_VIRTUAL=h100,gpus=2 MILLRACE_VIRTUAL_REPORT=-");
   CHECK(ran.code == 0);
   CHECK_THAT(ran.errors, ContainsSubstring("schedule h100, 2 GPUs of profile h100"));

@@ -23,7 +23,7 @@ std::string pointers(const char* readable) {
 
 }  // namespace
 
-TEST_CASE("a kernel's signature tells which pointers it reads and which it writes") {
+TEST_CASE("a kernel's signature says which pointers it reads and which it writes") {
   CHECK(pointers("add(float const*, float*, int)") == "0r 1w");
   CHECK(pointers("void add<int, Pair<char*, int> >(Pair<char*, int>, int, int const*)") == "2r");
   CHECK(pointers("copy(void const*, void*)") == "0r 1w");

@@ -58,7 +58,7 @@ std::set<std::string> declared_in(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("the table has each function once, and a note where there is something to say") {
+TEST_CASE("the runtime's table has each function once, and a note unless it is real") {
   std::set<std::string_view> names;
   for (const FunctionRow& row : functions()) {
     CAPTURE(row.name);
@@ -67,7 +67,7 @@ TEST_CASE("the table has each function once, and a note where there is something
   }
 }
 
-TEST_CASE("each library exports what the table says under its version node, and nothing else") {
+TEST_CASE("each library exports exactly the functions of the table under its version node") {
   for (const RuntimeLibrary& library : kLibraries) {
     CAPTURE(library.file);
     void* const handle = dlopen(library.file, RTLD_NOW | RTLD_LOCAL);
@@ -85,7 +85,7 @@ TEST_CASE("each library exports what the table says under its version node, and 
   }
 }
 
-TEST_CASE("the toolkit's headers declare nothing that the table lacks") {
+TEST_CASE("the runtime's table has each function that the toolkit's headers declare") {
   const std::string folder = MILLRACE_CUDA_INCLUDE;
   if (folder.empty()) SKIP("no CUDA toolkit: its headers cannot be compared");
   const std::set<std::string> known12 = expected_exports(Library::v12);
@@ -103,7 +103,7 @@ TEST_CASE("the toolkit's headers declare nothing that the table lacks") {
   }
 }
 
-TEST_CASE("the page about the virtual runtime has the numbers of both tables") {
+TEST_CASE("the page about the virtual runtime has the counts of both tables") {
   std::map<Capability, int> runtime;
   std::map<Capability, int> driver;
   for (const FunctionRow& row : functions()) ++runtime[row.capability];

@@ -124,7 +124,7 @@ ApplyReport apply(const std::filesystem::path& folder, Sink& copy, std::size_t m
 
 }  // namespace
 
-TEST_CASE("a folder that is compacted has what one that is not has", "[file]") {
+TEST_CASE("a compacted folder has the same rows and commits as an uncompacted one", "[file]") {
   for (std::uint64_t program = 0; program < 8; ++program) {
     CAPTURE(program);
     Compacted folder{seed() * 100 + program};
@@ -143,7 +143,7 @@ TEST_CASE("a folder that is compacted has what one that is not has", "[file]") {
   }
 }
 
-TEST_CASE("a copy made from a compacted folder is one made from the whole", "[file]") {
+TEST_CASE("a copy made from a compacted folder is the same as from the whole log", "[file]") {
   for (std::uint64_t program = 0; program < 8; ++program) {
     CAPTURE(program);
     Compacted folder{seed() * 100 + program};
@@ -160,7 +160,7 @@ TEST_CASE("a copy made from a compacted folder is one made from the whole", "[fi
   }
 }
 
-TEST_CASE("no commit in a compacted segment says that less is missing than is", "[file]") {
+TEST_CASE("no commit in a compacted segment reports too few missing rows", "[file]") {
   Compacted folder{seed() + 3};
   folder.write(400);
   std::map<Version, Contents> right;  // contents after each commit
@@ -190,7 +190,7 @@ TEST_CASE("no commit in a compacted segment says that less is missing than is", 
   CHECK(behind > 0);
 }
 
-TEST_CASE("a copy goes on from any commit, whatever was compacted meanwhile", "[file]") {
+TEST_CASE("a copy continues from any commit, whatever was compacted meanwhile", "[file]") {
   std::mt19937_64 random{seed()};
   for (std::uint64_t program = 0; program < 12; ++program) {
     CAPTURE(program);
@@ -213,7 +213,8 @@ TEST_CASE("a copy goes on from any commit, whatever was compacted meanwhile", "[
   }
 }
 
-TEST_CASE("who follows a folder while it is compacted gets all, without a gap", "[file]") {
+TEST_CASE("a reader that follows a folder during compaction gets all rows without a gap",
+          "[file]") {
   FileBench bench;
   bench.keep = sink::Keep::newest;
   bench.segment_bytes = 1000;
@@ -244,7 +245,7 @@ TEST_CASE("who follows a folder while it is compacted gets all, without a gap", 
   CHECK(sink->snapshot_request() == 0);
 }
 
-TEST_CASE("a folder is no larger than about twice its rows, and a few segments", "[file]") {
+TEST_CASE("a compacted folder stays below three times its rows plus a few segments", "[file]") {
   Compacted folder{seed()};
   std::uint64_t most = 0;
   for (int round = 0; round < 200; ++round) {
@@ -258,7 +259,7 @@ TEST_CASE("a folder is no larger than about twice its rows, and a few segments",
   CHECK(written > 2 * most);
 }
 
-TEST_CASE("a folder that keeps all is never compacted", "[file]") {
+TEST_CASE("a folder with keep=all is never compacted", "[file]") {
   FileBench bench;
   bench.segment_bytes = 500;
   auto sink = bench.written(90);
@@ -308,8 +309,7 @@ class DyingDisk final : public sink::Disk {
 
 }  // namespace
 
-TEST_CASE("killed at any operation of its files, a folder that is compacted loses nothing",
-          "[file]") {
+TEST_CASE("a writer that dies at any file operation of a compaction loses no row", "[file]") {
   for (std::size_t dies_at = 1;; ++dies_at) {
     CAPTURE(dies_at);
     Compacted folder{seed() + 11};
@@ -356,7 +356,7 @@ TEST_CASE("killed at any operation of its files, a folder that is compacted lose
   }
 }
 
-TEST_CASE("a disk that fails while segments are compacted makes no write fail", "[file]") {
+TEST_CASE("a disk failure during a compaction does not fail a write", "[file]") {
   Compacted folder{seed() + 4};
   folder.write(15);
   folder.bench.disk.renames = false;
@@ -369,7 +369,7 @@ TEST_CASE("a disk that fails while segments are compacted makes no write fail", 
   CHECK(difference(contents_in(*folder.sink), contents_in(folder.right)) == "");
 }
 
-TEST_CASE("segments that are damaged are not compacted", "[file]") {
+TEST_CASE("damaged segments are not compacted", "[file]") {
   Compacted folder{seed() + 5};
   while (folder.bench.segments().size() < 2) folder.write(1);
   const auto first = folder.bench.segments().front();

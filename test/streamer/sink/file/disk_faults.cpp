@@ -4,7 +4,7 @@
 
 namespace millrace::test {
 
-TEST_CASE("a disk that fills up anywhere in a batch leaves nothing of it, and later all is written",
+TEST_CASE("a disk that fills up within a batch leaves none of it, and a retry writes all",
           "[file]") {
   const std::size_t bytes = [] {
     FileBench bench;
@@ -32,7 +32,7 @@ TEST_CASE("a disk that fills up anywhere in a batch leaves nothing of it, and la
   }
 }
 
-TEST_CASE("what cannot be cut off at once is cut off before anything else is written", "[file]") {
+TEST_CASE("a torn batch that cannot be cut off is cut off before the next write", "[file]") {
   FileBench bench;
   auto sink = bench.written(1);
   bench.disk.room = 100;
@@ -49,9 +49,7 @@ TEST_CASE("what cannot be cut off at once is cut off before anything else is wri
   CHECK(versions_in(*sink) == versions_after(3));
 }
 
-TEST_CASE(
-    "what does not reach the disk does not count as written: it is lost, and a snapshot repairs it",
-    "[file]") {
+TEST_CASE("a batch that does not reach the disk is lost, and a snapshot repairs it", "[file]") {
   FileBench bench;
   auto sink = bench.written(2);
   sink->flush();

@@ -12,7 +12,7 @@ namespace millrace::test {
 
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("two sinks do not write for one rank at once", "[file]") {
+TEST_CASE("two sinks cannot write for one rank at once", "[file]") {
   FileBench bench;
   auto first = bench.written(1);
   auto second = bench.open();
@@ -26,8 +26,7 @@ TEST_CASE("two sinks do not write for one rank at once", "[file]") {
   CHECK(versions_in(*second) == versions_after(3));
 }
 
-TEST_CASE("a segment that is large enough, or of an epoch before, is followed by another",
-          "[file]") {
+TEST_CASE("a full segment or a new epoch starts a new segment", "[file]") {
   FileBench bench;
   bench.segment_bytes = 1000;
   auto sink = bench.written(20);
@@ -43,7 +42,7 @@ TEST_CASE("a segment that is large enough, or of an epoch before, is followed by
   CHECK(bench.steps_read().size() == 21);
 }
 
-TEST_CASE("a folder in which others keep things is left alone", "[file]") {
+TEST_CASE("a file sink refuses a folder with foreign files and leaves it unchanged", "[file]") {
   FileBench bench;
   std::filesystem::create_directories(bench.folder);
   replace(bench.folder / "diary.txt", "today");
@@ -52,7 +51,7 @@ TEST_CASE("a folder in which others keep things is left alone", "[file]") {
   CHECK(std::distance(std::filesystem::directory_iterator{bench.folder}, {}) == 1);
 }
 
-TEST_CASE("ranks that begin a folder at the same instant get along", "[file]") {
+TEST_CASE("ranks that begin a folder at the same instant agree on one schema", "[file]") {
   const ScratchFolder scratch;
   const StreamSchema schema{.content = RowContent::weights,
                             .tables = {{.name = "t", .rows = 1, .width = 1}}};
@@ -77,7 +76,7 @@ TEST_CASE("ranks that begin a folder at the same instant get along", "[file]") {
   }
 }
 
-TEST_CASE("a file where the folder would be is wrong", "[file]") {
+TEST_CASE("a file in place of the folder is refused as wrong", "[file]") {
   FileBench bench;
   replace(bench.folder, "a file");
   CHECK(kind_of_failure([&] { (void)bench.open(); }) == SinkError::Kind::wrong);
@@ -92,7 +91,7 @@ TEST_CASE("a file that is not a schema is reported by name", "[file]") {
   CHECK_THROWS_WITH(sink.state(), ContainsSubstring("schema.json"));
 }
 
-TEST_CASE("files that are no segments are passed by", "[file]") {
+TEST_CASE("files that are not segments are ignored", "[file]") {
   FileBench bench;
   auto sink = bench.written(2);
   for (const char* name :
@@ -107,7 +106,7 @@ TEST_CASE("files that are no segments are passed by", "[file]") {
   CHECK(versions_in(*sink) == versions_after(2));
 }
 
-TEST_CASE("a request is made whatever was asked for before", "[file]") {
+TEST_CASE("a new request replaces any earlier content of the request file", "[file]") {
   const ScratchFolder folder;
   const std::filesystem::path wanted = folder / "snapshot-wanted";
   for (const char* before : {"18446744073709551615", "99999999999999999999", "please", "", "7"}) {
@@ -122,7 +121,7 @@ TEST_CASE("a request is made whatever was asked for before", "[file]") {
   }
 }
 
-TEST_CASE("names of segments are read back, whatever their numbers", "[file]") {
+TEST_CASE("names of segments with any numbers are read back", "[file]") {
   for (const sink::SegmentName name :
        {sink::SegmentName{0, 1, 1}, sink::SegmentName{12345, 123456789, 1234567},
         sink::SegmentName{~0U, ~0ULL, ~0ULL}, sink::SegmentName{3, 4, 5, true}}) {
@@ -130,7 +129,7 @@ TEST_CASE("names of segments are read back, whatever their numbers", "[file]") {
   }
 }
 
-TEST_CASE("a reader of a segment that was removed learns that it is lost", "[file]") {
+TEST_CASE("a position in a removed segment is reported as lost", "[file]") {
   FileBench bench;
   bench.segment_bytes = 1000;
   auto sink = bench.written(20);
@@ -144,7 +143,7 @@ TEST_CASE("a reader of a segment that was removed learns that it is lost", "[fil
   CHECK(later.next(std::chrono::nanoseconds{0})->batch.commit.version.step > 1);
 }
 
-TEST_CASE("a position inside of a batch is not gone on from", "[file]") {
+TEST_CASE("a position inside a batch is refused", "[file]") {
   FileBench bench;
   auto sink = bench.written(3);
   const std::size_t size = contents(bench.segments().at(0)).size();
@@ -165,15 +164,14 @@ TEST_CASE("a position inside of a batch is not gone on from", "[file]") {
   }
 }
 
-TEST_CASE("of several ranks a source tells the oldest step first", "[file]") {
+TEST_CASE("a source gives the oldest step of several ranks first", "[file]") {
   FileBench bench;
   auto sink = bench.written(5);
   for (std::uint64_t step = 1; step <= 7; ++step) sink->write(file_step(step, 3));
   CHECK(bench.steps_read() == std::vector<std::uint64_t>{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7});
 }
 
-TEST_CASE("a position is not gone on from in another folder, though all numbers be the same",
-          "[file]") {
+TEST_CASE("a position in another folder is lost, even if all numbers are equal", "[file]") {
   FileBench one, other;
   auto sink = one.written(5);
   (void)other.written(5);
@@ -189,7 +187,7 @@ TEST_CASE("a position is not gone on from in another folder, though all numbers 
   CHECK(kind_of_failure([&] { there.seek(third->position); }) == SinkError::Kind::lost);
 }
 
-TEST_CASE("a copy of a folder is gone on from, until it tells something else", "[file]") {
+TEST_CASE("a position is valid in a copied folder up to the first different batch", "[file]") {
   FileBench one, other;
   (void)one.written(3);
   std::filesystem::copy(one.folder, other.folder);
@@ -209,7 +207,7 @@ TEST_CASE("a copy of a folder is gone on from, until it tells something else", "
   CHECK(kind_of_failure([&] { source.seek(after(4)); }) == SinkError::Kind::lost);
 }
 
-TEST_CASE("a reader of a folder that is filled again learns that what it read is lost", "[file]") {
+TEST_CASE("a reader of a folder that is emptied and filled again gets a lost error", "[file]") {
   FileBench bench;
   (void)bench.written(3);
   sink::FileSource source{bench.folder};
@@ -224,8 +222,7 @@ TEST_CASE("a reader of a folder that is filled again learns that what it read is
   CHECK(source.next(std::chrono::nanoseconds{0})->batch.commit.version == Version{1, 1});
 }
 
-TEST_CASE("a folder that is emptied while it is written to has lost all, and is filled again",
-          "[file]") {
+TEST_CASE("a folder that is emptied between writes reports lost, and is filled again", "[file]") {
   FileBench bench;
   auto sink = bench.written(3);
   const auto how = GENERATE(0, 1, 2);
@@ -247,8 +244,7 @@ TEST_CASE("a folder that is emptied while it is written to has lost all, and is 
   CHECK(versions_in(*sink).size() == 3);
 }
 
-TEST_CASE("a folder that is emptied behind the last write is found so when it is flushed",
-          "[file]") {
+TEST_CASE("a flush finds that the folder was emptied after the last write", "[file]") {
   FileBench bench;
   auto sink = bench.written(3);
   CHECK(sink->state().commits.size() == 1);

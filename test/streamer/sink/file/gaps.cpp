@@ -30,8 +30,7 @@ void remove_segment(const FileBench& bench, std::uint64_t number) {
 
 }  // namespace
 
-TEST_CASE("a folder without one of its middle segments has lost rows, for who goes on with it",
-          "[file]") {
+TEST_CASE("a folder without one of its middle segments fails the audit as lost", "[file]") {
   FileBench bench;
   write_steps(*open_small(bench), 1, 6);
   const auto number = GENERATE(2U, 4U, 5U);
@@ -40,8 +39,7 @@ TEST_CASE("a folder without one of its middle segments has lost rows, for who go
   CHECK(kind_of_failure([&] { sink->audit(0, 2); }) == SinkError::Kind::lost);
 }
 
-TEST_CASE("a folder that is whole, or without its oldest segments, has not lost its newest rows",
-          "[file]") {
+TEST_CASE("a folder that lacks only its oldest segments passes the audit", "[file]") {
   FileBench bench;
   write_steps(*open_small(bench), 1, 6);
   for (const std::uint64_t number : {0U, 1U, 2U}) {
@@ -51,7 +49,7 @@ TEST_CASE("a folder that is whole, or without its oldest segments, has not lost 
   }
 }
 
-TEST_CASE("what was written again after a gap is not lost", "[file]") {
+TEST_CASE("a gap before the newest snapshot is not reported as lost", "[file]") {
   FileBench bench;
   write_steps(*open_small(bench), 1, 6, 4);
   const auto number = GENERATE(2U, 3U, 5U);
@@ -64,7 +62,7 @@ TEST_CASE("what was written again after a gap is not lost", "[file]") {
   }
 }
 
-TEST_CASE("a segment that is taken away while others are written is missed, once", "[file]") {
+TEST_CASE("a segment that is removed during a run is reported as lost once", "[file]") {
   FileBench bench;
   auto sink = open_small(bench);
   write_steps(*sink, 1, 4);

@@ -23,7 +23,7 @@ struct ThreeSteps {
 
 }  // namespace
 
-TEST_CASE("a segment that ends anywhere in its last batch has all before it", "[file]") {
+TEST_CASE("a segment that is torn in its last batch has all earlier batches", "[file]") {
   ThreeSteps steps;
   for (std::size_t length = steps.two.size(); length < steps.three.size(); ++length) {
     CAPTURE(length);
@@ -35,8 +35,7 @@ TEST_CASE("a segment that ends anywhere in its last batch has all before it", "[
   }
 }
 
-TEST_CASE("who writes behind a torn end cuts it off, and loses nothing of what is whole",
-          "[file]") {
+TEST_CASE("a writer cuts off a torn end and keeps all complete batches", "[file]") {
   ThreeSteps steps;
   for (std::size_t length = steps.two.size(); length <= steps.three.size(); length += 8) {
     CAPTURE(length);
@@ -53,7 +52,7 @@ TEST_CASE("who writes behind a torn end cuts it off, and loses nothing of what i
   }
 }
 
-TEST_CASE("an end of zeros or of anything else, without a whole commit in it, is torn", "[file]") {
+TEST_CASE("an end of any bytes without a complete commit counts as torn", "[file]") {
   ThreeSteps steps;
   std::string damaged = steps.three;
   damaged[damaged.size() - 1] ^= 1;  // in the last commit's checksum
@@ -70,7 +69,7 @@ TEST_CASE("an end of zeros or of anything else, without a whole commit in it, is
   }
 }
 
-TEST_CASE("a segment that was begun and has nothing whole is passed by", "[file]") {
+TEST_CASE("a segment without a complete batch is ignored", "[file]") {
   ThreeSteps steps;
   for (std::size_t length = 0; length < 200; length += 7) {
     CAPTURE(length);
@@ -87,8 +86,7 @@ TEST_CASE("a segment that was begun and has nothing whole is passed by", "[file]
   }
 }
 
-TEST_CASE("damage before a whole commit is reported with its file and byte, whatever byte it is",
-          "[file]") {
+TEST_CASE("damage of any byte before a complete commit is reported with file and byte", "[file]") {
   ThreeSteps steps;
   const std::string name = steps.segment.filename().string();
   for (std::size_t at = 0; at < steps.two.size(); ++at) {
@@ -107,8 +105,7 @@ TEST_CASE("damage before a whole commit is reported with its file and byte, what
   }
 }
 
-TEST_CASE("damage in a segment that is followed by another is reported, also at its end",
-          "[file]") {
+TEST_CASE("damage in a segment before the last one is reported, also at its end", "[file]") {
   ThreeSteps steps;
   auto sink = steps.bench.open();
   sink->write(file_step(4));  // in a new segment
@@ -126,7 +123,7 @@ TEST_CASE("damage in a segment that is followed by another is reported, also at 
   CHECK_THROWS_AS(steps.bench.steps_read(), RecordError);
 }
 
-TEST_CASE("a reader at a torn end gets the damage when a segment follows it", "[file]") {
+TEST_CASE("a reader at a torn end gets an error when another segment follows", "[file]") {
   ThreeSteps steps;
   replace(steps.segment, steps.three.substr(0, steps.three.size() - 8));
   sink::FileSource source{steps.bench.folder};
@@ -137,8 +134,7 @@ TEST_CASE("a reader at a torn end gets the damage when a segment follows it", "[
   CHECK_THROWS_AS(source.next(std::chrono::nanoseconds{0}), RecordError);
 }
 
-TEST_CASE("a whole batch of rows that there are not, or of another rank, is refused by its file",
-          "[file]") {
+TEST_CASE("a complete batch with wrong rows, rank or count is refused with the reason", "[file]") {
   ThreeSteps steps;
   const auto with = [&](const StepBatch& batch, bool counted = true) {
     std::vector<std::byte> bytes(batch.records().begin(), batch.records().end());

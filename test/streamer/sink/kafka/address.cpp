@@ -21,7 +21,7 @@ TEST_CASE("a kafka address has brokers, a topic and settings") {
   CHECK(set.settings[1].second == "3");
 }
 
-TEST_CASE("what is no kafka address is refused with the reason") {
+TEST_CASE("an invalid kafka address is refused with the reason") {
   const auto [spec, why] = GENERATE(table<const char*, const char*>({
       {"kafka:/a/t", "does not begin"},
       {"kafka://a", "no topic"},
@@ -40,14 +40,14 @@ TEST_CASE("what is no kafka address is refused with the reason") {
 }
 
 // Rows of an existing topic must stay in the partition that has their older values.
-TEST_CASE("a row is in the same partition in every version of the library") {
+TEST_CASE("a row has the same partition in every version of Millrace") {
   CHECK(sink::row_key("ab", 0x0102) == std::string("ab\0\0\0\0\0\0\0\x01\x02", 11));
   CHECK(sink::partition_of(sink::row_key("table.user", 0), 12) == 6);
   CHECK(sink::partition_of(sink::row_key("table.user", 17), 12) == 1);
   CHECK(sink::partition_of(sink::row_key("table.item", std::int64_t{1} << 40), 1000) == 15);
 }
 
-TEST_CASE("keys of commits and schemas are of no row") {
+TEST_CASE("keys of commits and of schemas differ from all row keys") {
   CHECK(sink::commit_key(7) == std::string("\0m\0\0\0\x07", 6));
   CHECK(sink::schema_key().size() < sink::row_key("", 0).size());
   CHECK(sink::commit_key(~0U).size() < sink::row_key("", 0).size());

@@ -218,7 +218,7 @@ void for_seeds(const std::function<void(std::uint64_t)>& body) {
 
 }  // namespace
 
-TEST_CASE("batches come out as they went in, whatever order partitions are read in", "[kafka]") {
+TEST_CASE("batches are read as written, in any order of the partitions", "[kafka]") {
   for_seeds([](std::uint64_t drawn_from) {
     const Writing writing{drawn_from, false};
     std::mt19937_64 random{drawn_from};
@@ -241,7 +241,8 @@ TEST_CASE("batches come out as they went in, whatever order partitions are read 
   });
 }
 
-TEST_CASE("what was written twice, half, or with what came later makes whole batches", "[kafka]") {
+TEST_CASE("batches that were written twice or in part are assembled to complete batches",
+          "[kafka]") {
   for_seeds([](std::uint64_t drawn_from) {
     const Writing writing{drawn_from, true};
     std::mt19937_64 random{drawn_from};
@@ -251,7 +252,7 @@ TEST_CASE("what was written twice, half, or with what came later makes whole bat
   });
 }
 
-TEST_CASE("a compacted topic ends with the same rows, and says until then that some are missing",
+TEST_CASE("a compacted topic ends with the same rows and reports missing rows until then",
           "[kafka]") {
   std::uint64_t with_holes = 0;
   for_seeds([&](std::uint64_t drawn_from) {
@@ -274,7 +275,7 @@ TEST_CASE("a compacted topic ends with the same rows, and says until then that s
   CHECK(with_holes > 100);
 }
 
-TEST_CASE("who comes back at any position goes on there, compacted or not", "[kafka]") {
+TEST_CASE("a reader resumes at any position, also in a compacted topic", "[kafka]") {
   for_seeds([](std::uint64_t drawn_from) {
     Writing writing{drawn_from, drawn_from % 2 == 0};
     std::mt19937_64 random{drawn_from};
@@ -298,7 +299,7 @@ TEST_CASE("who comes back at any position goes on there, compacted or not", "[ka
   });
 }
 
-TEST_CASE("a row that nothing replaces and that is not there is lost, and said to be", "[kafka]") {
+TEST_CASE("a row that is absent and never replaced is reported as lost", "[kafka]") {
   TopicModel topic{1};
   topic.put_schema();
   topic.put(batch_of_rows({1, 1}, {}, 0, 10, 1));
@@ -313,7 +314,7 @@ TEST_CASE("a row that nothing replaces and that is not there is lost, and said t
   CHECK(came[1].lost.empty());
 }
 
-TEST_CASE("a commit that nothing replaces and that is not there is lost", "[kafka]") {
+TEST_CASE("a commit that is absent and never replaced is reported as lost", "[kafka]") {
   TopicModel topic{1};
   topic.put_schema();
   topic.put(batch_of_rows({1, 1}, {}, 0, 2, 1));
@@ -325,7 +326,7 @@ TEST_CASE("a commit that nothing replaces and that is not there is lost", "[kafk
   CHECK(came[1].batch.commit.missing > 0);
 }
 
-TEST_CASE("a topic whose front was dropped begins with the first batch that is whole", "[kafka]") {
+TEST_CASE("a topic whose beginning was dropped starts with the first complete batch", "[kafka]") {
   TopicModel topic{2};
   topic.put_schema();
   for (std::uint64_t step = 1; step < 6; ++step) {
@@ -347,7 +348,8 @@ TEST_CASE("a topic whose front was dropped begins with the first batch that is w
   CHECK(came.back().batch.commit.version == Version{1, 9});
 }
 
-TEST_CASE("of ranks that are there no more nothing keeps a reader back", "[kafka]") {
+TEST_CASE("an incomplete batch of a rank that no longer exists does not block a reader",
+          "[kafka]") {
   TopicModel topic{2};
   topic.put_schema();
   StepBatch of_second = batch_of_rows({1, 1}, {}, 0, 30, 1);
@@ -361,7 +363,7 @@ TEST_CASE("of ranks that are there no more nothing keeps a reader back", "[kafka
   CHECK(sink::parse_topic_position(came.front().position).offsets == topic.ends());
 }
 
-TEST_CASE("what is no message of ours is passed over, and said to be", "[kafka]") {
+TEST_CASE("a foreign message is skipped and reported", "[kafka]") {
   const auto strange = [](std::int32_t part, std::uint32_t rank, std::vector<std::byte> record) {
     TopicAssembly assembly{
         {.offsets = {0, 0}}, "topic", [] { return std::vector<std::int64_t>{}; }};
@@ -388,7 +390,7 @@ TEST_CASE("what is no message of ours is passed over, and said to be", "[kafka]"
   CHECK(strange(1, 0, record_of(commit)).empty());
 }
 
-TEST_CASE("a position is read as it was written, and what is none is refused", "[kafka]") {
+TEST_CASE("a topic position is read back, and other text is refused", "[kafka]") {
   const TopicPosition position{.offsets = {0, 7, std::int64_t{1} << 60},
                                .commits = {{0, {1, 2}}, {~0U, {~0ULL, ~0ULL}}},
                                .whole = false,

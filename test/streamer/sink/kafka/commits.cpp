@@ -13,7 +13,7 @@ void put(sink::TopicCommits& commits, Version version, std::int32_t part, std::u
 
 }  // namespace
 
-TEST_CASE("a commit counts when it is in all partitions, with the rows of all", "[kafka]") {
+TEST_CASE("a commit counts once it is in all partitions, with the rows of all of them", "[kafka]") {
   sink::TopicCommits commits;
   put(commits, {1, 4}, 0, 7);
   CHECK(commits.state().commits.empty());
@@ -25,7 +25,7 @@ TEST_CASE("a commit counts when it is in all partitions, with the rows of all", 
   CHECK(commit.parts == 1);
 }
 
-TEST_CASE("a commit that failed in some partitions does not hide the one before", "[kafka]") {
+TEST_CASE("a commit that is not in all partitions does not hide the previous commit", "[kafka]") {
   sink::TopicCommits commits;
   put(commits, {1, 4}, 0, 7);
   put(commits, {1, 4}, 1, 5);
@@ -35,7 +35,7 @@ TEST_CASE("a commit that failed in some partitions does not hide the one before"
   CHECK(commits.state().commits.at(1).version == Version{1, 5});
 }
 
-TEST_CASE("commits of a topic that has grown are wanted of all its partitions", "[kafka]") {
+TEST_CASE("after a topic has grown, a commit counts once it is in all partitions", "[kafka]") {
   sink::TopicCommits commits;
   put(commits, {1, 4}, 0, 7);
   put(commits, {1, 4}, 1, 7);

@@ -57,8 +57,7 @@ std::vector<StepBatch> batches_in(const std::string& spec, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a batch that brokers refuse for a while is tried again, and is written once",
-          "[kafka]") {
+TEST_CASE("a batch that brokers refuse for a while is retried and written once", "[kafka]") {
   Begun begun{kQuick};
   begun.cluster.order(kProduceFails);
   const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 20, 60, 2);
@@ -77,8 +76,7 @@ TEST_CASE("a batch that brokers refuse for a while is tried again, and is writte
   CHECK(batches[1].commit == next.commit);
 }
 
-TEST_CASE("brokers that are down are waited for as long as was said, and the same call completes",
-          "[kafka]") {
+TEST_CASE("brokers that are down cause retry errors, and a repeated call completes", "[kafka]") {
   Begun begun{kQuick};
   begun.cluster.order("down");
   const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 0, 100, 2);
@@ -92,7 +90,7 @@ TEST_CASE("brokers that are down are waited for as long as was said, and the sam
   CHECK(values_in(another).size() == 100);
 }
 
-TEST_CASE("brokers that stand still are not waited for longer than was said", "[kafka]") {
+TEST_CASE("brokers that do not answer cause a retry error after the time limit", "[kafka]") {
   Begun begun{kQuick};
   begun.cluster.signal(SIGSTOP);
   const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 0, 100, 2);
@@ -104,8 +102,7 @@ TEST_CASE("brokers that stand still are not waited for longer than was said", "[
   CHECK(values_in(begun.rows).size() == 100);
 }
 
-TEST_CASE("a batch that brokers refuse is left when calls have to end, and can be made again",
-          "[kafka]") {
+TEST_CASE("finish_by ends a write that brokers refuse, and the write can be repeated", "[kafka]") {
   using Clock = std::chrono::steady_clock;
   Begun begun;  // a message may take 10 s
   for (const auto& [step, settings] :
@@ -130,7 +127,7 @@ TEST_CASE("a batch that brokers refuse is left when calls have to end, and can b
   }
 }
 
-TEST_CASE("brokers that are slow cost time only", "[kafka]") {
+TEST_CASE("slow brokers lose no row", "[kafka]") {
   Begun begun;
   begun.cluster.order("rtt 30");
   begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 100, 2));
@@ -143,7 +140,7 @@ TEST_CASE("brokers that are slow cost time only", "[kafka]") {
 // and reports the overtaken ones as delivered. A real broker would refuse the later messages,
 // because of the gap in their sequence. The mock cluster accepts them: it checks only the sequences
 // of transactions.
-TEST_CASE("rows are there that were overtaken where their partition moved", "[kafka]") {
+TEST_CASE("rows overtaken by later messages when a partition moves are still written", "[kafka]") {
   Begun begun{"&batch.num.messages=4"};  // many messages that can be overtaken
   begun.cluster.order("rtt 10");
   for (std::uint64_t step = 2; step < 8; ++step) {
@@ -160,7 +157,7 @@ TEST_CASE("rows are there that were overtaken where their partition moved", "[ka
   CHECK(values_in(begun.rows).size() == 40 + 600);
 }
 
-TEST_CASE("who may not write is wrong", "[kafka]") {
+TEST_CASE("a writer without permission gets a wrong error", "[kafka]") {
   Begun begun{kQuick};
   begun.cluster.order(kProduceForbidden);
   check_refused(refusal_of([&] {
@@ -169,7 +166,7 @@ TEST_CASE("who may not write is wrong", "[kafka]") {
                 SinkError::Kind::wrong, "uthorization failed");
 }
 
-TEST_CASE("a producer that has failed for good is replaced", "[kafka]") {
+TEST_CASE("a producer with a permanent failure is replaced", "[kafka]") {
   KafkaCluster cluster;
   cluster.order(kProducerForbidden);
   KafkaSink rows{cluster.spec("rows", kQuick)};
@@ -181,13 +178,13 @@ TEST_CASE("a producer that has failed for good is replaced", "[kafka]") {
   CHECK(batches_in(cluster.spec("rows"), 1).size() == 1);
 }
 
-TEST_CASE("a queue that holds less than a batch is waited for", "[kafka]") {
+TEST_CASE("a batch larger than the producer's queue is written completely", "[kafka]") {
   Begun begun{"&queue.buffering.max.messages=10"};
   begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 1000, 2));
   CHECK(values_in(begun.rows).size() == 1000);
 }
 
-TEST_CASE("a record that is larger than a message may be is wrong", "[kafka]") {
+TEST_CASE("a record that is larger than the largest message is refused as wrong", "[kafka]") {
   KafkaCluster cluster;
   KafkaSink rows{cluster.spec("rows", "&message.max.bytes=1000")};
   rows.begin({.tables = {{.name = "wide", .rows = 1, .width = 400}}});
@@ -199,7 +196,7 @@ TEST_CASE("a record that is larger than a message may be is wrong", "[kafka]") {
   CHECK(rows.state().commits.empty());
 }
 
-TEST_CASE("a topic with messages of others is wrong", "[kafka]") {
+TEST_CASE("a topic with only foreign messages is refused as wrong", "[kafka]") {
   KafkaCluster cluster;
   const auto address = sink::parse_kafka_address(cluster.spec("rows"));
   sink::TopicProducer other{address, "rows", "other"};
@@ -213,7 +210,7 @@ TEST_CASE("a topic with messages of others is wrong", "[kafka]") {
   CHECK_THROWS_AS((void)source.schema(), RecordError);
 }
 
-TEST_CASE("a message of somebody else's among ours keeps nobody from reading on", "[kafka]") {
+TEST_CASE("a foreign message in a topic does not stop readers", "[kafka]") {
   Begun begun;
   sink::TopicProducer other{sink::parse_kafka_address(begun.cluster.spec("rows")), "rows", "other"};
   const std::vector<std::byte> junk(200, std::byte{7});
@@ -231,15 +228,14 @@ TEST_CASE("a message of somebody else's among ours keeps nobody from reading on"
   CHECK(values_in(another).size() == 40);
 }
 
-TEST_CASE("a source reads on when brokers failed to answer", "[kafka]") {
+TEST_CASE("a source continues to read after brokers fail to answer", "[kafka]") {
   Begun begun;
   begun.cluster.order(kFetchFails);
   CHECK(batches_in(begun.cluster.spec("rows"), 1).size() == 1);
 }
 
-TEST_CASE(
-    "what the broker dropped before it was read is lost, and reading goes on from what is there",
-    "[kafka]") {
+TEST_CASE("a source continues after batches that the broker dropped are reported as lost",
+          "[kafka]") {
   KafkaCluster cluster;
   cluster.order("topic rows 1");
   KafkaSink rows{cluster.spec("rows")};
@@ -267,7 +263,7 @@ TEST_CASE(
   CHECK(late.schema() == four_wide_schema());
 }
 
-TEST_CASE("requests for a snapshot are looked for no more often than was said", "[kafka]") {
+TEST_CASE("requests for a snapshot are read at most once per given interval", "[kafka]") {
   KafkaCluster cluster;
   KafkaSink often{cluster.spec("rows"), {.requests_every = 0ms}};
   KafkaSink seldom{cluster.spec("rows"), {.requests_every = std::chrono::hours{1}}};
@@ -278,7 +274,7 @@ TEST_CASE("requests for a snapshot are looked for no more often than was said", 
   CHECK(seldom.snapshot_request() == 0);
 }
 
-TEST_CASE("the newest request counts, whatever numbers there were before", "[kafka]") {
+TEST_CASE("the newest request counts, whatever the numbers of earlier requests", "[kafka]") {
   KafkaCluster cluster;
   KafkaSink rows{cluster.spec("rows"), {.requests_every = 0ms}};
   sink::TopicProducer other{sink::parse_kafka_address(cluster.spec("rows")), "rows.requests", "o"};
@@ -297,7 +293,7 @@ TEST_CASE("the newest request counts, whatever numbers there were before", "[kaf
   CHECK(rows.snapshot_request() < ~0ULL);
 }
 
-TEST_CASE("a setting that there is not is wrong", "[kafka]") {
+TEST_CASE("an unknown Kafka setting is refused as wrong", "[kafka]") {
   KafkaSink rows{"kafka://localhost:1/rows?no.such.setting=1"};
   check_refused(refusal_of([&] { (void)rows.state(); }), SinkError::Kind::wrong, "no.such.setting");
 }

@@ -244,8 +244,7 @@ int run(std::uint64_t drawn_from, bool compacted) {
 
 }  // namespace
 
-TEST_CASE("what is gone for good is counted, all is asked for once, and a copy becomes whole",
-          "[kafka]") {
+TEST_CASE("lost rows are counted and cause one request, and the copy becomes whole", "[kafka]") {
   int asked = 0;
   for (std::uint64_t i = 0; i < 200; ++i) {
     const std::uint64_t drawn_from = seed() * 1000 + i;
@@ -255,8 +254,7 @@ TEST_CASE("what is gone for good is counted, all is asked for once, and a copy b
   CHECK(asked > 100);
 }
 
-TEST_CASE("what became something else in a compacted topic is never taken for compacted away",
-          "[kafka]") {
+TEST_CASE("a message that was overwritten is never taken for a compacted message", "[kafka]") {
   for (std::uint64_t i = 0; i < 200; ++i) {
     const std::uint64_t drawn_from = seed() * 1000 + i;
     CAPTURE(drawn_from);
@@ -264,7 +262,7 @@ TEST_CASE("what became something else in a compacted topic is never taken for co
   }
 }
 
-TEST_CASE("a commit of a version to come that nobody wrote holds nothing back", "[kafka]") {
+TEST_CASE("a foreign commit of a later version does not block a reader", "[kafka]") {
   TopicModel topic{2};
   topic.put_schema();
   topic.put(batch_of_rows({1, 1}, {}, 0, 10, 1));

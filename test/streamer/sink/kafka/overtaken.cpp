@@ -34,8 +34,7 @@ std::map<Version, std::int64_t> commits_of(const std::string& spec) {
 
 }  // namespace
 
-TEST_CASE("a batch that was written stands in front of the commit of every later trainer",
-          "[kafka]") {
+TEST_CASE("a written batch is in the log before the first commit of a later trainer", "[kafka]") {
   const KafkaCluster cluster;
   for (int round = 0; round < 8; ++round) {
     const std::string spec = cluster.spec("rows-" + std::to_string(round));
@@ -65,7 +64,7 @@ TEST_CASE("a batch that was written stands in front of the commit of every later
   }
 }
 
-TEST_CASE("a trainer that is overtaken asks the later one for all rows anew, once, if it wrote",
+TEST_CASE("an overtaken trainer that wrote rows requests one snapshot of the later trainer",
           "[kafka]") {
   const KafkaCluster cluster;
   KafkaSink one{cluster.spec("rows"), always()}, later{cluster.spec("rows"), always()};

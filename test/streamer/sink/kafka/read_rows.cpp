@@ -34,7 +34,7 @@ void write(TopicModel& topic, std::map<std::int64_t, Version>& newest, std::mt19
 
 }  // namespace
 
-TEST_CASE("each row is visited once, as it was when reading began or newer", "[kafka]") {
+TEST_CASE("each row is visited once, as old as the start of the read or newer", "[kafka]") {
   for (std::uint64_t i = 0; i < 200; ++i) {
     const std::uint64_t drawn_from = seed() * 1000 + i;
     CAPTURE(drawn_from);
@@ -67,7 +67,7 @@ TEST_CASE("each row is visited once, as it was when reading began or newer", "[k
   }
 }
 
-TEST_CASE("rows that somebody else wrote are not visited", "[kafka]") {
+TEST_CASE("foreign rows are not visited", "[kafka]") {
   TopicModel topic{1};
   topic.put_schema();
   topic.put(batch_of_rows({1, 1}, {}, 0, 4, 1));

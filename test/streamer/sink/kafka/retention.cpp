@@ -89,7 +89,7 @@ void check_has_all(Applying& applying, Sink& copy) {
 
 }  // namespace
 
-TEST_CASE("an applier that the topic did not wait for asks for all rows, and has them then",
+TEST_CASE("an applier that is overrun by retention requests a snapshot and gets all rows",
           "[kafka]") {
   const bool runs = GENERATE(true, false);  // the applier runs meanwhile, or is restarted
   CAPTURE(runs);
@@ -107,8 +107,7 @@ TEST_CASE("an applier that the topic did not wait for asks for all rows, and has
   check_has_all(*applying, copy);
 }
 
-TEST_CASE("a new copy of a topic whose schema is gone waits for the snapshot that it asked for",
-          "[kafka]") {
+TEST_CASE("a new copy of a topic without a schema waits for the requested snapshot", "[kafka]") {
   Topic topic;
   topic.outgrow();
   MemorySink copy;
@@ -121,7 +120,7 @@ TEST_CASE("a new copy of a topic whose schema is gone waits for the snapshot tha
   check_has_all(applying, copy);
 }
 
-TEST_CASE("a topic whose schema is gone is not called empty", "[kafka]") {
+TEST_CASE("a topic that has lost its schema is not reported as empty", "[kafka]") {
   Topic topic;
   topic.outgrow();
   KafkaSink rows{topic.spec()};
@@ -132,8 +131,7 @@ TEST_CASE("a topic whose schema is gone is not called empty", "[kafka]") {
   CHECK(status_of(none, 0).empty);
 }
 
-TEST_CASE("what is left of a topic is counted, and the end of it is no end before it is read",
-          "[kafka]") {
+TEST_CASE("the messages left in a topic are counted until they are read", "[kafka]") {
   KafkaCluster cluster;
   KafkaSink rows{cluster.spec("rows")};
   KafkaSource source{cluster.spec("rows")};

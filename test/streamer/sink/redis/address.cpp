@@ -20,7 +20,7 @@ TEST_CASE("a redis address has a host, a port and the prefix of keys") {
   CHECK(six.prefix == "a-B_9.{x}");
 }
 
-TEST_CASE("what is no redis address is refused with the reason") {
+TEST_CASE("an invalid redis address is refused with the reason") {
   const auto [spec, why] = GENERATE(table<const char*, const char*>({
       {"redis:/h:1", "does not begin"},
       {"redis://h", "no port"},
@@ -56,7 +56,7 @@ TEST_CASE("what is no redis address is refused with the reason") {
   CHECK_THROWS_WITH(sink::parse_redis_address(spec), ContainsSubstring(why));
 }
 
-TEST_CASE("a redis address says which database, user, password file and trust it takes") {
+TEST_CASE("a redis address can set database, user, password and TLS files") {
   ::setenv("MILLRACE_TEST_SECRET", "open", 1);
   const auto tls = sink::parse_redis_address(
       "rediss://app@h:6380/rows?db=3&password-env=MILLRACE_TEST_SECRET&ca=/ca.pem&cert=/c.pem&"

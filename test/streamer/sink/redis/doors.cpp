@@ -90,8 +90,7 @@ class Certificates {
 
 }  // namespace
 
-TEST_CASE("a server is reached over TLS, and trusted only by its authority and its name",
-          "[redis]") {
+TEST_CASE("a server is reached over TLS only with the right authority and name", "[redis]") {
   need_redis_server();
   if (find_program("openssl").empty()) SKIP("there is no openssl to make certificates");
   const Certificates certificates;
@@ -106,7 +105,8 @@ TEST_CASE("a server is reached over TLS, and trusted only by its authority and i
   check_refused(place + "ca=" + certificates.path("no.crt"), "has no certificates");
 }
 
-TEST_CASE("a server that wants a certificate is given it, its key with a password", "[redis]") {
+TEST_CASE("a client certificate and its encrypted key are used if the server requires them",
+          "[redis]") {
   need_redis_server();
   if (find_program("openssl").empty()) SKIP("there is no openssl to make certificates");
   const Certificates certificates;
@@ -125,7 +125,7 @@ TEST_CASE("a server that wants a certificate is given it, its key with a passwor
   CHECK(refusal_of([&] { (void)rows.state(); }));
 }
 
-TEST_CASE("a server is reached by its socket", "[redis]") {
+TEST_CASE("a server is reached over its Unix socket", "[redis]") {
   need_redis_server();
   const ScratchFolder folder;
   const std::string socket = (folder / "s").string();
@@ -137,8 +137,7 @@ TEST_CASE("a server is reached by its socket", "[redis]") {
   CHECK(refusal->kind == SinkError::Kind::retry);
 }
 
-TEST_CASE("a user of the access control list is one, with a password from a file or a variable",
-          "[redis]") {
+TEST_CASE("a user of the ACL logs in with a password from a file or a variable", "[redis]") {
   need_redis_server();
   const ScratchFolder folder;
   const RedisServer server{
@@ -157,7 +156,7 @@ TEST_CASE("a user of the access control list is one, with a password from a file
   check_refused(place, "WRONGPASS");
 }
 
-TEST_CASE("REDISCLI_AUTH does no harm where a server has no password, and an own password does",
+TEST_CASE("without a server password REDISCLI_AUTH is ignored, an explicit password is refused",
           "[redis]") {
   need_redis_server();
   const RedisServer server;
@@ -166,7 +165,7 @@ TEST_CASE("REDISCLI_AUTH does no harm where a server has no password, and an own
   check_refused(server.spec() + "?password-env=REDISCLI_AUTH", "without any password");
 }
 
-TEST_CASE("a database is one: rows of another are not met", "[redis]") {
+TEST_CASE("rows in one Redis database are not visible in another", "[redis]") {
   need_redis_server();
   const RedisServer server;
   check_works(server.spec() + "?db=5");
@@ -176,7 +175,7 @@ TEST_CASE("a database is one: rows of another are not met", "[redis]") {
   check_refused(server.spec() + "?db=99", "no database 99");
 }
 
-TEST_CASE("a whole reply has its time, however a server deals out its bytes", "[redis]") {
+TEST_CASE("the time limit applies to the whole reply, however slowly its bytes arrive", "[redis]") {
   const std::string endless = "$60000000\r\n" + std::string(1000, 'x');
   for (const std::string& reply : {std::string{}, endless}) {
     FakeRedis::Answers answers{{"HGETALL", reply}};
@@ -195,7 +194,7 @@ TEST_CASE("a whole reply has its time, however a server deals out its bytes", "[
   }
 }
 
-TEST_CASE("calls end when they must, also those in progress", "[redis]") {
+TEST_CASE("finish_by also ends a call in progress", "[redis]") {
   const FakeRedis server{{{"HGETALL", ""}}};
   RedisSink rows{server.spec()};  // a reply may take 10 s
   const auto begin = Clock::now();
@@ -213,7 +212,7 @@ TEST_CASE("calls end when they must, also those in progress", "[redis]") {
   CHECK(later);
 }
 
-TEST_CASE("eviction that is set while rows are written is found with the next look", "[redis]") {
+TEST_CASE("an eviction policy that is set during a run is found by the next audit", "[redis]") {
   need_redis_server();
   const RedisServer server;
   RedisSink rows{server.spec()};
@@ -229,7 +228,7 @@ TEST_CASE("eviction that is set while rows are written is found with the next lo
   CHECK_THAT(refusal->what, ContainsSubstring("noeviction"));
 }
 
-TEST_CASE("rows are listed without their values, those that went are not among them", "[redis]") {
+TEST_CASE("list_rows lists the existing rows of the stream without their values", "[redis]") {
   need_redis_server();
   const RedisServer server;
   RedisSink rows{server.spec()};
@@ -246,7 +245,7 @@ TEST_CASE("rows are listed without their values, those that went are not among t
   CHECK(!found.contains(17));
 }
 
-TEST_CASE("a later trainer's commits overtake, at each write and look", "[redis]") {
+TEST_CASE("a later trainer's commit makes each write and each audit fail as overtaken", "[redis]") {
   need_redis_server();
   const RedisServer server;
   RedisSink one{server.spec()}, later{server.spec()};
@@ -262,7 +261,7 @@ TEST_CASE("a later trainer's commits overtake, at each write and look", "[redis]
   CHECK(values_in(one).at(3) == 2);
 }
 
-TEST_CASE("a value that is no row of its key, whatever bytes it has, is replaced", "[redis]") {
+TEST_CASE("a value that is not a row of its key is replaced, whatever its bytes", "[redis]") {
   need_redis_server();
   const RedisServer server;
   RedisSink rows{server.spec()};

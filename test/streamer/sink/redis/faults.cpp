@@ -40,13 +40,13 @@ void check_refused(const std::optional<Refusal>& refusal, SinkError::Kind kind, 
 
 }  // namespace
 
-TEST_CASE("without a server calls are to be tried again, and say what is wrong", "[redis]") {
+TEST_CASE("without a server calls fail as retry with the reason", "[redis]") {
   RedisSink rows{"redis://127.0.0.1:" + std::to_string(free_port())};
   const auto refusal = refusal_of([&] { (void)rows.state(); });
   check_refused(refusal, SinkError::Kind::retry, "Connection refused");
 }
 
-TEST_CASE("a killed server that kept its writes goes on where it was", "[redis]") {
+TEST_CASE("a killed server that kept its writes continues with the next batch", "[redis]") {
   need_redis_server();
   Begun begun{RedisServer::Keeps::all};
   begun.server.kill();
@@ -61,9 +61,7 @@ TEST_CASE("a killed server that kept its writes goes on where it was", "[redis]"
   CHECK(values.at(5) == 2);
 }
 
-TEST_CASE(
-    "a killed server that kept nothing has lost its commit, and takes a chain from its beginning",
-    "[redis]") {
+TEST_CASE("a killed server that kept nothing reports lost and accepts a new chain", "[redis]") {
   need_redis_server();
   Begun begun;
   begun.server.kill();
@@ -78,8 +76,7 @@ TEST_CASE(
   CHECK(begun.rows.state().schema == four_wide_schema());
 }
 
-TEST_CASE("a server killed at any instant of a batch ends with all rows of all batches",
-          "[redis]") {
+TEST_CASE("a server that is killed at any instant of a batch ends with all rows", "[redis]") {
   need_redis_server();
   sink::RedisLimits limits;
   limits.call_rows = 16;
@@ -119,9 +116,8 @@ TEST_CASE("a server killed at any instant of a batch ends with all rows of all b
   CHECK(retries > 0);
 }
 
-TEST_CASE(
-    "a server that stands still is waited for as long as was said, and the same call completes",
-    "[redis]") {
+TEST_CASE("a server that does not answer causes retry errors, and a repeated call completes",
+          "[redis]") {
   need_redis_server();
   sink::RedisLimits limits;
   limits.reply = 50ms;
@@ -138,8 +134,7 @@ TEST_CASE(
   CHECK(values_in(begun.rows).size() == 1000);
 }
 
-TEST_CASE("a full server is to be tried again, in its words, and has no commit before all rows",
-          "[redis]") {
+TEST_CASE("a full server is a retry error, and has no commit before all rows", "[redis]") {
   need_redis_server();
   Begun begun;
   begun.server.command({"CONFIG", "SET", "maxmemory", "1"});
@@ -152,7 +147,7 @@ TEST_CASE("a full server is to be tried again, in its words, and has no commit b
   CHECK(values_in(begun.rows).size() == 1000);
 }
 
-TEST_CASE("a server that would drop rows when it is full is wrong", "[redis]") {
+TEST_CASE("a server with an eviction policy is refused as wrong", "[redis]") {
   need_redis_server();
   RedisServer server{RedisServer::Keeps::nothing,
                      {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}};
@@ -163,7 +158,7 @@ TEST_CASE("a server that would drop rows when it is full is wrong", "[redis]") {
   rows.begin(four_wide_schema());
 }
 
-TEST_CASE("a server that only reads for now is to be tried again", "[redis]") {
+TEST_CASE("a read-only server is a retry error", "[redis]") {
   need_redis_server();
   Begun begun;
   begun.server.command({"REPLICAOF", "127.0.0.1", std::to_string(free_port())});
@@ -173,7 +168,8 @@ TEST_CASE("a server that only reads for now is to be tried again", "[redis]") {
   begun.rows.write(next);
 }
 
-TEST_CASE("a key that holds something else is wrong, and the batch has no commit", "[redis]") {
+TEST_CASE("a key with a foreign value is refused as wrong, and the batch has no commit",
+          "[redis]") {
   need_redis_server();
   sink::RedisLimits limits;
   limits.call_rows = 4;
@@ -195,7 +191,7 @@ TEST_CASE("a key that holds something else is wrong, and the batch has no commit
   CHECK_THROWS_AS(values_in(begun.rows), RecordError);
 }
 
-TEST_CASE("the stream's key of somebody else is wrong", "[redis]") {
+TEST_CASE("a foreign value in the stream's key is refused as wrong", "[redis]") {
   need_redis_server();
   RedisServer server;
   RedisSink rows{server.spec()};
@@ -208,15 +204,14 @@ TEST_CASE("the stream's key of somebody else is wrong", "[redis]") {
                 "not written by Millrace");
 }
 
-TEST_CASE("a row under the key of another is damage", "[redis]") {
+TEST_CASE("a row under another row's key is an error for readers", "[redis]") {
   need_redis_server();
   Begun begun;
   begun.server.command({"COPY", "test:table.user:1", "test:table.user:11"});
   CHECK_THROWS_WITH(values_in(begun.rows), ContainsSubstring("test:table.user:11"));
 }
 
-TEST_CASE("a server with a password is wrong without it, and takes that of REDISCLI_AUTH",
-          "[redis]") {
+TEST_CASE("a server with a password needs the password of REDISCLI_AUTH", "[redis]") {
   need_redis_server();
   RedisServer server{RedisServer::Keeps::nothing, {"--requirepass", "open"}};
   RedisSink rows{server.spec()};
@@ -230,7 +225,7 @@ TEST_CASE("a server with a password is wrong without it, and takes that of REDIS
   CHECK(!none);
 }
 
-TEST_CASE("a connection that the server has closed meanwhile costs no try", "[redis]") {
+TEST_CASE("a connection that the server has closed is replaced without a retry error", "[redis]") {
   need_redis_server();
   Begun begun;
   begun.server.command({"CLIENT", "KILL", "TYPE", "normal"});
@@ -239,7 +234,7 @@ TEST_CASE("a connection that the server has closed meanwhile costs no try", "[re
   CHECK(values_in(begun.rows).size() == 20);
 }
 
-TEST_CASE("a server that has forgotten its scripts costs no try", "[redis]") {
+TEST_CASE("scripts that the server has lost are loaded again without a retry error", "[redis]") {
   need_redis_server();
   Begun begun;
   begun.server.command({"SCRIPT", "FLUSH"});
@@ -247,7 +242,7 @@ TEST_CASE("a server that has forgotten its scripts costs no try", "[redis]") {
   CHECK(values_in(begun.rows).size() == 20);
 }
 
-TEST_CASE("who sets the key asks for a snapshot, and the request stays", "[redis]") {
+TEST_CASE("the snapshot key requests a snapshot until its value changes", "[redis]") {
   need_redis_server();
   Begun begun;
   CHECK(begun.rows.snapshot_request() == 0);
@@ -263,7 +258,7 @@ TEST_CASE("who sets the key asks for a snapshot, and the request stays", "[redis
                 "'please'");
 }
 
-TEST_CASE("streams with other prefixes do not meet", "[redis]") {
+TEST_CASE("streams with different prefixes are independent", "[redis]") {
   need_redis_server();
   RedisServer server;
   RedisSink one{server.spec("a")}, other{server.spec("a-b")};
@@ -276,7 +271,7 @@ TEST_CASE("streams with other prefixes do not meet", "[redis]") {
   CHECK(values_in(one).size() == 10);
 }
 
-TEST_CASE("what a server's error means is found in its words", "[redis]") {
+TEST_CASE("the kind of a Redis error follows from its message", "[redis]") {
   using Kind = SinkError::Kind;
   const auto [words, kind] = GENERATE(table<const char*, Kind>({
       {"LOADING Redis is loading the dataset in memory", Kind::retry},

@@ -76,12 +76,12 @@ void check_refused(const FakeRedis::Answers& answers) {
 
 }  // namespace
 
-TEST_CASE("a server that answers as one does is taken for one", "[redis]") {
+TEST_CASE("a fake server with valid replies is accepted", "[redis]") {
   const FakeRedis server{well({})};
   CHECK(!refusal_of([&] { do_all(server); }));
 }
 
-TEST_CASE("a reply of another type than belongs is wrong, whatever was asked", "[redis]") {
+TEST_CASE("a reply of the wrong type to any command is refused as wrong", "[redis]") {
   for (const auto& [command, kind] : std::map<std::string, std::string>{{"INFO", "text"},
                                                                         {"SCRIPT", "text"},
                                                                         {"HSETNX", "number"},
@@ -96,7 +96,7 @@ TEST_CASE("a reply of another type than belongs is wrong, whatever was asked", "
   }
 }
 
-TEST_CASE("a list of fields that is none, or has other records than it says, is wrong", "[redis]") {
+TEST_CASE("an invalid HGETALL reply or one with wrong records is refused as wrong", "[redis]") {
   const std::string schema = record_reply(four_wide_schema(), Version{});
   for (const std::vector<std::string>& elements : std::vector<std::vector<std::string>>{
            {text_reply("schema")},
@@ -120,7 +120,7 @@ TEST_CASE("a list of fields that is none, or has other records than it says, is 
   }
 }
 
-TEST_CASE("a walk through keys that is none is wrong", "[redis]") {
+TEST_CASE("an invalid SCAN reply is refused as wrong", "[redis]") {
   const std::string key = text_reply("test:table.user:3");
   for (const std::vector<std::string>& elements :
        std::vector<std::vector<std::string>>{{text_reply("0")},
@@ -135,7 +135,7 @@ TEST_CASE("a walk through keys that is none is wrong", "[redis]") {
   }
 }
 
-TEST_CASE("values that are fewer or more than were asked for, or no texts, are wrong", "[redis]") {
+TEST_CASE("an MGET reply of the wrong length or type is refused as wrong", "[redis]") {
   for (const std::vector<std::string>& elements : std::vector<std::vector<std::string>>{
            {}, {row_reply(3), row_reply(3)}, {":3\r\n"}, {array_reply({row_reply(3)})}}) {
     check_refused({{"MGET", array_reply(elements)}});
@@ -143,7 +143,7 @@ TEST_CASE("values that are fewer or more than were asked for, or no texts, are w
   check_refused({{"MGET", array_reply({kNothing})}, {"TYPE", ":3\r\n"}});
 }
 
-TEST_CASE("a value that is no record of its row is damage", "[redis]") {
+TEST_CASE("a value that is not a record of its row is an error for readers", "[redis]") {
   for (const std::string& value :
        {row_reply(4), commit_reply(0), cut_short(row_reply(3)), with_something_behind(row_reply(3)),
         text_reply(""), record_reply(RowRecord{.row = 3})}) {
@@ -154,7 +154,7 @@ TEST_CASE("a value that is no record of its row is damage", "[redis]") {
   }
 }
 
-TEST_CASE("a script that answers neither what it did nor a version is wrong", "[redis]") {
+TEST_CASE("an invalid reply of a script is refused as wrong", "[redis]") {
   for (const std::string& reply :
        {std::string{":2\r\n"}, std::string{":-1\r\n"}, text_reply(std::string(15, 'v')),
         text_reply(std::string(17, 'v'))}) {
@@ -166,7 +166,7 @@ TEST_CASE("a script that answers neither what it did nor a version is wrong", "[
   CHECK(refusal->kind == SinkError::Kind::lost);
 }
 
-TEST_CASE("what is no protocol, or never ends, is wrong", "[redis]") {
+TEST_CASE("a reply outside the Redis protocol or without an end is refused as wrong", "[redis]") {
   for (const std::string reply :
        {"HTTP/1.1 400 Bad Request\r\n\r\n", "*1048577\r\n", "*99999999999999999999\r\n",
         "*2147483647\r\n", "$-7\r\n", "*-7\r\n", ":abc\r\n"}) {
@@ -174,7 +174,7 @@ TEST_CASE("what is no protocol, or never ends, is wrong", "[redis]") {
   }
 }
 
-TEST_CASE("a text longer than any record is not waited for", "[redis]") {
+TEST_CASE("a text longer than any record is refused without reading it to its end", "[redis]") {
   const std::string endless = "$9000000000\r\n" + std::string(kLargestRecord + (2U << 20U), 'x');
   check_refused({{"HGETALL", endless}});
 }

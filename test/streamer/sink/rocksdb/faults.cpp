@@ -124,7 +124,7 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a RocksDB whose disk fills up anywhere in a batch takes that batch once there is room",
+TEST_CASE("a RocksDB whose disk fills up in a batch takes the batch once there is room",
           "[rocksdb]") {
   for (const std::int64_t room : {0, 1, 100, 1000, 2000, 2300, 3000}) {
     CAPTURE(room);
@@ -148,7 +148,7 @@ TEST_CASE("a RocksDB whose disk fills up anywhere in a batch takes that batch on
   }
 }
 
-TEST_CASE("a RocksDB on a disk that fills up again and again loses nothing", "[rocksdb]") {
+TEST_CASE("a RocksDB on a disk that fills up repeatedly loses no batch", "[rocksdb]") {
   std::mt19937_64 random{seed()};
   RocksdbBench bench;
   auto sink = bench.open();
@@ -174,7 +174,7 @@ TEST_CASE("a RocksDB on a disk that fills up again and again loses nothing", "[r
   }
 }
 
-TEST_CASE("a RocksDB whose log does not reach the disk says so, and has all of it later",
+TEST_CASE("a RocksDB whose log does not reach the disk fails the flush and has all rows later",
           "[rocksdb]") {
   RocksdbBench bench;
   auto sink = bench.written(3);
@@ -189,7 +189,7 @@ TEST_CASE("a RocksDB whose log does not reach the disk says so, and has all of i
   CHECK(versions_in(*bench.open()) == versions_after(4));
 }
 
-TEST_CASE("a RocksDB on a real disk that is full goes on once there is room", "[rocksdb]") {
+TEST_CASE("a RocksDB on a real full disk continues once there is room", "[rocksdb]") {
   RocksdbBench bench;
   const SmallDisk disk{bench.folder, 1024};
   if (!disk.is_there()) SKIP("a small disk cannot be mounted here: that takes root");
@@ -209,7 +209,7 @@ TEST_CASE("a RocksDB on a real disk that is full goes on once there is room", "[
   CHECK(versions_in(sink) == versions_after(step + 1));
 }
 
-TEST_CASE("a database that another process has open is tried again, and it is said why",
+TEST_CASE("a database that another process has open is a retry error with the reason",
           "[rocksdb]") {
   RocksdbBench bench;
   auto sink = bench.written(1);
@@ -230,7 +230,8 @@ TEST_CASE("sinks of one folder in a process share the database", "[rocksdb]") {
   CHECK(versions_in(*other) == versions_after(3));
 }
 
-TEST_CASE("a folder in which others keep things does not become a database", "[rocksdb]") {
+TEST_CASE("a RocksDB sink refuses a folder with foreign files and leaves it unchanged",
+          "[rocksdb]") {
   RocksdbBench bench;
   std::filesystem::create_directories(bench.folder);
   write_text(bench.folder / "diary.txt", "today");
@@ -238,7 +239,7 @@ TEST_CASE("a folder in which others keep things does not become a database", "[r
   CHECK(std::distance(std::filesystem::directory_iterator{bench.folder}, {}) == 1);
 }
 
-TEST_CASE("somebody else's database is left as it is", "[rocksdb]") {
+TEST_CASE("a foreign database is refused and not changed", "[rocksdb]") {
   RocksdbBench bench;
   rocksdb::Options options;
   options.create_if_missing = true;
@@ -254,7 +255,7 @@ TEST_CASE("somebody else's database is left as it is", "[rocksdb]") {
   CHECK(families.size() == 1);
 }
 
-TEST_CASE("to look at a database that is not there makes none", "[rocksdb]") {
+TEST_CASE("reading a database that does not exist does not create it", "[rocksdb]") {
   RocksdbBench bench;
   sink::RocksdbSink sink{{.folder = bench.folder, .write_buffer_bytes = 64 << 10}};
   CHECK(!sink.state().schema);
@@ -262,7 +263,7 @@ TEST_CASE("to look at a database that is not there makes none", "[rocksdb]") {
   CHECK(!std::filesystem::exists(bench.folder));
 }
 
-TEST_CASE("a damaged database is wrong, and it is said what to do", "[rocksdb]") {
+TEST_CASE("a damaged database is refused as wrong with a remedy", "[rocksdb]") {
   RocksdbBench bench;
   (void)bench.written(3);
   write_text(bench.folder / "CURRENT", "MANIFEST-999999\n");
@@ -295,8 +296,7 @@ TEST_CASE("a row of a damaged table is refused when it is read", "[rocksdb]") {
   CHECK_THROWS_AS(versions_in(*sink), RecordError);
 }
 
-TEST_CASE("keys are the table's name, a zero and the row, so that rows are in their order",
-          "[rocksdb]") {
+TEST_CASE("keys are the table's name, a zero and the row, so that rows are in order", "[rocksdb]") {
   RocksdbBench bench;
   (void)bench.written(2);
   const sink::Database database{bench.options()};

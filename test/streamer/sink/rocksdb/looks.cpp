@@ -28,8 +28,7 @@ struct Looked {
 
 }  // namespace
 
-TEST_CASE("a database that is written to can be looked at, and what was written last is seen",
-          "[rocksdb]") {
+TEST_CASE("a reader sees the last commit of a database that is open for writing", "[rocksdb]") {
   Looked looked;
   CHECK(!looked.reader.state().schema);
   looked.writer.begin(four_wide_schema());
@@ -47,7 +46,7 @@ TEST_CASE("a database that is written to can be looked at, and what was written 
   looked.writer.flush();
 }
 
-TEST_CASE("to look at a database leaves its folder as it was", "[rocksdb]") {
+TEST_CASE("reading a database does not change its folder", "[rocksdb]") {
   Looked looked;
   looked.writer.begin(four_wide_schema());
   looked.writer.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
@@ -63,7 +62,8 @@ TEST_CASE("to look at a database leaves its folder as it was", "[rocksdb]") {
   CHECK(files() == before);
 }
 
-TEST_CASE("a folder that may not be written to is wrong, and nobody else is blamed", "[rocksdb]") {
+TEST_CASE("a folder without write permission is refused as wrong with the right reason",
+          "[rocksdb]") {
   const rocksdb::Status status =
       rocksdb::Status::IOError("While open a file for lock: rows/LOCK", "Permission denied");
   const auto refusal = refusal_of([&] { sink::check(status, "rocksdb:rows"); });

@@ -30,7 +30,7 @@ struct Begun {
 
 }  // namespace
 
-TEST_CASE("a RocksDB whose folder is taken away has lost all, and is filled again", "[rocksdb]") {
+TEST_CASE("a RocksDB whose folder is removed reports lost and is filled again", "[rocksdb]") {
   Begun begun;
   const auto how = GENERATE(0, 1, 2);
   CAPTURE(how);
@@ -55,7 +55,7 @@ TEST_CASE("a RocksDB whose folder is taken away has lost all, and is filled agai
   CHECK(std::filesystem::exists(begun.folder / "CURRENT"));
 }
 
-TEST_CASE("a RocksDB whose files are being taken away is not given up as damaged", "[rocksdb]") {
+TEST_CASE("a RocksDB whose files are being removed is a retry error at first", "[rocksdb]") {
   Begun begun;
   const std::string first = GENERATE("LOCK", "all but CURRENT");
   CAPTURE(first);
@@ -75,7 +75,7 @@ TEST_CASE("a RocksDB whose files are being taken away is not given up as damaged
     REQUIRE(look);
     CHECK(look->kind == SinkError::Kind::retry);
   }
-  SECTION("in the end it is gone, and filled again") {
+  SECTION("a removed folder is lost and filled again") {
     std::filesystem::remove_all(begun.folder);
     const auto lost = refusal_of([&] {
       begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 5, 15, 2));
@@ -85,7 +85,7 @@ TEST_CASE("a RocksDB whose files are being taken away is not given up as damaged
     begun.rows.write(batch_of_rows({1, 2}, {}, 0, 20, 2));
     CHECK(values_in(begun.rows).size() == 20);
   }
-  SECTION("what stays as it is is damaged") {
+  SECTION("a folder that stays incomplete is damaged") {
     std::optional<SinkError::Kind> kind;
     for (int i = 0; i < 20 && kind != SinkError::Kind::wrong; ++i) {
       kind = refusal_of([&] { begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 5, 15, 2)); })->kind;
@@ -94,8 +94,7 @@ TEST_CASE("a RocksDB whose files are being taken away is not given up as damaged
   }
 }
 
-TEST_CASE("a RocksDB that is taken away while it is being opened is found so by the next write",
-          "[rocksdb]") {
+TEST_CASE("the next write finds that a RocksDB was removed while it was opened", "[rocksdb]") {
   struct Thief : rocksdb::EnvWrapper {
     Thief() : EnvWrapper(rocksdb::Env::Default()) {}
     rocksdb::Status LockFile(const std::string& file, rocksdb::FileLock** lock) override {
@@ -117,8 +116,7 @@ TEST_CASE("a RocksDB that is taken away while it is being opened is found so by 
   CHECK(values_in(rows).size() == 10);
 }
 
-TEST_CASE("a RocksDB that is taken away behind the last write is found so by a flush",
-          "[rocksdb]") {
+TEST_CASE("a flush finds that a RocksDB was removed after the last write", "[rocksdb]") {
   Begun begun;
   std::filesystem::remove_all(begun.folder);
   const auto refusal = refusal_of([&] { begun.rows.flush(); });
@@ -128,8 +126,7 @@ TEST_CASE("a RocksDB that is taken away behind the last write is found so by a f
   begun.rows.flush();
 }
 
-TEST_CASE("a RocksDB with a file of rows taken away is damaged, and says so with the next look",
-          "[rocksdb]") {
+TEST_CASE("an audit reports a RocksDB with a removed file of rows as damaged", "[rocksdb]") {
   TemporaryFolder temporary;
   const std::filesystem::path folder = temporary.path() / "rows";
   const sink::RocksdbOptions options{.folder = folder, .write_buffer_bytes = 64 << 10};
@@ -161,7 +158,7 @@ TEST_CASE("a RocksDB with a file of rows taken away is damaged, and says so with
   CHECK(refusal->kind == SinkError::Kind::wrong);
 }
 
-TEST_CASE("a value that is no row, whatever bytes it has, is replaced in a RocksDB", "[rocksdb]") {
+TEST_CASE("a value that is not a row is replaced in a RocksDB, whatever its bytes", "[rocksdb]") {
   TemporaryFolder temporary;
   const sink::RocksdbOptions options{.folder = temporary.path() / "rows"};
   std::string key;
@@ -182,7 +179,8 @@ TEST_CASE("a value that is no row, whatever bytes it has, is replaced in a Rocks
   CHECK(values_in(rows).at(0) == 2);
 }
 
-TEST_CASE("a RocksDB in a folder that is not there is refused, and no path is made", "[rocksdb]") {
+TEST_CASE("a sink whose parent folder does not exist is refused, and no folder is created",
+          "[rocksdb]") {
   const TemporaryFolder temporary;
   for (const char* const kind : {"rocksdb:", "file:"}) {
     const std::filesystem::path folder = temporary.path() / "none" / "rows";
