@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/device/device.hpp"
 #include "millrace/device/operation.hpp"
 #include "millrace/device/timeline.hpp"
 
