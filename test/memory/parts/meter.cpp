@@ -81,7 +81,7 @@ TEST_CASE("tags are listed in the order in which they were made", "[parts]") {
   CHECK(listed == names);
 }
 
-TEST_CASE("a stream that took another's place is counted for itself", "[parts]") {
+TEST_CASE("a stream in a reused slot leaves exact totals", "[parts]") {
   Meter meter;
   const StreamId first{3, 1}, second{3, 2};
   meter.allocated(512, 512, first, {});
