@@ -233,7 +233,7 @@ TEST_CASE("threads that grow at once share a range and stay within the limit tog
   CHECK(allocator.statistics().segments == 1);
 }
 
-TEST_CASE("a thread that fails to grow keeps what another thread grew after it") {
+TEST_CASE("a thread that fails to grow does not undo another thread's growth") {
   test::Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   FaultInjector faults{bench.device};

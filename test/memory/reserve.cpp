@@ -188,7 +188,7 @@ TEST_CASE("a fixed pool refuses only when it is full") {
   }
 }
 
-TEST_CASE("a fixed pool whose maximum is no multiple of a segment serves up to its maximum") {
+TEST_CASE("a fixed pool serves up to its maximum, even if it is no multiple of a segment") {
   constexpr std::size_t kBlock = 64 << 10;
   for (const std::size_t most : {4 * MiB, 18 * MiB, 63 * MiB}) {
     CAPTURE(most);

@@ -15,7 +15,7 @@ using test::TraceBuilder;
 const StreamId kMain = TraceBuilder::stream(1);
 const StreamId kCopy = TraceBuilder::stream(2);
 
-TEST_CASE("a trace keeps what was allocated, used and freed, in order") {
+TEST_CASE("a trace keeps allocations, uses and frees in order") {
   TraceBuilder program;
   program.acquire(0, 4096);
   const auto id = program.allocate(

@@ -143,7 +143,7 @@ TEST_CASE("an engine's track has the operations that ran on it, one at a time") 
   CHECK(document.slices({"engine"}).size() == document.slices({"operation"}).size());
 }
 
-TEST_CASE("kernels that run at once are on tracks of their own") {
+TEST_CASE("kernels that run at once are on separate tracks") {
   Bench bench;
   for (Stream* const stream : {&bench.main, &bench.copy, &bench.third}) {
     bench.device.launch(kernel("long", 1ms), stream->handle());

@@ -301,7 +301,7 @@ bool has_block(const AllocationLog& log, std::size_t at) {
                      });
 }
 
-TEST_CASE("a trace that is cut off anywhere is read up to its last whole record") {
+TEST_CASE("a trace that is cut off anywhere is read up to its last complete record") {
   Written written;
   write(written, 1, 60);
   const std::string& bytes = written.sink.bytes;

@@ -176,7 +176,7 @@ TEST_CASE("the layout at the start of a traced program is reconstructed") {
     RC_ASSERT(layout.unplaced.empty());
     RC_ASSERT(warnings.lines() == std::vector<std::string>{});
   }));
-  CHECK(rc::check("large blocks too: all but the unsplit rests that nothing tells of", [] {
+  CHECK(rc::check("large blocks too, except unsplit rests that leave no trace", [] {
     const Run run = random_run({}, true);
     Warnings warnings;
     const TorchLayout layout = initial_layout(run.snapshot, 0, warnings);

@@ -44,7 +44,7 @@ TEST_CASE("an epoch log finds the number of each epoch and the first epoch of ea
   }
 }
 
-TEST_CASE("after a stream left, later epochs have the number of its last published epoch") {
+TEST_CASE("epochs after a stream left cover the number that the last published epoch took") {
   Counted stream;
   for (int i = 0; i < 3; ++i) stream.begin_epoch();
   stream.log.note_left(3, 2);

@@ -4,13 +4,13 @@
 namespace millrace::test {
 namespace {
 
-TEST_CASE("a stream may use at once what was freed on it") {
+TEST_CASE("a stream may reuse at once memory that was freed on it") {
   Streams s;
   const StreamId main = s.ledger.open();
   CHECK(s.ledger.ordered(s.freed(main), main));
 }
 
-TEST_CASE("a stream that waited for a marker after a free may use what was freed") {
+TEST_CASE("a stream that waited for a marker after a free may use the freed memory") {
   Streams s;
   const StreamId main = s.ledger.open(), copy = s.ledger.open();
   const Point block = s.freed(copy);
@@ -129,7 +129,7 @@ TEST_CASE("the earliest marker that covers a free is the one to wait for") {
   CHECK(covering->token == 102);
 }
 
-TEST_CASE("an event recorded again keeps what earlier waiters got") {
+TEST_CASE("recording an event again keeps the order of earlier waiters") {
   Streams s;
   const StreamId main = s.ledger.open(), copy = s.ledger.open(), late = s.ledger.open();
   const Point before = s.freed(copy);

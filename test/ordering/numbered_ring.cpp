@@ -22,7 +22,7 @@ std::vector<Marker> numbers(const NumberedRing<Entry>& ring) {
   return all;
 }
 
-TEST_CASE("a ring holds what a sorted vector would after the same calls") {
+TEST_CASE("a ring agrees with a sorted vector after the same calls") {
   CHECK(rc::check([] {
     NumberedRing<Entry> ring;
     std::vector<Marker> sorted;

@@ -68,7 +68,7 @@ TEST_CASE("accesses to neighboring bytes are no race") {
   CHECK(s.races() == 1);
 }
 
-TEST_CASE("checker: an event recorded again does not change what earlier waiters got") {
+TEST_CASE("checker: recording an event again keeps the order of earlier waiters") {
   Scene s;
   s.write(s.copy, s.batch);
   s.record(1, s.copy);

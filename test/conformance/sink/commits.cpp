@@ -72,7 +72,7 @@ TEST_CASE("another schema is refused as wrong, and the sink stays unchanged", "[
   });
 }
 
-TEST_CASE("the newest commit of each rank is kept as it was written", "[sink]") {
+TEST_CASE("the newest commit of each rank is kept unchanged", "[sink]") {
   over_begun_sinks([](Sink& sink) {
     sink.write(committed({3, 5}, {}, 0));
     sink.write(committed({3, 7}, {}, 2));

@@ -61,7 +61,7 @@ TEST_CASE("a trainer learns at its next call that a later trainer writes for its
   });
 }
 
-TEST_CASE("of two trainers that write at once, the older is overtaken, and loses all its rows",
+TEST_CASE("of two concurrent trainers the older is overtaken, and all rows are the later one's",
           "[sink]") {
   over_sinks(&SinkFixture::rivals, [](const SinkFixture& fixture) {
     for (unsigned round = 0; round < fixture.programs; ++round) {

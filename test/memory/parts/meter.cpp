@@ -51,7 +51,8 @@ TEST_CASE("each scope has the peaks since it was opened, in whatever order scope
   }
 }
 
-TEST_CASE("a tag is found at once however many there are, and keeps its number", "[parts]") {
+TEST_CASE("a tag is found in few steps however many tags there are, and keeps its number",
+          "[parts]") {
   for (const std::size_t n : {std::size_t{1'000}, std::size_t{65'000}}) {
     Meter meter;
     CHECK(meter.tag("untagged").index == 0);

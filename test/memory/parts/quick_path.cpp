@@ -34,7 +34,7 @@ TEST_CASE("paused fronts neither serve nor keep blocks", "[parts]") {
   CHECK(rig.quick.take(rig.request(64 * KiB, rig.main), 64 * KiB).block == kept);
 }
 
-TEST_CASE("a front that is emptied puts its blocks where all streams see them", "[parts]") {
+TEST_CASE("an emptied front makes its blocks visible to all streams", "[parts]") {
   FrontsRig rig;
   for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);
   Block* const small = rig.live(64 * KiB, rig.main);
