@@ -17,7 +17,7 @@ using millrace::test::Bench;
 using millrace::test::MiB;
 using millrace::test::over_every_allocator;
 
-TEST_CASE("zero bytes are a null pointer, which every call accepts and ignores") {
+TEST_CASE("zero bytes give a null pointer, which every call accepts and ignores") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     void* const empty = allocator.allocate(0, bench.main);
     CHECK(empty == nullptr);
@@ -39,14 +39,14 @@ TEST_CASE("a marker that cannot cover the uses is refused, and the memory stays 
       CHECK(allocator.statistics().live_blocks == 1);
     };
     const Point before = bench.main.mark(), before_on_copy = bench.copy.mark();
-    SECTION("of the stream that it was allocated for") {
+    SECTION("a marker of the stream that the memory was allocated for") {
       void* const address = allocator.allocate(MiB, bench.main);
       refused(address, before, "older than the allocation");
       refused(address, Point{}, "never recorded");
       refused(address, Event{}.point(), "never recorded");
       allocator.deallocate(address, bench.main.mark());
     }
-    SECTION("of its owner, and of its first user") {
+    SECTION("markers of the owner and of the first user") {
       void* const address = allocator.allocate(MiB, bench.main, bench.copy);
       refused(address, before, "older than the allocation");
       refused(address, before_on_copy, "older than the allocation");
@@ -57,7 +57,7 @@ TEST_CASE("a marker that cannot cover the uses is refused, and the memory stays 
   });
 }
 
-TEST_CASE("nothing is allocated for a stream that was destroyed, and nothing changes") {
+TEST_CASE("a destroyed stream gets no memory, and the refused calls change nothing") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     void* const address = allocator.allocate(MiB, bench.main);
     StreamRef gone = bench.main;
@@ -114,7 +114,7 @@ TEST_CASE("a stream gets its own freed memory back without growing") {
   });
 }
 
-TEST_CASE("statistics follow what is live, by stream and by tag") {
+TEST_CASE("statistics follow the live blocks, by stream and by tag") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     const Tag activations = allocator.tag("activations");
     CHECK(allocator.tag("activations").index == activations.index);
@@ -170,7 +170,7 @@ TEST_CASE("an address that is not live is refused, and nothing changes") {
   });
 }
 
-TEST_CASE("what cannot be served says so with the whole picture, and nothing is lost") {
+TEST_CASE("a request that cannot be served throws with the whole picture, and loses nothing") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     void* kept = allocator.allocate(MiB, bench.main);
     try {
@@ -204,7 +204,7 @@ TEST_CASE("after everything is freed and trimmed, nothing is reserved") {
   });
 }
 
-TEST_CASE("memory of one stream that another uses first is ordered after its earlier use") {
+TEST_CASE("memory may be allocated for one stream and used first by another") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     // Frees a block first, so that the next allocation can reuse its memory.
     void* first = allocator.allocate(8 * MiB, bench.main);
@@ -216,7 +216,7 @@ TEST_CASE("memory of one stream that another uses first is ordered after its ear
   });
 }
 
-TEST_CASE("memory may be freed by another thread and on another stream than its own") {
+TEST_CASE("memory may be freed by another thread and on a stream other than its owner") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     void* address = allocator.allocate(2 * MiB, bench.main);
     auto task =

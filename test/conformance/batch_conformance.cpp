@@ -26,7 +26,7 @@ void check(Allocator& allocator) {
 
 }  // namespace
 
-TEST_CASE("a batch is as many allocations, and as many frees") {
+TEST_CASE("a batch counts as one allocation and one free for each of its blocks") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     std::mt19937_64 random{test::seed()};
     for (int round = 0; round < 50; ++round) {
@@ -80,7 +80,7 @@ TEST_CASE("a batch that fails allocates nothing") {
   });
 }
 
-TEST_CASE("a batch with an address that is not live, or twice, frees none") {
+TEST_CASE("a batch of frees with a dead or repeated address frees no block") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     const std::array<std::size_t, 3> sizes{MiB, 512, 3 * MiB};
     std::array<void*, 3> live{};
@@ -99,7 +99,7 @@ TEST_CASE("a batch with an address that is not live, or twice, frees none") {
   });
 }
 
-TEST_CASE("a batch of frees records one marker a stream") {
+TEST_CASE("a batch of frees records one marker per stream") {
   for (const Policy& policy : {Policy::torch(), Policy::millrace()}) {
     Bench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};
@@ -176,7 +176,7 @@ class Failing final : public ForwardingAllocator {
 
 }  // namespace
 
-TEST_CASE("a batch that fails gives back what it can, and says why it failed") {
+TEST_CASE("a batch that fails frees what it can, and throws the original error") {
   Bench bench;
   CachingAllocator memory{bench.ordered, bench.source, Policy::millrace()};
   Failing allocator{memory};

@@ -103,7 +103,7 @@ TEST_CASE("a fill reaches its bytes and no others") {
   });
 }
 
-TEST_CASE("copies and fills of nothing are nothing") {
+TEST_CASE("copies and fills of zero bytes change nothing") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const StreamHandle stream = device.create_stream();
     Cells cells{device, 100};
@@ -132,7 +132,7 @@ TEST_CASE("allocations do not overlap and are aligned") {
   });
 }
 
-TEST_CASE("a device that is out of memory says so and goes on working") {
+TEST_CASE("a device that is out of memory reports it and stays usable") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const MemoryInfo info = device.memory_info();
     CHECK(info.free <= info.total);
@@ -146,7 +146,7 @@ TEST_CASE("a device that is out of memory says so and goes on working") {
   });
 }
 
-TEST_CASE("bad arguments are refused, nothing is lost") {
+TEST_CASE("bad arguments are refused, and the device stays usable") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const StreamHandle stream = device.create_stream();
     int variable = 0;
@@ -159,7 +159,7 @@ TEST_CASE("bad arguments are refused, nothing is lost") {
   });
 }
 
-TEST_CASE("freeing a null pointer is nothing") {
+TEST_CASE("freeing a null pointer does nothing") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     device.free(nullptr);
     device.free_host(nullptr);
@@ -206,7 +206,7 @@ TEST_CASE("the driver's pool counts what is used and reserved, and is trimmed") 
   });
 }
 
-TEST_CASE("calls are counted by kind, and failed ones count") {
+TEST_CASE("calls are counted by kind, including failed calls") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const std::uint64_t frees = device.calls(Call::free);
     const std::uint64_t all = device.calls();
@@ -218,7 +218,7 @@ TEST_CASE("calls are counted by kind, and failed ones count") {
   });
 }
 
-TEST_CASE("memory that is mapped into a range is memory like any other, and grows where it is") {
+TEST_CASE("memory that is mapped into a range is ordinary memory, and the range grows in place") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const std::size_t page = device.page_bytes();
     if (page == 0) return;
@@ -249,7 +249,7 @@ TEST_CASE("memory that is mapped into a range is memory like any other, and grow
   });
 }
 
-TEST_CASE("a range that cannot grow says so, and stays as it is") {
+TEST_CASE("a range that cannot grow reports an error, and stays as it is") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const std::size_t page = device.page_bytes();
     if (page == 0) {

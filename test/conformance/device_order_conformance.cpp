@@ -25,7 +25,7 @@ StreamHandle blocking_stream(Device& device) {
 
 }  // namespace
 
-TEST_CASE("work of a stream happens in order") {
+TEST_CASE("work of a stream runs in order") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const StreamHandle stream = device.create_stream();
     Cells cells{device, kBytes};
@@ -57,7 +57,7 @@ TEST_CASE("a stream that waits for an event sees what was done before it was rec
   });
 }
 
-TEST_CASE("order goes through a third stream") {
+TEST_CASE("order is transitive through a third stream") {
   over_every_device([](DeviceUnderTest& under_test, Device& device) {
     const StreamHandle streams[] = {device.create_stream(), device.create_stream(),
                                     device.create_stream()};
@@ -76,7 +76,7 @@ TEST_CASE("order goes through a third stream") {
   });
 }
 
-TEST_CASE("an event that was never recorded is complete and holds nobody up") {
+TEST_CASE("an event that was never recorded is complete, and a wait for it does not block") {
   over_every_device([](DeviceUnderTest& under_test, Device& device) {
     const StreamHandle held = device.create_stream();
     const StreamHandle stream = device.create_stream();
@@ -133,7 +133,7 @@ TEST_CASE("a wait takes the latest recording at the time of the call") {
   });
 }
 
-TEST_CASE("an event that is destroyed keeps its order for those who wait already") {
+TEST_CASE("a destroyed event keeps its order for streams that already wait for it") {
   over_every_device([](DeviceUnderTest& under_test, Device& device) {
     const StreamHandle one = device.create_stream();
     const StreamHandle two = device.create_stream();
@@ -203,7 +203,7 @@ TEST_CASE("the legacy stream follows blocking streams, and they follow it") {
   });
 }
 
-TEST_CASE("a stream that does not block goes its own way past the legacy stream") {
+TEST_CASE("a non-blocking stream is not ordered with the legacy stream") {
   over_every_device([](DeviceUnderTest& under_test, Device& device) {
     const StreamHandle blocking = blocking_stream(device);
     const StreamHandle free = device.create_stream();
@@ -221,7 +221,7 @@ TEST_CASE("a stream that does not block goes its own way past the legacy stream"
   });
 }
 
-TEST_CASE("each thread has a per-thread stream of its own, which the legacy stream follows") {
+TEST_CASE("each thread has its own per-thread stream, which the legacy stream follows") {
   over_every_device([](DeviceUnderTest& under_test, Device& device) {
     const StreamHandle mine = device.per_thread_stream();
     const std::uint64_t my_id = device.stream_id(mine);
@@ -259,7 +259,7 @@ TEST_CASE("callbacks run in their stream's order, between the work around them")
   });
 }
 
-TEST_CASE("work behind a callback sees what the callback wrote") {
+TEST_CASE("work after a callback sees what the callback wrote") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const StreamHandle stream = device.create_stream();
     Cells cells{device, 64};
@@ -273,7 +273,7 @@ TEST_CASE("work behind a callback sees what the callback wrote") {
   });
 }
 
-TEST_CASE("timed events tell how far apart they were") {
+TEST_CASE("timed events give the time between them") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const StreamHandle stream = device.create_stream();
     const EventHandle first = device.create_event(true);
@@ -298,7 +298,7 @@ TEST_CASE("a stream says whether it synchronizes with the legacy stream") {
   });
 }
 
-TEST_CASE("the ids of streams are never used again") {
+TEST_CASE("the ids of streams are never reused") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     std::set<std::uint64_t> ids{device.stream_id(device.legacy_stream())};
     for (int i = 0; i < 50; ++i) {
@@ -324,7 +324,7 @@ TEST_CASE("the work of a destroyed stream still runs") {
   });
 }
 
-TEST_CASE("many streams, each with its own data, ordered in a chain by events") {
+TEST_CASE("events order a chain of many streams") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     Cells cells{device, kBytes};
     std::vector<StreamHandle> streams;

@@ -147,14 +147,14 @@ std::size_t a_few(unsigned from, unsigned to) { return 16 * (from + 1) + 4 * to;
 
 }  // namespace
 
-TEST_CASE("every rank gets the sizes that each other sent to it") {
+TEST_CASE("each rank gets the sizes that every other rank sent to it") {
   over_every_group(1, [](Rank& rank) {
     const std::vector<std::int64_t> values = sizes_of(rank, 3);
     expect_sizes(rank, rank.group().exchange_sizes(RankState::ok, values), 3);
   });
 }
 
-TEST_CASE("the state of each rank reaches all") {
+TEST_CASE("the state of each rank reaches all ranks") {
   over_every_group(1, [](Rank& rank) {
     const RankState all[] = {RankState::ok, RankState::exhausted, RankState::failed};
     const RankState mine = all[rank.number() % 3];
@@ -166,7 +166,7 @@ TEST_CASE("the state of each rank reaches all") {
   });
 }
 
-TEST_CASE("exchanges of sizes that are under way at once keep apart") {
+TEST_CASE("exchanges of sizes that run at the same time are not mixed up") {
   over_every_group(1, [](Rank& rank) {
     const std::vector<std::int64_t> one = sizes_of(rank, 1), two = sizes_of(rank, 2);
     const auto first = rank.group().start_sizes(RankState::ok, one);
@@ -176,7 +176,7 @@ TEST_CASE("exchanges of sizes that are under way at once keep apart") {
   });
 }
 
-TEST_CASE("bytes of any sizes get from each rank to each") {
+TEST_CASE("each rank sends bytes of any size to each other rank") {
   over_every_group(1, [](Rank& rank) {
     std::mt19937_64 random{seed()};  // the same numbers on each rank
     for (int round = 0; round < 5; ++round) {
@@ -190,7 +190,7 @@ TEST_CASE("bytes of any sizes get from each rank to each") {
   });
 }
 
-TEST_CASE("an exchange comes after what its stream was given before") {
+TEST_CASE("an exchange is ordered after earlier work on its stream") {
   over_every_group(1, [](Rank& rank) {
     Blocks blocks{rank, [](unsigned, unsigned) -> std::size_t { return 64; }};
     for (const SentBytes& block : blocks.sends) {
@@ -209,7 +209,7 @@ TEST_CASE("an exchange comes after what its stream was given before") {
   });
 }
 
-TEST_CASE("an all-reduce adds up in the order of the ranks, to the same bits everywhere") {
+TEST_CASE("an all-reduce adds in the order of the ranks, with the same bits on all ranks") {
   over_every_group(1, [](Rank& rank) {
     for (const std::size_t count : {0UL, 1UL, 3UL, 1000UL}) {
       const auto addend = [&](unsigned of) {
@@ -230,7 +230,7 @@ TEST_CASE("an all-reduce adds up in the order of the ranks, to the same bits eve
   });
 }
 
-TEST_CASE("each rank can broadcast to all") {
+TEST_CASE("each rank can broadcast to all ranks") {
   over_every_group(1, [](Rank& rank) {
     for (unsigned root = 0; root < rank.ranks(); ++root) {
       const std::vector<unsigned> mine(100, rank.number());
@@ -242,13 +242,13 @@ TEST_CASE("each rank can broadcast to all") {
   });
 }
 
-TEST_CASE("ranks come through barriers") {
+TEST_CASE("all ranks pass a barrier") {
   over_every_group(1, [](Rank& rank) {
     for (int i = 0; i < 3; ++i) rank.group().barrier();
   });
 }
 
-TEST_CASE("arguments that do not fit a group are refused, and nothing has happened") {
+TEST_CASE("arguments that do not fit a group are refused, and change nothing") {
   over_every_group(1, [](Rank& rank) {
     const auto refused = [](const std::function<void()>& call) {
       try {
@@ -274,7 +274,7 @@ TEST_CASE("arguments that do not fit a group are refused, and nothing has happen
   });
 }
 
-TEST_CASE("a rank that says it failed is named to all, whatever they do next") {
+TEST_CASE("a rank that reports a failure is named in the error of every later call") {
   over_every_group(2, [](Rank& rank) {
     const unsigned culprit = rank.ranks() - 1;
     if (rank.number() == culprit) rank.group().fail("the disk is full");
@@ -288,7 +288,7 @@ TEST_CASE("a rank that says it failed is named to all, whatever they do next") {
   });
 }
 
-TEST_CASE("a rank that throws between start and wait is named to all that go on") {
+TEST_CASE("a rank that throws between start and wait is named in the errors of the others") {
   over_every_group(2, [](Rank& rank) {
     const unsigned culprit = rank.ranks() - 1;
     Blocks blocks{rank, a_few};
@@ -309,7 +309,7 @@ TEST_CASE("a rank that throws between start and wait is named to all that go on"
   });
 }
 
-TEST_CASE("a rank whose driver fails in an operation is named to all, and none hangs") {
+TEST_CASE("a rank whose driver fails in an operation is named in all errors, and none hangs") {
   using Operation = std::function<void(Rank&, Blocks&, float*)>;
   const Operation operations[] = {
       [](Rank&, Blocks& blocks, float*) { blocks.exchange(); },
@@ -353,7 +353,7 @@ TEST_CASE("a rank whose driver fails in an operation is named to all, and none h
   }
 }
 
-TEST_CASE("a rank that leaves while others wait for it on the device is named to them") {
+TEST_CASE("a rank that leaves while others wait on the device is named in their errors") {
   over_every_group(2, [](Rank& rank) {
     Blocks blocks{rank, a_few};
     if (rank.number() == 1) return rank.leave();
@@ -366,7 +366,7 @@ TEST_CASE("a rank that leaves while others wait for it on the device is named to
   });
 }
 
-TEST_CASE("a rank that leaves while others wait for it on the host is named to them") {
+TEST_CASE("a rank that leaves while others wait on the host is named in their errors") {
   over_every_group(2, [](Rank& rank) {
     if (rank.number() == 1) return rank.leave();
     expect_error(1, "rank 1 has left the group",
@@ -374,7 +374,7 @@ TEST_CASE("a rank that leaves while others wait for it on the host is named to t
   });
 }
 
-TEST_CASE("a rank that is unwound by an exception is named to the others") {
+TEST_CASE("a rank that an exception unwinds is named in the errors of the others") {
   over_every_group(2, [](Rank& rank) {
     Blocks blocks{rank, a_few};
     if (rank.number() == 1) {
@@ -397,7 +397,7 @@ TEST_CASE("a rank that is unwound by an exception is named to the others") {
   });
 }
 
-TEST_CASE("a rank that leaves when all is done harms nobody") {
+TEST_CASE("a rank that leaves after its work is done does not disturb the others") {
   over_every_group(1, [](Rank& rank) {
     Blocks blocks{rank, a_few};
     blocks.exchange();

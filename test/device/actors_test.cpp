@@ -53,14 +53,14 @@ TEST_CASE("actors at the same time run in the order in which they were made") {
   CHECK(order == "m12");
 }
 
-TEST_CASE("an actor's exception comes out of join") {
+TEST_CASE("join throws the exception of the actor") {
   VirtualMachine machine;
   const auto task =
       machine.executor().spawn("broken", [] { throw std::runtime_error("out of batches"); });
   CHECK_THROWS_WITH(task->join(), "out of batches");
 }
 
-TEST_CASE("a queue between two actors works by a condition, and time passes in both") {
+TEST_CASE("two actors share a queue through a condition, and time passes in both") {
   VirtualMachine machine;
   Executor& executor = machine.executor();
   const auto condition = executor.make_condition();
@@ -86,7 +86,7 @@ TEST_CASE("a queue between two actors works by a condition, and time passes in b
   CHECK(arrivals == std::vector<Nanoseconds>{100ns, 200ns, 300ns});
 }
 
-TEST_CASE("an actor that waits for the device lets others run meanwhile") {
+TEST_CASE("an actor that waits for the device lets other actors run") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   Executor& executor = machine.executor();
@@ -106,7 +106,7 @@ TEST_CASE("an actor that waits for the device lets others run meanwhile") {
   other->join();
 }
 
-TEST_CASE("when every actor waits, the error says who waits for what") {
+TEST_CASE("when every actor waits, the error says what each actor waits for") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   Executor& executor = machine.executor();
@@ -140,7 +140,7 @@ TEST_CASE("two actors that join each other get an error and do not hang") {
   CHECK_THROWS_AS(one->join(), Deadlock);
 }
 
-TEST_CASE("a machine ends although actors still wait, and their stacks are unwound") {
+TEST_CASE("a machine ends while actors still wait, and unwinds their stacks") {
   bool unwound = false;
   {
     VirtualMachine machine;
@@ -160,7 +160,7 @@ TEST_CASE("a machine ends although actors still wait, and their stacks are unwou
   CHECK(unwound);
 }
 
-TEST_CASE("queued work is run when the machine ends") {
+TEST_CASE("queued work runs when the machine ends") {
   bool ran = false;
   {
     VirtualMachine machine;
@@ -232,7 +232,7 @@ TEST_CASE("a lock that is held across device calls lets other actors run") {
   CHECK(most_inside == 1);
 }
 
-TEST_CASE("each actor has a per-thread stream of its own behind one handle") {
+TEST_CASE("one handle stands for a different per-thread stream of each actor") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   std::uint64_t other_id = 0;
@@ -246,7 +246,7 @@ TEST_CASE("each actor has a per-thread stream of its own behind one handle") {
   CHECK(other_id != device.stream_id(device.per_thread_stream()));
 }
 
-TEST_CASE("the adversarial schedule runs actors in other orders for other seeds, repeatably") {
+TEST_CASE("the adversarial schedule orders actors by its seed, repeatably") {
   const auto run = [](std::uint64_t seed) {
     VirtualMachine machine{adversarial(seed)};
     Executor& executor = machine.executor();
@@ -273,7 +273,7 @@ TEST_CASE("the adversarial schedule runs actors in other orders for other seeds,
   CHECK(orders.size() >= 5);
 }
 
-TEST_CASE("an actor that only yields until another acts is not left alone for ever") {
+TEST_CASE("an actor that yields in a loop does not keep other actors from running") {
   const auto seed = GENERATE(range(0, 12));
   VirtualMachine machine{seed == 0 ? VirtualMachine::Options{} : adversarial(seed)};
   Executor& executor = machine.executor();

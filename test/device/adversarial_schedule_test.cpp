@@ -102,18 +102,18 @@ std::uint64_t found_by_uniform_order() {
 
 }  // namespace
 
-TEST_CASE("an edge left out between an update and a gather is found by a quarter of the seeds") {
+TEST_CASE("a quarter of the seeds finds a missing edge between an update and a gather") {
   CHECK(found(late_gather_goes_wrong, false) >= kSeeds / 4);
   CHECK(found(early_gather_goes_wrong, false) >= kSeeds / 4);
   CHECK(found_by_uniform_order() <= 1);
 }
 
-TEST_CASE("with the edge no seed goes wrong") {
+TEST_CASE("with the edge between update and gather no seed goes wrong") {
   CHECK(found(late_gather_goes_wrong, true) == 0);
   CHECK(found(early_gather_goes_wrong, true) == 0);
 }
 
-TEST_CASE("nothing runs before somebody waits for it, and then only what that needs") {
+TEST_CASE("no work runs before a wait for it, and then only the work that the wait needs") {
   const auto seed = GENERATE(range(std::uint64_t{0}, std::uint64_t{20}));
   VirtualMachine machine{adversarial(seed)};
   VirtualDevice& device = machine.add_device(plain_options());
@@ -139,7 +139,7 @@ TEST_CASE("nothing runs before somebody waits for it, and then only what that ne
   CHECK(timeline.order().size() == 5);
 }
 
-TEST_CASE("over the seeds each of five streams comes last, and each comes first") {
+TEST_CASE("over the seeds each of five streams comes first, and each comes last") {
   std::set<std::string> first;
   std::set<std::string> last;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -157,9 +157,7 @@ TEST_CASE("over the seeds each of five streams comes last, and each comes first"
   CHECK(last.size() == 5);
 }
 
-TEST_CASE(
-    "a query of work that is not done says no in some seeds and yes in others, and never no for "
-    "ever") {
+TEST_CASE("the answer to a query of unfinished work depends on the seed, and is yes eventually") {
   std::set<bool> answers;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     VirtualMachine machine{adversarial(seed)};
@@ -177,7 +175,7 @@ TEST_CASE(
   CHECK(answers.size() == 2);
 }
 
-TEST_CASE("a full launch queue runs something, and callbacks and gates hold what they should") {
+TEST_CASE("a full launch queue runs some work, and callbacks and gates keep their order") {
   const auto seed = GENERATE(range(std::uint64_t{0}, std::uint64_t{20}));
   VirtualMachine machine{adversarial(seed)};
   auto options = plain_options();

@@ -44,7 +44,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("a missing edge between two streams is named, a wait removes it") {
+TEST_CASE("a missing edge between two streams is named, and a wait removes the race") {
   Bench bench;
   const StreamHandle copy = bench.stream("copy");
   const StreamHandle main = bench.stream("main");
@@ -66,7 +66,7 @@ TEST_CASE("a missing edge between two streams is named, a wait removes it") {
   CHECK(bench.checking.operations() == 2);
 }
 
-TEST_CASE("memory given on before the other stream is through is found, though it was freed") {
+TEST_CASE("early reuse by another stream is found even if the memory was freed") {
   Bench bench;
   const StreamHandle one = bench.stream("one");
   const StreamHandle two = bench.stream("two");
@@ -79,7 +79,7 @@ TEST_CASE("memory given on before the other stream is through is found, though i
   CHECK(bench.checking.races()[0].kind == RaceChecker::RaceKind::early_reuse);
 }
 
-TEST_CASE("memory given on too early is found where its pages have another address now") {
+TEST_CASE("early reuse is found if the pages have another address now") {
   Bench bench;
   const StreamHandle one = bench.stream("one");
   const StreamHandle two = bench.stream("two");
@@ -103,7 +103,7 @@ TEST_CASE("memory given on too early is found where its pages have another addre
   if (!edge) CHECK(races[0].kind == RaceChecker::RaceKind::early_reuse);
 }
 
-TEST_CASE("a handle that is used again for another stream is not taken for the old one") {
+TEST_CASE("a new stream with a reused handle is not mistaken for the old stream") {
   Bench bench;
   const StreamHandle old = bench.stream("old");
   bench.device.fill(bench.memory, 1, 100, old);
@@ -114,24 +114,24 @@ TEST_CASE("a handle that is used again for another stream is not taken for the o
   CHECK(bench.checking.races().size() == 1);
 }
 
-TEST_CASE("a host that refills pinned memory has to know that the copy from it is through") {
+TEST_CASE("a host may refill pinned memory only if it knows that the copy is complete") {
   Bench bench;
   const StreamHandle copy = bench.stream("copy");
   const EventHandle event = bench.device.create_event();
   bench.checking.host_writes(bench.pinned, 100, "fill");
   bench.device.copy(bench.memory, bench.pinned, 100, CopyKind::host_to_device, copy);
   bench.device.record(event, copy);
-  SECTION("it does not") {
+  SECTION("the host does not know it") {
     bench.checking.host_writes(bench.pinned, 100, "refill");
     REQUIRE(bench.checking.races().size() == 1);
     CHECK(bench.checking.races()[0].kind == RaceChecker::RaceKind::write_after_read);
   }
-  SECTION("it synchronized with the event") {
+  SECTION("the host synchronized with the event") {
     bench.device.synchronize(event);
     bench.checking.host_writes(bench.pinned, 100, "refill");
     CHECK(bench.checking.races().empty());
   }
-  SECTION("a query said that it is complete") {
+  SECTION("a query said that the event is complete") {
     bench.machine.executor().spend(1ms);
     REQUIRE(bench.device.query(event));
     bench.checking.host_writes(bench.pinned, 100, "refill");
@@ -139,7 +139,7 @@ TEST_CASE("a host that refills pinned memory has to know that the copy from it i
   }
 }
 
-TEST_CASE("pageable memory that the heap hands from one thread to another is no race") {
+TEST_CASE("pageable memory that the heap moves between threads causes no race") {
   Bench bench;
   Executor& executor = bench.machine.executor();
   const StreamHandle one = bench.stream("one");
@@ -155,11 +155,11 @@ TEST_CASE("pageable memory that the heap hands from one thread to another is no 
   executor.spend(1ms);
   copy(two, 500);
   CHECK(bench.checking.races().empty());
-  SECTION("the device's side of such a copy is watched") {
+  SECTION("the device memory of such a copy is checked") {
     copy(bench.stream("three"), 500);
     CHECK(bench.checking.races().size() == (way == CopyKind::host_to_device ? 1U : 0U));
   }
-  SECTION("pinned memory is watched") {
+  SECTION("pinned memory is checked") {
     const StreamHandle three = bench.stream("three");
     const void* const untouched = static_cast<char*>(bench.memory) + 800;
     bench.device.copy(bench.pinned, untouched, 100, CopyKind::device_to_host, two);
@@ -197,14 +197,14 @@ TEST_CASE("a callback is ordered with its stream, not with the thread that enque
     bench.device.synchronize(copy);
     CHECK(bench.checking.races().empty());
   }
-  SECTION("the host does not") {
+  SECTION("the host is not ordered after it") {
     bench.machine.executor().spend(1ms);
     bench.checking.host_writes(bench.pinned, 100, "refill");
     CHECK_FALSE(bench.checking.races().empty());
   }
 }
 
-TEST_CASE("the legacy stream and synchronization are reported as well") {
+TEST_CASE("the checker knows the order of the legacy stream and of synchronization") {
   Bench bench;
   StreamOptions blocking;
   blocking.blocking = true;
@@ -245,7 +245,7 @@ TEST_CASE("the devices of a run are distinguished") {
   CHECK(bench.checking.races().size() == 1);
 }
 
-TEST_CASE("memory of the driver's pool is watched from its allocation to its free") {
+TEST_CASE("memory of the driver's pool is checked from its allocation to its free") {
   Bench bench;
   const StreamHandle copy = bench.stream("copy");
   const StreamHandle main = bench.stream("main");
@@ -272,7 +272,7 @@ TEST_CASE("memory of the driver's pool is watched from its allocation to its fre
   }
 }
 
-TEST_CASE("what another thread has seen complete orders a thread that learns of completions") {
+TEST_CASE("completions seen by another thread order a thread that learns of them") {
   Bench bench;
   Executor& executor = bench.machine.executor();
   const StreamHandle copy = bench.stream("copy");

@@ -24,19 +24,19 @@ ErrorCode refusal(int ordinal) {
 
 }  // namespace
 
-TEST_CASE("there is a GPU, or one line that says why there is none") {
+TEST_CASE("a GPU is present, or one line says why none is") {
   const CudaDeviceCount devices = cuda_device_count();
   CHECK(devices.count >= 0);
   CHECK(devices.reason.empty() == (devices.count > 0));
   CHECK(std::count(devices.reason.begin(), devices.reason.end(), '\n') == 0);
 }
 
-TEST_CASE("asking again for the count of GPUs gives the same answer") {
+TEST_CASE("counting the GPUs again gives the same answer") {
   CHECK(cuda_device_count().count == cuda_device_count().count);
   CHECK(cuda_device_count().reason == cuda_device_count().reason);
 }
 
-TEST_CASE("a GPU that is not there is refused, and the message says what is there") {
+TEST_CASE("a GPU that does not exist is refused, and the message says which GPUs exist") {
   const CudaDeviceCount devices = cuda_device_count();
   const std::string there = devices.count == 0 ? devices.reason : "there is cuda:0";
   CHECK_THROWS_WITH(CudaDevice::create(devices.count), ContainsSubstring(there));

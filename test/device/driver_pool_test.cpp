@@ -49,33 +49,33 @@ struct Handover {
 
 }  // namespace
 
-TEST_CASE("the pool's own stream has freed memory again at once") {
+TEST_CASE("the stream of a free may reuse the pool's memory at once") {
   Handover handover{no_reuse_across_streams()};
   CHECK(handover.device.allocate_async(16 * MiB, handover.one) == handover.freed);
   CHECK(handover.device.pool_info().reserved == 16 * MiB);
 }
 
-TEST_CASE("without a reason to, the pool gives another stream new memory") {
+TEST_CASE("without a rule for reuse, the pool gives another stream new memory") {
   Handover handover{no_reuse_across_streams()};
   CHECK_FALSE(handover.two_gets_it());
   CHECK(handover.device.pool_info().reserved == 32 * MiB);
 }
 
-TEST_CASE("an opportunistic pool gives another stream what has been freed on the device") {
+TEST_CASE("an opportunistic pool gives another stream memory whose free has run") {
   DriverPoolPolicy policy = no_reuse_across_streams();
   policy.allow_opportunistic = true;
-  SECTION("not while the free waits for its turn") {
+  SECTION("the free has not run yet") {
     Handover handover{policy};
     CHECK_FALSE(handover.two_gets_it());
   }
-  SECTION("once the free has been executed, which no call has to observe") {
+  SECTION("the free has run, and no call has observed it") {
     Handover handover{policy};
     handover.machine.executor().spend(101ns);
     CHECK(handover.two_gets_it());
   }
 }
 
-TEST_CASE("a pool that follows events gives another stream what they order") {
+TEST_CASE("a pool that follows events gives another stream memory that they order") {
   DriverPoolPolicy policy = no_reuse_across_streams();
   policy.follow_event_dependencies = true;
   Handover handover{policy};
@@ -105,7 +105,7 @@ TEST_CASE("a pool that follows events gives another stream what they order") {
   SECTION("no event") { CHECK_FALSE(handover.two_gets_it()); }
 }
 
-TEST_CASE("a full device makes the pool add the dependency, if it may") {
+TEST_CASE("on a full device the pool adds a dependency, if it may") {
   DriverPoolPolicy policy = no_reuse_across_streams();
   policy.allow_internal_dependencies = GENERATE(true, false);
   Handover handover{policy};
@@ -124,7 +124,7 @@ TEST_CASE("a full device makes the pool add the dependency, if it may") {
   device.free(rest);
 }
 
-TEST_CASE("the pool gives back what is above its threshold when a call synchronizes") {
+TEST_CASE("at a synchronization the pool gives back the bytes above its threshold") {
   DriverPoolPolicy policy;
   policy.release_threshold = GENERATE(std::size_t{0}, 16 * MiB);
   VirtualMachine machine;
@@ -140,7 +140,7 @@ TEST_CASE("the pool gives back what is above its threshold when a call synchroni
   CHECK(device.memory_info().free == 64 * MiB - policy.release_threshold);
 }
 
-TEST_CASE("memory in use is not trimmed, and the pool counts used and reserved with their peaks") {
+TEST_CASE("a trim keeps memory in use, and the pool counts used and reserved with their peaks") {
   DriverPoolPolicy policy;
   policy.release_threshold = 64 * MiB;
   VirtualMachine machine;
@@ -162,7 +162,7 @@ TEST_CASE("memory in use is not trimmed, and the pool counts used and reserved w
   CHECK(device.pool_info().reserved == 0);
 }
 
-TEST_CASE("neighbors that were freed serve a larger request together") {
+TEST_CASE("freed neighbors in the pool serve a larger request together") {
   DriverPoolPolicy policy = no_reuse_across_streams();
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(with_policy(policy));
@@ -174,7 +174,7 @@ TEST_CASE("neighbors that were freed serve a larger request together") {
   CHECK(device.pool_info().reserved == 16 * MiB);
 }
 
-TEST_CASE("a synchronous allocation that finds the device full makes the pool give memory back") {
+TEST_CASE("a synchronous allocation on a full device makes the pool give memory back") {
   VirtualMachine machine;
   DriverPoolPolicy policy;
   policy.release_threshold = 64 * MiB;

@@ -28,7 +28,7 @@ struct FaultBench {
 
 }  // namespace
 
-TEST_CASE("the n-th call of a kind fails once, and others do not count") {
+TEST_CASE("the n-th call of a kind fails once, and calls of other kinds do not count") {
   FaultBench bench;
   bench.faults.fail(Call::record, 2, ErrorCode::unknown);
   CHECK_FALSE(bench.record_fails());
@@ -38,7 +38,7 @@ TEST_CASE("the n-th call of a kind fails once, and others do not count") {
   CHECK(bench.faults.injected() == 1);
 }
 
-TEST_CASE("the n-th call of any kind fails, and the call was not made") {
+TEST_CASE("the n-th call of any kind fails, and is not made") {
   FaultBench bench;
   bench.faults.fail_call(2, ErrorCode::out_of_memory);
   (void)bench.device.query(bench.stream);
@@ -46,7 +46,7 @@ TEST_CASE("the n-th call of any kind fails, and the call was not made") {
   CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
 }
 
-TEST_CASE("each call of a kind fails until that is cleared") {
+TEST_CASE("each call of a kind fails until the fault is cleared") {
   FaultBench bench;
   bench.faults.fail_each(Call::record, ErrorCode::unknown);
   CHECK(bench.record_fails());
@@ -55,7 +55,7 @@ TEST_CASE("each call of a kind fails until that is cleared") {
   CHECK_FALSE(bench.record_fails());
 }
 
-TEST_CASE("a lost device stays lost") {
+TEST_CASE("a lost device stays lost until the faults are cleared") {
   FaultBench bench;
   bench.faults.fail(Call::record, 1, ErrorCode::device_lost);
   CHECK(bench.record_fails());
@@ -65,7 +65,7 @@ TEST_CASE("a lost device stays lost") {
   CHECK_FALSE(bench.record_fails());
 }
 
-TEST_CASE("an observer hears the end of every call that it heard the beginning of") {
+TEST_CASE("an observer gets the end of each call whose beginning it got") {
   struct Listener : DeviceObserver {
     void before(Call call) override { open.push_back(call); }
     void after(Call call) override {

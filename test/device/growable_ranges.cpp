@@ -27,7 +27,7 @@ std::byte* reserve(VirtualDevice& device, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("addresses take no memory of the device, what is mapped there does") {
+TEST_CASE("a range of addresses takes no device memory, and pages mapped into it do") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options(8 * MiB));
   std::byte* const range = reserve(device, 64 * MiB);
@@ -42,7 +42,7 @@ TEST_CASE("addresses take no memory of the device, what is mapped there does") {
   CHECK(device.memory_info().free == 0);
 }
 
-TEST_CASE("memory that the driver's pool keeps idle is there to be mapped") {
+TEST_CASE("memory that the driver's pool keeps idle can be mapped") {
   VirtualMachine machine;
   auto options = plain_options(64 * MiB);
   options.profile.pool.release_threshold = 64 * MiB;
@@ -55,7 +55,7 @@ TEST_CASE("memory that the driver's pool keeps idle is there to be mapped") {
   CHECK(device.memory_info().free == 0);
 }
 
-TEST_CASE("pages are those of the driver on a small device and larger on a large one") {
+TEST_CASE("a small device has the driver's pages, and a large device has larger ones") {
   VirtualMachine machine;
   CHECK(machine.add_device(plain_options(64 * MiB)).page_bytes() == 2 * MiB);
   auto options = plain_options(std::size_t{100} << 30);
@@ -67,7 +67,7 @@ TEST_CASE("pages are those of the driver on a small device and larger on a large
   large.map(range + 32 * MiB, 32 * MiB);
 }
 
-TEST_CASE("mapping and unmapping take the host time of their pages") {
+TEST_CASE("mapping and unmapping take host time for each page") {
   VirtualMachine machine;
   auto options = plain_options(64 * MiB);
   options.profile.page_time = 10ns;
@@ -83,7 +83,7 @@ TEST_CASE("mapping and unmapping take the host time of their pages") {
   CHECK(machine.now() == 80ns);
 }
 
-TEST_CASE("memory that was unmapped is gone: what is mapped there next reads as zero") {
+TEST_CASE("memory that is mapped where other memory was unmapped reads as zero") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   const StreamHandle stream = device.create_stream();
@@ -101,7 +101,7 @@ TEST_CASE("memory that was unmapped is gone: what is mapped there next reads as 
   CHECK(bytes[2 * MiB] == 0);
 }
 
-TEST_CASE("memory that is unmapped under work that still uses it loses the device") {
+TEST_CASE("unmapping memory under work that still uses it loses the device") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   const StreamHandle stream = device.create_stream();
@@ -141,7 +141,7 @@ TEST_CASE("pages that are mapped at two addresses are the same memory, counted o
   CHECK(device.memory_info().free == 4 * MiB);
 }
 
-TEST_CASE("work that was enqueued before finds its pages at their old address") {
+TEST_CASE("work that was enqueued before an alias finds its pages at their old address") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   const StreamHandle stream = device.create_stream();
@@ -160,7 +160,7 @@ TEST_CASE("work that was enqueued before finds its pages at their old address") 
   CHECK(bytes[MiB] == 7);
 }
 
-TEST_CASE("only whole pages that are mapped are mapped at a second address, where nothing is") {
+TEST_CASE("only whole mapped pages can be mapped a second time, and only at free addresses") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   std::byte* const range = reserve(device, 16 * MiB);
@@ -177,7 +177,7 @@ TEST_CASE("only whole pages that are mapped are mapped at a second address, wher
   CHECK(device.memory_info().free == device.memory_info().total - 4 * MiB);
 }
 
-TEST_CASE("a range lies at the same place of the address space in every run") {
+TEST_CASE("a range has the same offset in the address space in every run") {
   std::vector<std::size_t> places;
   for (int run = 0; run < 2; ++run) {
     VirtualMachine machine;

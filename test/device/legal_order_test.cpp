@@ -133,7 +133,7 @@ VirtualMachine::Options schedule(bool adversarial, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("every schedule keeps every order that streams, events and the legacy stream ask for") {
+TEST_CASE("every schedule keeps the order of streams, events and the legacy stream") {
   const bool adversarial = GENERATE(false, true);
   for (std::uint64_t i = 0; i < 60; ++i) {
     const std::uint64_t seed = test::seed() * 1000 + i;
@@ -158,7 +158,7 @@ TEST_CASE("every schedule keeps every order that streams, events and the legacy 
   }
 }
 
-TEST_CASE("the adversarial schedule leaves hardly an order that nobody asked for") {
+TEST_CASE("the adversarial schedule produces most of the orders that no edge forbids") {
   // Without an edge, the operations of either stream run first under some seed.
   std::set<std::string> orders;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -182,7 +182,7 @@ TEST_CASE("the adversarial schedule leaves hardly an order that nobody asked for
   CHECK(orders.size() >= 4);  // of six possible orders
 }
 
-TEST_CASE("kernels never use more of the machine than there is, nor run faster than alone") {
+TEST_CASE("kernels never exceed the capacity of the machine, and never run faster than alone") {
   for (std::uint64_t i = 0; i < 30; ++i) {
     Random random{test::seed() * 1000 + i};
     VirtualMachine machine;

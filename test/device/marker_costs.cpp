@@ -52,8 +52,7 @@ TEST_CASE("a poll finds the newest of n complete markers with O(log n) queries a
   CHECK(taken < 4 * static_cast<std::uint64_t>(n) + 2'000);
 }
 
-TEST_CASE(
-    "markers that are complete when they are asked about cost one query each if they are few") {
+TEST_CASE("a few complete markers cost one query each") {
   Lagging bench;
   Stream stream{bench.ordered};
   bench.device.behind = 1;
@@ -62,7 +61,7 @@ TEST_CASE(
   CHECK(calls(bench.device, Call::query_event, [&] { bench.ordered.poll(); }) == 1);
 }
 
-TEST_CASE("a poll asks each of k streams in flight once") {
+TEST_CASE("a poll queries each of k streams in flight once") {
   const int k = GENERATE(100, 10'000);
   Lagging bench;
   std::vector<Stream> streams;
@@ -76,7 +75,7 @@ TEST_CASE("a poll asks each of k streams in flight once") {
   bench.device.behind = 0;
 }
 
-TEST_CASE("a poll for one point, or of one stream, leaves the others alone") {
+TEST_CASE("a poll for one point or of one stream queries no other stream") {
   Lagging bench;
   std::vector<Stream> streams;
   bench.device.behind = LaggingDevice::kStuck;
@@ -93,7 +92,7 @@ TEST_CASE("a poll for one point, or of one stream, leaves the others alone") {
   CHECK(queries([&] { CHECK_FALSE(bench.ordered.poll(Point{streams[1].id(), 9})); }) == 0);
 }
 
-TEST_CASE("marks asked for in a callback are owed once a stream") {
+TEST_CASE("marks that are requested in a callback are owed once per stream") {
   Lagging bench;
   Stream one{bench.ordered};
   Stream two{bench.ordered};
@@ -107,7 +106,7 @@ TEST_CASE("marks asked for in a callback are owed once a stream") {
   CHECK(bench.ordered.ledger().next(one.id()) == 3);
 }
 
-TEST_CASE("an owed mark that cannot be recorded leaves the others owed") {
+TEST_CASE("an owed mark that cannot be recorded leaves the other marks owed") {
   Lagging bench;
   struct Refuse final : DeviceObserver {
     void before(Call call) override {
@@ -127,8 +126,7 @@ TEST_CASE("an owed mark that cannot be recorded leaves the others owed") {
   CHECK(bench.ordered.ledger().next(two.id()) == 2);
 }
 
-TEST_CASE(
-    "a mark on the legacy stream costs the same beside ten blocking streams and ten thousand") {
+TEST_CASE("a mark on the legacy stream costs the same with 10 and 10,000 blocking streams") {
   const int k = GENERATE(10, 10'000);
   Lagging bench;
   const StreamRef legacy = bench.ordered.attach(bench.device.legacy_stream());
@@ -146,7 +144,7 @@ TEST_CASE(
   CHECK(bench.ordered.ledger().outstanding_markers() == 0);
 }
 
-TEST_CASE("a device that lags by 300 markers costs as many events, and no mark many queries") {
+TEST_CASE("a device that lags by 300 markers takes as many events, and few queries per mark") {
   const int n = GENERATE(kFew, kMany);
   Lagging bench;
   Stream stream{bench.ordered};
@@ -160,7 +158,7 @@ TEST_CASE("a device that lags by 300 markers costs as many events, and no mark m
   CHECK(bench.device.calls(Call::query_event) < static_cast<std::uint64_t>(n));
 }
 
-TEST_CASE("many streams that are marked in turn cost as many events as are in flight, and a few") {
+TEST_CASE("streams that are marked in turn take a bounded number of events") {
   Lagging bench;
   std::vector<Stream> streams;
   for (int i = 0; i < kFew; ++i) streams.emplace_back(bench.ordered);
@@ -169,7 +167,7 @@ TEST_CASE("many streams that are marked in turn cost as many events as are in fl
   CHECK(bench.device.calls(Call::create_event) < 2 * kFew);
 }
 
-TEST_CASE("300,000 one-shot streams leave nothing behind and slots are used again") {
+TEST_CASE("300,000 one-shot streams leave no tracked stream, and slots are reused") {
   Lagging bench;
   Stream main{bench.ordered};
   bench.device.behind = 100;
@@ -186,7 +184,7 @@ TEST_CASE("300,000 one-shot streams leave nothing behind and slots are used agai
   CHECK(bench.ordered.ledger().tracked_streams() == 1);
 }
 
-TEST_CASE("a raw stream whose handle is another stream's now is gone once the device has rested") {
+TEST_CASE("a raw stream whose handle was reused is forgotten once the device is synchronized") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device();
   OrderedDevice ordered{device};

@@ -78,7 +78,7 @@ std::shared_ptr<Meeting> Pair::swap() {
 
 }  // namespace
 
-TEST_CASE("no part of a meeting begins before all are at the head of their streams") {
+TEST_CASE("no part of a meeting begins before all parts are at the head of their streams") {
   Pair pair;
   Timeline timeline{pair.machine};
   const auto meeting = pair.meeting();
@@ -134,7 +134,7 @@ TEST_CASE("the effect of a meeting gets the views of each party, under any sched
   CHECK(meeting->met());
 }
 
-TEST_CASE("actors that wait for a meeting go on once the last one has joined it") {
+TEST_CASE("actors that wait for a meeting continue once the last part has joined it") {
   const auto seed = GENERATE(range(0, 8));
   Pair pair{schedule_of(static_cast<std::uint64_t>(seed))};
   const auto meeting = pair.meeting();
@@ -150,7 +150,7 @@ TEST_CASE("actors that wait for a meeting go on once the last one has joined it"
   CHECK(meeting->met());
 }
 
-TEST_CASE("a full launch queue empties through a meeting behind another device's work") {
+TEST_CASE("a full launch queue empties through a meeting after another device's work") {
   const auto seed = GENERATE(range(0, 8));
   VirtualMachine machine{schedule_of(static_cast<std::uint64_t>(seed))};
   VirtualDevice::Options shallow = plain_options();
@@ -169,7 +169,7 @@ TEST_CASE("a full launch queue empties through a meeting behind another device's
   CHECK(meeting->met());
 }
 
-TEST_CASE("a wait for a meeting that others never join fails and says so") {
+TEST_CASE("a wait for a meeting that others never join fails, and says why") {
   Pair pair;
   const auto meeting = pair.meeting();
   pair.join(meeting, 0);
@@ -177,7 +177,7 @@ TEST_CASE("a wait for a meeting that others never join fails and says so") {
                     Catch::Matchers::ContainsSubstring("others have not come"));
 }
 
-TEST_CASE("a meeting that is given up ends without an effect, and so do parts that come later") {
+TEST_CASE("a canceled meeting ends without an effect, and so do parts that join later") {
   const auto seed = GENERATE(range(0, 4));
   Pair pair{schedule_of(static_cast<std::uint64_t>(seed))};
   const auto meeting = pair.swap();
@@ -223,7 +223,7 @@ TEST_CASE("a part that does not fit its meeting is refused") {
   meeting->cancel();
 }
 
-TEST_CASE("a machine that ends gives up the meetings that nobody completed") {
+TEST_CASE("a machine that ends cancels its incomplete meetings") {
   std::shared_ptr<Meeting> meeting;
   {
     Pair pair;
@@ -260,12 +260,12 @@ std::size_t races_over(bool they_meet) {
 
 }  // namespace
 
-TEST_CASE("the race checker knows that a meeting orders what was before with what comes after") {
+TEST_CASE("the race checker orders work before a meeting with work after it") {
   CHECK(races_over(true) == 0);
   CHECK(races_over(false) == 1);
 }
 
-TEST_CASE("the race checker sees what the part of a meeting touches") {
+TEST_CASE("the race checker checks the views of a meeting's parts") {
   Pair pair;
   CheckingObserver checker;
   for (VirtualDevice* device : pair.devices) checker.attach(*device);

@@ -20,12 +20,12 @@ StreamRef per_thread(Bench& bench) {
 
 }  // namespace
 
-TEST_CASE("the per-thread stream cannot be attached, as its handle is another on each thread") {
+TEST_CASE("the per-thread stream cannot be attached, since it differs on each thread") {
   Bench bench;
   CHECK_THROWS_AS(bench.ordered.attach(bench.device.per_thread_stream()), std::invalid_argument);
 }
 
-TEST_CASE("a per-thread stream takes part in ordering on its own thread") {
+TEST_CASE("a per-thread stream is ordered on its own thread") {
   Bench bench;
   const StreamRef mine = per_thread(bench);
   const Point used{mine.id(), bench.ordered.ledger().next(mine.id())};
@@ -35,7 +35,7 @@ TEST_CASE("a per-thread stream takes part in ordering on its own thread") {
   CHECK(bench.ordered.ledger().ordered(used, bench.main.id()));
 }
 
-TEST_CASE("nothing is recorded for a per-thread stream from another thread") {
+TEST_CASE("another thread cannot record on a per-thread stream") {
   Bench bench;
   const StreamRef mine = per_thread(bench);
   const Point used{mine.id(), bench.ordered.ledger().next(mine.id())};
@@ -50,7 +50,7 @@ TEST_CASE("nothing is recorded for a per-thread stream from another thread") {
   CHECK(bench.ordered.ledger().earliest_covering(used).has_value());
 }
 
-TEST_CASE("memory used on a per-thread stream is not handed on by another thread's free") {
+TEST_CASE("memory used on a per-thread stream is not reused after another thread's free") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   const StreamRef mine = per_thread(bench);

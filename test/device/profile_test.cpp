@@ -19,7 +19,7 @@ void parse(const Json& json) { (void)DeviceProfile::parse(json.dump(), "mine.jso
 
 }  // namespace
 
-TEST_CASE("every profile that ships is complete and says where each figure is from") {
+TEST_CASE("every shipped profile is complete and has a source for each figure") {
   const auto name = GENERATE(from_range(DeviceProfile::names()));
   const DeviceProfile profile = DeviceProfile::named(name);
   CHECK(profile.name == name);
@@ -28,7 +28,7 @@ TEST_CASE("every profile that ships is complete and says where each figure is fr
   CHECK(2 * profile.device_to_device <= profile.memory_bandwidth);
 }
 
-TEST_CASE("the profiles of h200, h100 and a100 ship") {
+TEST_CASE("the profiles of h200, h100 and a100 are shipped") {
   CHECK(DeviceProfile::names() == std::vector<std::string>{"a100", "h100", "h200"});
   CHECK(DeviceProfile::named("h200").host_to_device == 54.9e9);
   CHECK(DeviceProfile::named("h200").host(Call::query_event) == std::chrono::nanoseconds{450});
@@ -37,12 +37,12 @@ TEST_CASE("the profiles of h200, h100 and a100 ship") {
   CHECK(DeviceProfile::named("h200").chip.memory_clock == 3201e6);
 }
 
-TEST_CASE("a profile that does not exist is refused with those that do") {
+TEST_CASE("an unknown profile is refused with a list of the known profiles") {
   CHECK_THROWS_WITH(DeviceProfile::named("v100"),
                     "unknown device profile 'v100' (expected a100, h100 or h200)");
 }
 
-TEST_CASE("a profile that is written is read back the same") {
+TEST_CASE("a written profile is read back unchanged") {
   DeviceProfile profile = DeviceProfile::named("a100");
   profile.launch_latency = std::chrono::nanoseconds{1234};
   profile.pool.allow_opportunistic = false;
@@ -86,7 +86,7 @@ TEST_CASE("a profile with a wrong figure is refused with the path of its key") {
     CHECK_THROWS_WITH(parse(json),
                       "mine.json: 'kernel.minimum.value' is -3, but must be a number from 0");
   }
-  SECTION("a bandwidth of nothing") {
+  SECTION("a bandwidth of zero") {
     json["copy"]["host_to_device"]["value"] = 0;
     CHECK_THROWS_WITH(parse(json),
                       "mine.json: 'copy.host_to_device.value' is 0, but must be a number above 0");

@@ -11,13 +11,13 @@
 using namespace std::chrono_literals;
 using namespace millrace;
 
-TEST_CASE("a real thread's exception comes out of join") {
+TEST_CASE("join throws the exception of a real thread") {
   ThreadExecutor executor;
   const auto task = executor.spawn("broken", [] { throw std::runtime_error("out of batches"); });
   CHECK_THROWS_WITH(task->join(), "out of batches");
 }
 
-TEST_CASE("real threads meet at a condition") {
+TEST_CASE("real threads share a queue through a condition") {
   ThreadExecutor executor;
   const auto condition = executor.make_condition();
   std::mutex mutex;
@@ -48,7 +48,7 @@ TEST_CASE("host work takes its time on the real clock") {
   }
 }
 
-TEST_CASE("a task that is dropped has ended") {
+TEST_CASE("dropping a task waits for its end") {
   ThreadExecutor executor;
   bool ended = false;
   (void)executor.spawn("dropped", [&] {
@@ -58,7 +58,7 @@ TEST_CASE("a task that is dropped has ended") {
   CHECK(ended);
 }
 
-TEST_CASE("a real executor tells of the edges between its threads") {
+TEST_CASE("a real executor reports the edges between its threads") {
   struct Edges final : HostOrderObserver {
     void released(std::uint64_t object) override {
       const std::lock_guard lock{mutex};

@@ -30,7 +30,7 @@ struct ScheduleBench {
 
 }  // namespace
 
-TEST_CASE("work of one stream runs in order, each piece when the one before has ended") {
+TEST_CASE("work of one stream runs in order, each part after the end of the previous one") {
   ScheduleBench bench;
   const StreamHandle stream = bench.stream();
   bench.device.launch(fixed_kernel("a", 100ns), stream);
@@ -61,7 +61,7 @@ TEST_CASE("a stream that waits for an event starts when the event's work has end
   CHECK(bench.machine.now() == 150ns);
 }
 
-TEST_CASE("a copy and a kernel on two streams overlap, two copies of one direction do not") {
+TEST_CASE("a copy overlaps a kernel of another stream, and no copy in its own direction") {
   ScheduleBench bench;
   void* const memory = bench.device.allocate(4096);
   void* const pinned = bench.device.allocate_host(4096);
@@ -84,7 +84,7 @@ TEST_CASE("a copy and a kernel on two streams overlap, two copies of one directi
   CHECK(bench.device.busy(Engine::compute) == 700ns);
 }
 
-TEST_CASE("two kernels that want the whole machine each take as long as both") {
+TEST_CASE("two kernels that each need the whole machine take as long as both together") {
   ScheduleBench bench;
   bench.device.launch(busy_kernel("a", 1000ns), bench.stream());
   bench.device.launch(busy_kernel("b", 1000ns), bench.stream());
@@ -114,14 +114,14 @@ TEST_CASE("kernels whose demands fit together do not slow each other") {
   Operation b;
   b.name = "b";
   b.cost.bytes = 1500;
-  SECTION("together they ask for what there is") {
+  SECTION("together they need no more than the machine has") {
     bench.device.launch(a, bench.stream());
     bench.device.launch(fixed_kernel("fixed", 1000ns), bench.stream());
     bench.device.synchronize();
     CHECK(bench.timeline.at("a").end == 1000ns);
     CHECK(bench.timeline.at("fixed").end == 1000ns);
   }
-  SECTION("together they ask for a quarter too much bandwidth") {
+  SECTION("together they need a quarter too much bandwidth") {
     // Alone, b takes 750 ns and all of the bandwidth. Both run at 1 / 1.25 of full speed, so b ends
     // after 937.5 ns. By then a has done 750 ns of its 1000 ns. The rest of a runs alone.
     bench.device.launch(a, bench.stream());
@@ -132,7 +132,7 @@ TEST_CASE("kernels whose demands fit together do not slow each other") {
   }
 }
 
-TEST_CASE("a kernel's own traffic to host memory takes the link, each way, and kernels share it") {
+TEST_CASE("a kernel's traffic to host memory takes the link in its direction, shared with others") {
   // 1000 bytes take 1000 ns in either direction.
   ScheduleBench bench;
   Operation reader, writer;
@@ -169,7 +169,7 @@ TEST_CASE("kernels of a stream with higher priority take the machine first") {
   CHECK(bench.timeline.at("low").end == 1600ns);
 }
 
-TEST_CASE("of copies that became ready together the one with higher priority goes first") {
+TEST_CASE("among copies that become ready together, the one with higher priority goes first") {
   ScheduleBench bench;
   void* const memory = bench.device.allocate(4096);
   void* const pinned = bench.device.allocate_host(4096);
@@ -191,7 +191,7 @@ TEST_CASE("of copies that became ready together the one with higher priority goe
   CHECK(lengths == std::vector<Nanoseconds>{20ns, 10ns});
 }
 
-TEST_CASE("no more kernels run at once than the device has places for") {
+TEST_CASE("no more kernels run at once than the device allows") {
   auto options = plain_options();
   options.profile.concurrent_kernels = 2;
   ScheduleBench bench{options};
@@ -249,7 +249,7 @@ TEST_CASE("records and waits take their latencies on the stream") {
   CHECK(bench.timeline.at("b").begin == 112ns);
 }
 
-TEST_CASE("no kernel is shorter than the device's shortest") {
+TEST_CASE("no kernel is shorter than the device's minimum") {
   auto options = plain_options();
   options.profile.minimum_kernel = 50ns;
   ScheduleBench bench{options};
@@ -261,7 +261,7 @@ TEST_CASE("no kernel is shorter than the device's shortest") {
   CHECK(bench.timeline.at("long").end == 250ns);
 }
 
-TEST_CASE("an operation on the legacy stream waits for blocking streams and holds them up") {
+TEST_CASE("an operation on the legacy stream waits for blocking streams, and they wait for it") {
   ScheduleBench bench;
   StreamOptions blocking;
   blocking.blocking = true;
@@ -279,7 +279,7 @@ TEST_CASE("an operation on the legacy stream waits for blocking streams and hold
   CHECK(bench.timeline.at("free").begin == 0ns);
 }
 
-TEST_CASE("a pageable copy holds the host until it is through, at the pageable speed") {
+TEST_CASE("a pageable copy blocks the host until it is complete, at the pageable speed") {
   auto options = plain_options();
   options.profile.pageable = 0.5e9;
   ScheduleBench bench{options};
@@ -306,7 +306,7 @@ TEST_CASE("a callback runs after the stream's work, and later work of the stream
   CHECK(bench.timeline.at("b").begin == 150ns);
 }
 
-TEST_CASE("work behind a gate starts when the gate is opened") {
+TEST_CASE("work after a gate starts when the gate is opened") {
   ScheduleBench bench;
   const StreamHandle stream = bench.stream();
   Gate gate = bench.device.enqueue_gate(stream);

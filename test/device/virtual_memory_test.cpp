@@ -55,7 +55,7 @@ TEST_CASE("the host cannot touch device memory") {
   CHECK_FALSE(dies([] {}));
 }
 
-TEST_CASE("a kernel computes on its views, copies move the result") {
+TEST_CASE("a kernel computes on its views, and copies move the result") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   const StreamHandle stream = device.create_stream();
@@ -77,7 +77,7 @@ TEST_CASE("a kernel computes on its views, copies move the result") {
   CHECK(result[999] == 998001);
 }
 
-TEST_CASE("memory that was freed is gone: what is allocated there next reads as zero") {
+TEST_CASE("memory that is allocated where other memory was freed reads as zero") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   const StreamHandle stream = device.create_stream();
@@ -92,7 +92,7 @@ TEST_CASE("memory that was freed is gone: what is allocated there next reads as 
   CHECK(bytes == std::vector<unsigned char>(2 * MiB, 0));
 }
 
-TEST_CASE("without data a footprint of 100 GiB costs no memory") {
+TEST_CASE("without data a footprint of 100 GiB takes no host memory") {
   const std::size_t before = resident_bytes();
   VirtualMachine machine;
   auto options = plain_options(std::size_t{120} << 30);
@@ -144,7 +144,7 @@ TEST_CASE("the lowest hole that fits is taken, so addresses are the same in ever
   CHECK(offsets() == offsets());
 }
 
-TEST_CASE("a free waits for the device, as the driver's does, unless the profile says otherwise") {
+TEST_CASE("a free waits for the device unless the profile says otherwise") {
   auto options = plain_options();
   options.profile.free_synchronizes = GENERATE(true, false);
   VirtualMachine machine;
@@ -155,7 +155,7 @@ TEST_CASE("a free waits for the device, as the driver's does, unless the profile
   CHECK(machine.now() == (options.profile.free_synchronizes ? 100ns : 0ns));
 }
 
-TEST_CASE("work that reaches freed memory loses the device, and every later call says why") {
+TEST_CASE("work that reaches freed memory loses the device, and later errors are sticky") {
   auto options = plain_options();
   options.profile.free_synchronizes = false;
   VirtualMachine machine;
@@ -218,7 +218,7 @@ TEST_CASE("a kernel reads and writes pinned memory that it declares") {
   CHECK(pinned[1] == 42);
 }
 
-TEST_CASE("under AddressSanitizer a kernel finds everything but its views poisoned") {
+TEST_CASE("under AddressSanitizer a kernel may access only its views") {
 #if defined(__SANITIZE_ADDRESS__)
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
@@ -245,7 +245,7 @@ TEST_CASE("under AddressSanitizer a kernel finds everything but its views poison
 #endif
 }
 
-TEST_CASE("memory that a device left allocated is not poisoned for who gets its addresses next") {
+TEST_CASE("addresses that a device left allocated are not poisoned later") {
 #if defined(__SANITIZE_ADDRESS__)
   std::span<std::byte> seen;
   {

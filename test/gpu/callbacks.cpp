@@ -25,7 +25,7 @@ TEST_CASE("a callback runs after the work before it and before the work after it
   CHECK(memory.host()[0] == std::byte{2});
 }
 
-TEST_CASE("a callback knows that it is one", "[gpu]") {
+TEST_CASE("a callback can tell that it runs in a callback", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   std::atomic<bool> inside{false};
@@ -62,7 +62,7 @@ TEST_CASE("observers are called when a callback starts and when it has ended", "
   gpu->remove_observer(log);
 }
 
-TEST_CASE("a callback that throws loses the device, and what it said is passed on", "[gpu]") {
+TEST_CASE("a callback that throws loses the device, and later errors have its message", "[gpu]") {
   auto gpu = require_gpu();
   const StreamHandle stream = gpu->create_stream();
   gpu->callback(stream, [] { throw std::runtime_error{"the slot is gone"}; });
@@ -75,7 +75,7 @@ TEST_CASE("a callback that throws loses the device, and what it said is passed o
   static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(stream.value)));
 }
 
-TEST_CASE("a stream that is being captured takes no callback, and the capture goes on", "[gpu]") {
+TEST_CASE("a stream in capture refuses a callback, and the capture continues", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   const cudaStream_t native = stream.native();
@@ -86,7 +86,7 @@ TEST_CASE("a stream that is being captured takes no callback, and the capture go
   CHECK(cudaGraphDestroy(graph) == cudaSuccess);
 }
 
-TEST_CASE("a callback that calls the device is refused, whatever CUDA would say", "[gpu]") {
+TEST_CASE("a device call in a callback is refused, also where CUDA would allow it", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   std::atomic<ErrorCode> code{ErrorCode::unknown};
@@ -101,7 +101,7 @@ TEST_CASE("a callback that calls the device is refused, whatever CUDA would say"
   CHECK(code == ErrorCode::not_supported);
 }
 
-TEST_CASE("a device that goes waits for the callbacks that are still to run", "[gpu]") {
+TEST_CASE("a device that is destroyed waits for callbacks that have not run yet", "[gpu]") {
   auto gpu = require_gpu();
   const StreamHandle stream = gpu->create_stream();
   std::atomic<bool> ran{false};

@@ -24,7 +24,7 @@ Part draw_part() {
 
 }  // namespace
 
-TEST_CASE("bytes that go to the device, over it and back are the same", "[gpu][touch]") {
+TEST_CASE("bytes copied to the device, within it and back are unchanged", "[gpu][touch]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   const TestMemory from{*gpu, kBytes}, to{*gpu, kBytes};

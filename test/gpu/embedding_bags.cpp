@@ -34,7 +34,7 @@ TEST_CASE("tables start with the same bits on a GPU and on the host", "[gpu][mod
 // Sums in another order round differently. Adagrad and Adam divide the difference by a small root,
 // and where the sum of a bag cancels, the difference has no bound. So sums are exact here.
 // test/kernels compares rounded sums with the host's, step by step.
-TEST_CASE("embedding bags on a GPU do what they do on the host", "[gpu][model]") {
+TEST_CASE("embedding bags on a GPU agree with those on the host", "[gpu][model]") {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
                                    OptimizerKind::adagrad, OptimizerKind::adam}) {
     for (const bool weighted : {false, true}) {
@@ -70,7 +70,7 @@ TEST_CASE("an id out of range on a GPU is named with its table, and does no harm
   CHECK_FALSE(steps.bags.invalid_id(gpu.main));
 }
 
-TEST_CASE("the update of tables on a lost GPU says that the GPU is lost", "[gpu][model]") {
+TEST_CASE("the update of tables on a lost GPU throws device_lost", "[gpu][model]") {
   static_cast<void>(require_gpu());
   CHECK(run_alone("[.lost-tables]") == 0);  // the process cannot use the GPU afterwards
 }
@@ -93,7 +93,7 @@ TEST_CASE("a GPU is lost between look-up and update", "[.lost-tables]") {
         ErrorCode::device_lost);
 }
 
-TEST_CASE("on a GPU cached tables give the bits of plain ones, and hold the rows that a host holds",
+TEST_CASE("cached tables on a GPU give the bits of plain tables, and cache the host's rows",
           "[gpu][model]") {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
                                    OptimizerKind::adagrad, OptimizerKind::adam}) {
@@ -129,7 +129,7 @@ TEST_CASE("on a GPU cached tables give the bits of plain ones, and hold the rows
 
 // For compute-sanitizer: runs each kernel of the bags at least once, in few launches.
 
-TEST_CASE("in small, embedding bags and their cache on a GPU do what they do on the host",
+TEST_CASE("small embedding bags and their cache on a GPU agree with those on the host",
           "[gpu][model][kernels]") {
   constexpr std::size_t kExamples = 80;  // the table of one row is looked up 240 times: a long run
   for (const bool cached : {false, true}) {

@@ -23,7 +23,7 @@ bool end_capture(cudaStream_t stream) {
 
 }  // namespace
 
-TEST_CASE("more memory than there is: out of memory, named with its size, and nothing sticks",
+TEST_CASE("an allocation beyond the GPU's memory names its size, and leaves no error in CUDA",
           "[gpu]") {
   const auto gpu = require_gpu();
   const std::size_t too_much = 2 * gpu->memory_info().total;
@@ -43,8 +43,7 @@ TEST_CASE("an address that CUDA does not know is an invalid argument", "[gpu]") 
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
-TEST_CASE("asking a stream that is being captured is refused, and the capture stays sound",
-          "[gpu]") {
+TEST_CASE("a query of a stream in capture is refused, and the capture stays valid", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   REQUIRE(cudaStreamBeginCapture(stream.native(), cudaStreamCaptureModeGlobal) == cudaSuccess);
@@ -55,8 +54,7 @@ TEST_CASE("asking a stream that is being captured is refused, and the capture st
   CHECK(gpu->query(stream));
 }
 
-TEST_CASE("work for a stream that is being captured is refused, and the capture stays sound",
-          "[gpu]") {
+TEST_CASE("work for a stream in capture is refused, and the capture stays valid", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   const TestEvent event{*gpu};
@@ -71,7 +69,7 @@ TEST_CASE("work for a stream that is being captured is refused, and the capture 
   gpu->synchronize(event);
 }
 
-TEST_CASE("asking an event that was recorded in a capture is refused as a capture", "[gpu]") {
+TEST_CASE("a query of an event that was recorded in a capture throws a capture error", "[gpu]") {
   const auto gpu = require_gpu();
   // A query breaks the capture, and the event is then no longer captured. So each query has its own
   // capture.
@@ -90,7 +88,7 @@ TEST_CASE("asking an event that was recorded in a capture is refused as a captur
   CHECK(refused_with([&](EventHandle event) { gpu->synchronize(event); }) == ErrorCode::capture);
 }
 
-TEST_CASE("acting at host time leaves a stranger's capture sound", "[gpu]") {
+TEST_CASE("calls at host time leave the capture of another stream valid", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream captured{*gpu}, other{*gpu};
   const TestEvent event{*gpu};
@@ -115,12 +113,12 @@ TEST_CASE("acting at host time leaves a stranger's capture sound", "[gpu]") {
   CHECK(end_capture(captured.native()));
 }
 
-TEST_CASE("a kernel that touches what is not there loses the device for good", "[gpu]") {
+TEST_CASE("a kernel that touches memory that does not exist loses the device for good", "[gpu]") {
   static_cast<void>(require_gpu());
   CHECK(run_alone("[.lost]") == 0);  // in another process, which loses the GPU
 }
 
-TEST_CASE("a device that is lost says so at every call", "[.lost]") {
+TEST_CASE("a lost device reports the loss at each call", "[.lost]") {
   const auto gpu = require_gpu();
   const StreamHandle stream = gpu->create_stream();
   Operation wild;
@@ -133,7 +131,7 @@ TEST_CASE("a device that is lost says so at every call", "[.lost]") {
   CHECK(error_of([&] { gpu->launch(wild, stream); }) == ErrorCode::device_lost);
 }
 
-TEST_CASE("memory that is freed after CUDA has gone is no error", "[gpu]") {
+TEST_CASE("memory may be freed after CUDA has shut down", "[gpu]") {
   static_cast<void>(require_gpu());
   CHECK(run_alone("[.exit]") == 0);
 }
@@ -157,7 +155,7 @@ FreedAtExit freed_at_exit;
 
 }  // namespace
 
-TEST_CASE("memory is left for the end of the process", "[.exit]") {
+TEST_CASE("memory is left to be freed at the end of the process", "[.exit]") {
   freed_at_exit.gpu = require_gpu();
   freed_at_exit.memory = freed_at_exit.gpu->allocate(1 << 20);
   CHECK(freed_at_exit.memory != nullptr);

@@ -31,7 +31,7 @@ TEST_CASE("an event completes with the work before it", "[gpu]") {
   CHECK(gpu->query(event));
 }
 
-TEST_CASE("work behind a wait runs after what the event stands for", "[gpu]") {
+TEST_CASE("work after a wait runs after the event's work", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream first{*gpu}, second{*gpu};
   const TestEvent event{*gpu};
@@ -78,7 +78,7 @@ TEST_CASE("an event may be destroyed while a stream waits for it", "[gpu]") {
   CHECK(gpu->query(first));
 }
 
-TEST_CASE("the time between two events is at least what was done between them", "[gpu]") {
+TEST_CASE("the time between two events is at least that of the work between them", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   const TestEvent begin{*gpu, true}, end{*gpu, true};

@@ -131,11 +131,11 @@ void check_operations(std::initializer_list<std::size_t> batch_sizes,
 
 }  // namespace
 
-TEST_CASE("CUDA's jagged operations give the bytes of the host's", "[gpu]") {
+TEST_CASE("jagged operations of CUDA give the same bytes as the host's", "[gpu]") {
   check_operations({0, 1, 3, 100, 5000}, {1, 2, 7, 400});
 }
 
 // For compute-sanitizer.
-TEST_CASE("in small, CUDA's jagged operations give the bytes of the host's", "[gpu][kernels]") {
+TEST_CASE("small jagged operations of CUDA give the same bytes as the host's", "[gpu][kernels]") {
   check_operations({1, 100}, {1, 40});
 }

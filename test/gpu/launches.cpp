@@ -32,7 +32,7 @@ Nanoseconds time_of(CudaDevice& gpu, const Operation& operation) {
 
 }  // namespace
 
-TEST_CASE("an operation that only costs takes at least what it says", "[gpu]") {
+TEST_CASE("an operation with only a cost takes at least the time of its cost", "[gpu]") {
   const auto gpu = require_gpu();
   CHECK(time_of(*gpu, costing({.fixed = 3ms})) >= 3ms);
   CHECK(time_of(*gpu, costing({.flops = 2e-3 * gpu->info().flops})) >= 2ms);
@@ -40,7 +40,7 @@ TEST_CASE("an operation that only costs takes at least what it says", "[gpu]") {
   CHECK(time_of(*gpu, costing({.flops = 1e-3 * gpu->info().flops, .fixed = 2ms})) >= 3ms);
 }
 
-TEST_CASE("an operation that costs nothing is over at once", "[gpu]") {
+TEST_CASE("an operation without a cost ends at once", "[gpu]") {
   const auto gpu = require_gpu();
   static_cast<void>(time_of(*gpu, costing({})));  // warm-up: the first launch
   CHECK(time_of(*gpu, costing({})) < 1s);
@@ -81,7 +81,7 @@ TEST_CASE("an operation with a fixed cost runs beside one that takes the machine
   gpu->synchronize(compute);
 }
 
-TEST_CASE("an operation touches no byte outside its views, and keeps what it only reads",
+TEST_CASE("an operation touches only bytes of its views, and does not change what it reads",
           "[gpu][touch]") {
   const auto gpu = require_gpu();
   constexpr std::size_t kBytes = std::size_t{1} << 16;
@@ -126,7 +126,7 @@ TEST_CASE("an operation reads and writes pinned memory", "[gpu][touch]") {
   CHECK(std::count(memory.host().begin(), memory.host().end(), std::byte{9}) == 4096);
 }
 
-TEST_CASE("an operation with a kernel of its own runs that, on the stream's handle", "[gpu]") {
+TEST_CASE("an operation with its own kernel runs that kernel on the stream's handle", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   const TestMemory memory{*gpu, 1, Where::host};
@@ -143,7 +143,7 @@ TEST_CASE("an operation with a kernel of its own runs that, on the stream's hand
   CHECK(memory.host()[0] == std::byte{5});
 }
 
-TEST_CASE("an operation whose kernel cannot be launched fails by its name", "[gpu]") {
+TEST_CASE("an operation whose kernel cannot be launched fails with its name", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   Operation operation;

@@ -71,11 +71,12 @@ void compare_with_host(int steps) {
 
 }  // namespace
 
-TEST_CASE("a model's weights after 20 steps of SGD on a GPU are the host's", "[gpu][model]") {
+TEST_CASE("a model's weights after 20 steps of SGD on a GPU agree with the host's",
+          "[gpu][model]") {
   compare_with_host(20);
 }
 
-TEST_CASE("training on a GPU gives the same bits again", "[gpu][model]") {
+TEST_CASE("two trainings on a GPU give the same bits", "[gpu][model]") {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adam}) {
     SparseNNConfig config = small_model();
     config.table_optimizer.kind = config.dense_optimizer.kind = kind;
@@ -87,6 +88,7 @@ TEST_CASE("training on a GPU gives the same bits again", "[gpu][model]") {
 
 // For compute-sanitizer: runs each kernel of the model at least once, in few launches.
 
-TEST_CASE("in small, a model's weights on a GPU are the host's", "[gpu][model][kernels]") {
+TEST_CASE("a model's weights after one step on a GPU agree with the host's",
+          "[gpu][model][kernels]") {
   compare_with_host(1);
 }

@@ -18,7 +18,7 @@ std::unique_ptr<CudaDevice> require_pool() {
 
 }  // namespace
 
-TEST_CASE("memory of the pool is there for the work that follows on its stream", "[gpu][touch]") {
+TEST_CASE("memory of the pool is usable by later work on its stream", "[gpu][touch]") {
   const auto gpu = require_pool();
   const TestStream stream{*gpu};
   const TestMemory host{*gpu, kBytes, Where::host};
@@ -31,8 +31,7 @@ TEST_CASE("memory of the pool is there for the work that follows on its stream",
         static_cast<std::ptrdiff_t>(kBytes));
 }
 
-TEST_CASE("the pool says what is used and what it holds, and trimming gives back the rest",
-          "[gpu]") {
+TEST_CASE("the pool reports used and reserved bytes, and a trim gives back unused ones", "[gpu]") {
   const auto gpu = require_pool();
   const TestStream stream{*gpu};
   CHECK(gpu->pool_info().used == 0);
@@ -58,7 +57,7 @@ TEST_CASE("a pool with a threshold keeps its memory over a synchronization", "[g
   CHECK(gpu->pool_info().reserved >= kBytes);
 }
 
-TEST_CASE("two devices of one GPU have pools of their own", "[gpu]") {
+TEST_CASE("two devices of one GPU have separate pools", "[gpu]") {
   const auto gpu = require_pool(), other = require_pool();
   const TestStream stream{*gpu};
   void* const memory = gpu->allocate_async(kBytes, stream);

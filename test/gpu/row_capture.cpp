@@ -183,7 +183,7 @@ void check_captured(const CaptureCase& of) {
 
 }  // namespace
 
-TEST_CASE("on a GPU rows are marked and collected as on a host", "[gpu][streamer]") {
+TEST_CASE("rows are marked and collected on a GPU as on a host", "[gpu][streamer]") {
   for (const IndexType type : {IndexType::int32, IndexType::int64}) {
     for (const std::uint32_t shift : {0U, 3U}) {
       const auto on_gpu = marked_and_collected<GpuBench>(type, shift);
@@ -192,7 +192,8 @@ TEST_CASE("on a GPU rows are marked and collected as on a host", "[gpu][streamer
   }
 }
 
-TEST_CASE("on a GPU rows are gathered as on a host, those without room marked", "[gpu][streamer]") {
+TEST_CASE("rows are gathered on a GPU as on a host, and rows without room are marked",
+          "[gpu][streamer]") {
   for (const std::size_t count : {3U, 40U, 400U, 4000U}) {
     for (const RowContent content :
          {RowContent::ids, RowContent::weights, RowContent::weights_and_state}) {
@@ -204,7 +205,7 @@ TEST_CASE("on a GPU rows are gathered as on a host, those without room marked", 
   }
 }
 
-TEST_CASE("on a GPU what was captured is the tables, in every mode", "[gpu][streamer]") {
+TEST_CASE("rows that are captured on a GPU equal the tables, in every mode", "[gpu][streamer]") {
   for (const CaptureMode mode : kCaptureModes) {
     for (const GatherOn gather_on : {GatherOn::update_stream, GatherOn::own_stream}) {
       for (const bool cached : {false, true}) check_captured({mode, gather_on, cached});
@@ -214,7 +215,7 @@ TEST_CASE("on a GPU what was captured is the tables, in every mode", "[gpu][stre
 
 // For compute-sanitizer: runs each kernel of the capture at least once, in few launches.
 
-TEST_CASE("in small, on a GPU rows are marked, collected and gathered as on a host",
+TEST_CASE("a few rows are marked, collected and gathered on a GPU as on a host",
           "[gpu][streamer][kernels]") {
   const auto marked = marked_and_collected<GpuBench>(IndexType::int32, 3, 2);
   CHECK(marked == marked_and_collected<ModelBench>(IndexType::int32, 3, 2));
@@ -224,7 +225,7 @@ TEST_CASE("in small, on a GPU rows are marked, collected and gathered as on a ho
   }
 }
 
-TEST_CASE("in small, on a GPU what was captured is the tables", "[gpu][streamer][kernels]") {
+TEST_CASE("a few rows that are captured on a GPU equal the tables", "[gpu][streamer][kernels]") {
   for (const CaptureMode mode : kCaptureModes) {
     check_captured({mode, GatherOn::update_stream, mode == CaptureMode::mapped, 500, 40, 3});
   }

@@ -54,7 +54,7 @@ TEST_CASE("training on the second GPU makes no context on the first", "[gpu][two
   CHECK(code == 0);
 }
 
-TEST_CASE("a process that trains on the second GPU", "[.second]") {
+TEST_CASE("a process trains on the second GPU", "[.second]") {
   setenv("MILLRACE_GPU", "1", 1);
   GpuBench bench;
   REQUIRE(bench.gpu->ordinal() == 1);
@@ -64,7 +64,7 @@ TEST_CASE("a process that trains on the second GPU", "[.second]") {
   CHECK_FALSE(has_context(0));
 }
 
-TEST_CASE("a kernel of a peer that was not allowed loses its device", "[gpu][two]") {
+TEST_CASE("a kernel of a GPU that was not allowed as a peer loses its device", "[gpu][two]") {
   require_peers();
   CHECK(run_alone("[.stranger]") == 0);  // the process cannot use the GPU afterwards
 }
@@ -77,7 +77,7 @@ TEST_CASE("a kernel touches memory of a GPU that did not allow it", "[.stranger]
   CHECK(error_of([&] { peer->synchronize(stream); }) == ErrorCode::device_lost);
 }
 
-TEST_CASE("a peer that was allowed reaches memory of every kind", "[gpu][two]") {
+TEST_CASE("an allowed peer can access memory of every kind", "[gpu][two]") {
   require_peers();
   const auto owner = CudaDevice::create(0), peer = CudaDevice::create(1);
   const TestStream own{*owner}, others{*peer};
@@ -100,7 +100,7 @@ TEST_CASE("a peer that was allowed reaches memory of every kind", "[gpu][two]") 
   owner->synchronize();
 }
 
-TEST_CASE("a peer reaches pages that were mapped before and after it was allowed", "[gpu][two]") {
+TEST_CASE("an allowed peer can access pages mapped before and after it was allowed", "[gpu][two]") {
   require_peers();
   const auto owner = CudaDevice::create(0), peer = CudaDevice::create(1);
   const std::size_t page = owner->page_bytes();

@@ -57,12 +57,13 @@ void check_ranks_that_share_a_gpu(std::initializer_list<const char*> plans, std:
 
 }  // namespace
 
-TEST_CASE("ranks that share a GPU train what the host kernels do on one rank", "[gpu]") {
+TEST_CASE("ranks that share a GPU train as one rank with host kernels does", "[gpu]") {
   check_ranks_that_share_a_gpu({"table-wise", "row-wise", "data-parallel", "mixed"}, 10);
 }
 
 // For compute-sanitizer.
-TEST_CASE("in small, ranks that share a GPU train what the host kernels do", "[gpu][kernels]") {
+TEST_CASE("ranks that share a GPU train one step as one rank with host kernels does",
+          "[gpu][kernels]") {
   check_ranks_that_share_a_gpu({"mixed"}, 1);
 }
 

@@ -10,7 +10,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("ids of streams are never used again, though their handles may be", "[gpu]") {
+TEST_CASE("ids of streams are never reused, even if their handles are", "[gpu]") {
   const auto gpu = require_gpu();
   std::set<std::uint64_t> ids;
   constexpr std::size_t kStreams = 64;
@@ -54,7 +54,7 @@ TEST_CASE("work on a stream that is destroyed still runs", "[gpu]") {
   CHECK(memory.host()[0] == std::byte{2});
 }
 
-TEST_CASE("the per-thread stream is another one on each thread", "[gpu]") {
+TEST_CASE("each thread has its own per-thread stream", "[gpu]") {
   const auto gpu = require_gpu();
   const std::uint64_t here = gpu->stream_id(gpu->per_thread_stream());
   std::uint64_t there = here;
@@ -80,7 +80,7 @@ TEST_CASE("the legacy stream waits for blocking streams and for no others", "[gp
   CHECK(gpu->query(event));
 }
 
-TEST_CASE("a call leaves the thread's current context as it was", "[gpu]") {
+TEST_CASE("a call does not change the thread's current context", "[gpu]") {
   const auto gpu = require_gpu();
   CUcontext before = nullptr, after = nullptr;
   std::thread{[&] {
@@ -93,7 +93,7 @@ TEST_CASE("a call leaves the thread's current context as it was", "[gpu]") {
   CHECK(after == nullptr);
 }
 
-TEST_CASE("a stream that is being captured says so, and so does the legacy stream", "[gpu]") {
+TEST_CASE("a stream in capture is reported as captured, and so is the legacy stream", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu, {.blocking = true}};
   const cudaStream_t native = stream.native();

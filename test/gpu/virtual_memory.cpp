@@ -68,7 +68,7 @@ TEST_CASE("a range grows by a page without moving", "[gpu][touch]") {
   mapping.memory.release(second);
 }
 
-TEST_CASE("a page that is mapped elsewhere takes its bytes along", "[gpu][touch]") {
+TEST_CASE("a page that is mapped at another address keeps its bytes", "[gpu][touch]") {
   const auto gpu = require_mapping();
   Mapping from{*gpu, 1}, to{*gpu, 4};
   const auto page = from.memory.create();
@@ -83,7 +83,8 @@ TEST_CASE("a page that is mapped elsewhere takes its bytes along", "[gpu][touch]
   to.memory.release(page);
 }
 
-TEST_CASE("pages are the same memory at two addresses, in the order of a stream", "[gpu][touch]") {
+TEST_CASE("pages that are mapped at two addresses are the same memory, in stream order",
+          "[gpu][touch]") {
   const auto gpu = require_mapping();
   REQUIRE(gpu->can_alias());
   const std::size_t page = gpu->page_bytes();

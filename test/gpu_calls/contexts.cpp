@@ -7,7 +7,7 @@
 using namespace millrace;
 using namespace millrace::test;
 
-TEST_CASE("what trains on one GPU makes no context on another, and never calls cudaSetDevice") {
+TEST_CASE("training on one GPU makes no context on another, and never calls cudaSetDevice") {
   setenv("MILLRACE_CUBLAS", "", 1);
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adam}) {
     std::optional<CallBench> bench{std::in_place};
@@ -35,7 +35,7 @@ TEST_CASE("cuBLAS is called with its handle's device current, also to destroy th
   }
 }
 
-TEST_CASE("a stream that has a dead one's handle gets a handle of cuBLAS of its own") {
+TEST_CASE("a stream with the handle of a destroyed stream gets its own handle of cuBLAS") {
   setenv("MILLRACE_CUBLAS", "", 1);
   CallBench bench;
   std::optional<Stream> stream{std::in_place, bench.ordered};

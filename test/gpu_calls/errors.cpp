@@ -69,7 +69,7 @@ TEST_CASE("an error of CUDA has the same code, whichever part of Millrace made t
   }
 }
 
-TEST_CASE("a lost device is sticky, whichever part of Millrace hears of it first") {
+TEST_CASE("a lost device is sticky, whichever part of Millrace notices it first") {
   for (const int error : {kLaunchFailure, kIllegalAddress, kEcc}) {
     Bags each;
     fake::fail("launch", error);

@@ -15,7 +15,7 @@ std::int64_t now = 0;
 
 }  // namespace
 
-TEST_CASE("a clock of events keeps a bounded number of them in a day, and its times stay exact") {
+TEST_CASE("a clock of events keeps a bounded number of events in a day, and stays exact") {
   fake::reset();
   now = 0;
   const std::size_t before = fake::live_events();

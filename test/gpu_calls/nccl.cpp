@@ -71,7 +71,7 @@ TEST_CASE("communicators are destroyed in the order in which they were made") {
   CHECK(numbers_in("ncclCommDestroy") == made);
 }
 
-TEST_CASE("a stream that has a dead one's handle gets a communicator of its own") {
+TEST_CASE("a stream with the handle of a destroyed stream gets its own communicator") {
   Rank rank;
   const StreamHandle first = rank.gpu->create_stream();
   rank.all_reduce(first);
@@ -84,7 +84,7 @@ TEST_CASE("a stream that has a dead one's handle gets a communicator of its own"
   CHECK(fake::calls("ncclCommInitRank").size() == 2);
 }
 
-TEST_CASE("without NCCL's own order, an operation waits for the one before it on another stream") {
+TEST_CASE("without NCCL's own order, an operation waits for the previous one on another stream") {
   std::mt19937_64 random{seed()};
   for (const bool ordered : {false, true}) {
     Rank rank{ordered};
@@ -148,7 +148,7 @@ TEST_CASE("a call that hangs in NCCL is ended by aborting its communicator") {
   CHECK(fake::calls("ncclCommAbort").size() == 1);
 }
 
-TEST_CASE("NCCL is called with its GPU current on every thread: no other gets a context") {
+TEST_CASE("NCCL is called with its GPU current on every thread, so no other gets a context") {
   {
     Rank rank;
     rank.all_reduce(rank.new_stream());
@@ -168,9 +168,7 @@ TEST_CASE("NCCL 2.26 and later is configured to keep the order of launches") {
   CHECK(std::string{std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT")} == "1");
 }
 
-TEST_CASE(
-    "a process that is prepared for NCCL loads its kernels at once, unless the environment says "
-    "otherwise") {
+TEST_CASE("a process prepared for NCCL loads kernels eagerly unless the environment differs") {
   unsetenv("CUDA_MODULE_LOADING");
   NcclGroup::prepare_process();
   CHECK(std::string{std::getenv("CUDA_MODULE_LOADING")} == "EAGER");

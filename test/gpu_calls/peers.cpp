@@ -26,7 +26,7 @@ std::set<long long> users(const std::byte* page) {
 
 }  // namespace
 
-TEST_CASE("nobody but the device itself may use its memory, until it allows a peer") {
+TEST_CASE("only the device itself may use its memory until it allows a peer") {
   const auto gpu = stand_in(0);
   const std::size_t page = gpu->page_bytes();
   auto* const range = static_cast<std::byte*>(gpu->reserve_range(4 * page));
@@ -48,7 +48,7 @@ TEST_CASE("nobody but the device itself may use its memory, until it allows a pe
   gpu->release_range(range, 4 * page);
 }
 
-TEST_CASE("a peer that is allowed twice, or by two, is no error") {
+TEST_CASE("allowing a peer twice, or allowing the device itself, is no error") {
   const auto gpu = stand_in(0);
   gpu->allow_peer(1);
   fake::fail("cudaDeviceEnablePeerAccess", 704);  // already enabled
@@ -57,7 +57,7 @@ TEST_CASE("a peer that is allowed twice, or by two, is no error") {
   CHECK_NOTHROW(gpu->allow_peer(0));
 }
 
-TEST_CASE("a peer may use the pages that are mapped, and no others, whatever was mapped before") {
+TEST_CASE("an allowed peer may use exactly the pages that are mapped") {
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 20; ++round) {
     fake::reset();

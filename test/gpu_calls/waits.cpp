@@ -18,7 +18,7 @@ void check_that_it_slept(std::size_t waits_before) {
 
 }  // namespace
 
-TEST_CASE("a long wait sleeps, for a stream and for an event, timed or not") {
+TEST_CASE("a long wait for a stream or for an event sleeps") {
   const auto gpu = stand_in();
   const StreamHandle stream = gpu->create_stream();
   const std::size_t before = fake::calls("cudaEventSynchronize").size();
@@ -45,7 +45,7 @@ TEST_CASE("a long wait sleeps, for a stream and for an event, timed or not") {
 }
 
 // The driver's pool gives memory back at a synchronization, and not at a query.
-TEST_CASE("a wait for what is complete asks first, then synchronizes, and leaves no event behind") {
+TEST_CASE("a wait for complete work queries first, then synchronizes, and leaves no event") {
   const auto gpu = stand_in();
   const StreamHandle stream = gpu->create_stream();
   const EventHandle event = gpu->create_event(false);
@@ -70,8 +70,7 @@ TEST_CASE("a wait for what is complete asks first, then synchronizes, and leaves
   gpu->destroy_stream(stream);
 }
 
-TEST_CASE(
-    "waiting for the legacy stream records nothing on it, which other streams would wait for") {
+TEST_CASE("a wait for the legacy stream records nothing that other streams would wait for") {
   const auto gpu = stand_in();
   const std::size_t records = fake::calls("cudaEventRecord").size();
   fake::set_busy(true);
@@ -80,7 +79,7 @@ TEST_CASE(
   CHECK(fake::calls("cudaStreamSynchronize").size() == 1);
 }
 
-TEST_CASE("the default streams synchronize with the legacy stream, whatever their flags say") {
+TEST_CASE("the default streams synchronize with the legacy stream, whatever their flags are") {
   const auto gpu = stand_in();
   CHECK(gpu->blocking(gpu->per_thread_stream()));
   CHECK(gpu->blocking(gpu->legacy_stream()));

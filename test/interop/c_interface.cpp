@@ -63,7 +63,7 @@ TEST_CASE("a C program allocates and frees on plain streams") {
   CHECK(bench.memory.statistics().live_blocks == 0);
 }
 
-TEST_CASE("the record of a stream is what keeps its memory") {
+TEST_CASE("a use that a C program records protects the memory from early reuse") {
   const std::uint64_t seed = GENERATE(range(1, 9));
   CBench bench{adversarial(seed)};
   CUstream_st* const main = bench.create_stream();
@@ -142,7 +142,7 @@ TEST_CASE("each mistake of a C program has a status and a message, and changes n
   CHECK(bench.memory.statistics().counts.frees == 1);
 }
 
-TEST_CASE("nothing is freed, recorded or transferred by a null pointer") {
+TEST_CASE("free, record and transfer accept a null pointer and ignore it") {
   CBench bench;
   millrace_free(nullptr, 0, 0, nullptr);
   CHECK(millrace_free_owned(nullptr, 5) == MILLRACE_OK);
@@ -152,7 +152,7 @@ TEST_CASE("nothing is freed, recorded or transferred by a null pointer") {
   CHECK(bench.memory.statistics().counts.allocations == 0);
 }
 
-TEST_CASE("a call that works leaves the thread's last error, and another thread has its own") {
+TEST_CASE("a call that succeeds keeps the thread's last error, and each thread has its own") {
   CBench bench;
   CHECK(millrace_transfer(&bench, 0, nullptr) == MILLRACE_INVALID_ARGUMENT);
   const std::string text = millrace_last_error();
@@ -163,7 +163,7 @@ TEST_CASE("a call that works leaves the thread's last error, and another thread 
   CHECK(of_other.empty());
 }
 
-TEST_CASE("a C program tells the order, by attached streams and by events") {
+TEST_CASE("a C program declares order by attached streams and by events") {
   const std::uint64_t seed = GENERATE(range(1, 6));
   CBench bench{adversarial(seed)};
   CUstream_st* const main = bench.create_stream();
@@ -191,7 +191,7 @@ TEST_CASE("a C program tells the order, by attached streams and by events") {
   bench.check_order();
 }
 
-TEST_CASE("limits and trims of C are those of the memory") {
+TEST_CASE("limits and trims of the C interface act on the memory") {
   CBench bench;
   CUstream_st* const stream = bench.create_stream();
   CHECK(millrace_set_limit(0, 32 * MiB) == MILLRACE_OK);
@@ -208,7 +208,7 @@ TEST_CASE("limits and trims of C are those of the memory") {
   CHECK(millrace_trim(0, 0, nullptr) == MILLRACE_OK);
 }
 
-TEST_CASE("statistics fill as much of the struct as the caller has") {
+TEST_CASE("statistics fill the part of the struct that the caller has") {
   CBench bench;
   CUstream_st* const stream = bench.create_stream();
   void* const block = bench.malloc(5 * MiB, stream);
@@ -233,7 +233,7 @@ TEST_CASE("statistics fill as much of the struct as the caller has") {
   bench.free(block, stream);
 }
 
-TEST_CASE("statistics as text come whole or are refused with their size") {
+TEST_CASE("statistics as text are complete, or are refused with their size") {
   CBench bench;
   void* const block = bench.malloc(5 * MiB, nullptr);
   std::size_t size = 0;
@@ -248,7 +248,7 @@ TEST_CASE("statistics as text come whole or are refused with their size") {
   bench.free(block, nullptr);
 }
 
-TEST_CASE("a snapshot has every byte that is reserved, and replaces the file when it is whole") {
+TEST_CASE("a snapshot has every reserved byte, and replaces the file once it is complete") {
   CBench bench;
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "snapshot.json").string();
@@ -294,7 +294,7 @@ TEST_CASE("a snapshot has every byte that is reserved, and replaces the file whe
   bench.free(small, stream);
 }
 
-TEST_CASE("a snapshot replaces no link and no special file") {
+TEST_CASE("a snapshot is written through links and special files, which stay") {
   CBench bench;
   const TemporaryFolder folder;
   bench.free(bench.malloc(3 * MiB, nullptr), nullptr);
@@ -376,7 +376,7 @@ TEST_CASE("the events of a recorded history lead to the blocks of the snapshot")
   bench.free(older, main);
 }
 
-TEST_CASE("a history keeps the newest allocations, and all that are live") {
+TEST_CASE("a history keeps the newest allocations and all live ones") {
   const bool others_use = GENERATE(false, true);
   CAPTURE(others_use);
   CBench bench;
@@ -400,7 +400,7 @@ TEST_CASE("a history keeps the newest allocations, and all that are live") {
   bench.free(kept, stream);
 }
 
-TEST_CASE("a history begins, is read and ends while other threads use the memory") {
+TEST_CASE("a history can begin, be read and end while other threads use the memory") {
   ThreadedDevice device{std::size_t{256} << 20};
   DeviceMemory memory{device, 0, {}};
   std::atomic<bool> ends{false};
@@ -430,7 +430,7 @@ TEST_CASE("a history begins, is read and ends while other threads use the memory
   CHECK(held == memory.statistics().bytes.reserved.current);
 }
 
-TEST_CASE("a program's own observer is told beside the history") {
+TEST_CASE("a program's own observer gets reports beside the history") {
   CBench bench;
   CUstream_st* const stream = bench.create_stream();
   AllocationTrace own;
@@ -445,7 +445,7 @@ TEST_CASE("a program's own observer is told beside the history") {
   bench.free(older, stream);
 }
 
-TEST_CASE("an observer that comes while a history is recorded is told, and so is the history") {
+TEST_CASE("an observer that is added during a history gets reports, and so does the history") {
   CBench bench;
   CUstream_st* const stream = bench.create_stream();
   AllocationTrace own;

@@ -29,7 +29,7 @@ class DebugVariable {
 
 }  // namespace
 
-TEST_CASE("the list of debug settings is read, and a word that is not known is named") {
+TEST_CASE("the list of debug settings is parsed, and an unknown word is named") {
   CHECK_FALSE(DebugSettings::parse("").tell_tools);
   CHECK_FALSE(DebugSettings::parse(" , ").poison);
   CHECK(DebugSettings::parse("tools").tell_tools);
@@ -64,7 +64,7 @@ TEST_CASE("poisoned memory is filled each time it is allocated, in the order of 
   }
 }
 
-TEST_CASE("memory of a capture is not poisoned, and is served") {
+TEST_CASE("memory of a capture is served and not poisoned") {
   DeviceMemory::Options options;
   options.poison = options.find_captures = true;
   DropInBench bench{{}, options};
@@ -76,7 +76,7 @@ TEST_CASE("memory of a capture is not poisoned, and is served") {
   bench.gpu.set_capture_status({stream}, CaptureStatus::none);
 }
 
-TEST_CASE("an object that does not heed MILLRACE_DEBUG is not changed by it") {
+TEST_CASE("an object that ignores MILLRACE_DEBUG is not changed by it") {
   const DebugVariable variable{"not known"};
   DeviceMemory::Options options;
   options.heeds_variable = false;
@@ -84,7 +84,7 @@ TEST_CASE("an object that does not heed MILLRACE_DEBUG is not changed by it") {
   CHECK(bench.memory.allocate(MiB, nullptr) != nullptr);
 }
 
-TEST_CASE("memory that tools are told of is allocated and freed as any other") {
+TEST_CASE("memory that is reported to tools is allocated and freed as any other") {
   const DebugVariable variable{"tools,poison"};
   DropInBench bench;
   DeviceMemory& memory = bench.memory;

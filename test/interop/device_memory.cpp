@@ -21,13 +21,13 @@ CUstream_st* handle(std::uintptr_t value) { return reinterpret_cast<CUstream_st*
 
 }  // namespace
 
-TEST_CASE("the legacy stream is one stream by either of its handles") {
+TEST_CASE("both handles of the legacy stream mean the same stream") {
   CHECK(plain_stream(handle(0)) == StreamHandle{});
   CHECK(plain_stream(handle(1)) == StreamHandle{});
   CHECK(plain_stream(handle(2)) == StreamHandle{handle(2)});
 }
 
-TEST_CASE("a null stream serves, and a request of no bytes gives nothing") {
+TEST_CASE("a null stream is accepted, and a request of no bytes gives a null pointer") {
   DropInBench bench;
   void* const block = bench.allocate(MiB, nullptr);
   CHECK(block != nullptr);
@@ -51,7 +51,7 @@ TEST_CASE("buffers and arrays of a plain stream free themselves") {
   CHECK(bench.memory.statistics().live_blocks == 0);
 }
 
-TEST_CASE("an array of more objects than there are addresses is refused") {
+TEST_CASE("an array that is larger than the address space is refused") {
   DropInBench bench;
   CUstream_st* const stream = bench.create_stream();
   const std::size_t wraps =
@@ -61,7 +61,7 @@ TEST_CASE("an array of more objects than there are addresses is refused") {
   CHECK(bench.memory.statistics().live_blocks == 0);
 }
 
-TEST_CASE("memory that another stream uses first is made in one call") {
+TEST_CASE("memory that another stream uses first is allocated in one call") {
   const std::uint64_t seed = GENERATE(range(1, 5));
   DropInBench bench{adversarial(seed)};
   CUstream_st* const main = bench.create_stream();
@@ -75,7 +75,7 @@ TEST_CASE("memory that another stream uses first is made in one call") {
   bench.check_order();
 }
 
-TEST_CASE("limits, tags, peaks and trims are those of the allocator within") {
+TEST_CASE("limits, tags, peaks and trims act on the inner allocator") {
   DropInBench bench;
   CUstream_st* const stream = bench.create_stream();
   bench.memory.caching().set_limit(64 * MiB);
@@ -91,7 +91,7 @@ TEST_CASE("limits, tags, peaks and trims are those of the allocator within") {
   CHECK(bench.reserved() == 0);
 }
 
-TEST_CASE("the innermost scope of a thread says what its default memory is") {
+TEST_CASE("the innermost scope of a thread determines its default memory") {
   DropInBench outer;
   DropInBench inner;
   DeviceMemory second{outer.gpu, 1, {}};
@@ -115,12 +115,12 @@ TEST_CASE("the innermost scope of a thread says what its default memory is") {
 }
 
 #if !MILLRACE_HAS_CUDA
-TEST_CASE("without CUDA, the object says so") {
+TEST_CASE("in a build without CUDA, the error of a memory object says so") {
   CHECK_THROWS_WITH(DeviceMemory{0}, Catch::Matchers::ContainsSubstring("this build has no CUDA"));
 }
 #endif
 
-TEST_CASE("a forked child is refused memory, and may free and end") {
+TEST_CASE("a forked child is refused memory, and may free memory and end") {
   DropInBench bench;
   CUstream_st* const stream = bench.create_stream();
   const pid_t child = fork();

@@ -19,7 +19,7 @@ struct PinnedBench : Bench {
 
 }  // namespace
 
-TEST_CASE("a vector in pinned memory may go while its copy is under way") {
+TEST_CASE("a vector in pinned memory may be destroyed while its copy is running") {
   PinnedBench bench;
   constexpr std::size_t bytes = 4 << 20;
   void* const on_device = bench.device.allocate(bytes);

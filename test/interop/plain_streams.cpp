@@ -11,7 +11,7 @@ constexpr std::size_t kBlock = 16 * MiB;
 
 }  // namespace
 
-TEST_CASE("a stream alone gets its own memory again, and no event is recorded") {
+TEST_CASE("a single stream reuses its own memory, and no event is recorded") {
   DropInBench bench;
   CUstream_st* const stream = bench.create_stream();
   void* const weights = bench.allocate(kBlock, stream);
@@ -28,7 +28,7 @@ TEST_CASE("a stream alone gets its own memory again, and no event is recorded") 
   bench.check_order();
 }
 
-TEST_CASE("what one stream freed serves another once it is complete, though nothing was told") {
+TEST_CASE("freed memory serves another stream once it is complete, without a declared order") {
   const std::uint64_t schedule = GENERATE(range(0, 8));
   DropInBench bench{schedule_of(schedule)};
   CUstream_st* const copy = bench.create_stream();
@@ -47,7 +47,7 @@ TEST_CASE("what one stream freed serves another once it is complete, though noth
   bench.check_order();
 }
 
-TEST_CASE("memory that is not complete is not given to another stream, nor is that made to wait") {
+TEST_CASE("memory that is not complete is not given to another stream, and adds no wait") {
   DropInBench bench;
   CUstream_st* const copy = bench.create_stream();
   CUstream_st* const main = bench.create_stream();
@@ -61,7 +61,7 @@ TEST_CASE("memory that is not complete is not given to another stream, nor is th
   bench.check_order();
 }
 
-TEST_CASE("streams that are used once and destroyed leave no memory behind") {
+TEST_CASE("one-shot streams do not increase the reserved memory") {
   const std::size_t bytes = GENERATE(std::size_t{1000}, kBlock);
   DropInBench bench;
   std::set<void*> handles;
@@ -82,7 +82,7 @@ TEST_CASE("streams that are used once and destroyed leave no memory behind") {
   bench.check_order();
 }
 
-TEST_CASE("a handle that is another stream's now is not taken for the former stream") {
+TEST_CASE("a handle that a new stream has is not mistaken for the former stream") {
   const std::uint64_t seed = GENERATE(range(1, 9));
   const bool names_stream = GENERATE(false, true);
   DropInBench bench{adversarial(seed)};
@@ -107,7 +107,7 @@ TEST_CASE("a handle that is another stream's now is not taken for the former str
   CHECK(bench.allocate(kBlock, now) == block);
 }
 
-TEST_CASE("a use that was recorded by a handle is not covered by the handle's next stream") {
+TEST_CASE("a use recorded by a handle is not covered by the next stream with that handle") {
   const std::uint64_t seed = GENERATE(range(1, 9));
   DropInBench bench{adversarial(seed)};
   CUstream_st* const owner = bench.create_stream();
@@ -130,7 +130,7 @@ TEST_CASE("a use that was recorded by a handle is not covered by the handle's ne
   bench.check_order();
 }
 
-TEST_CASE("a handle that is nobody's frees what its stream owned") {
+TEST_CASE("the handle of a destroyed stream frees only memory that the stream owned") {
   DropInBench bench;
   CUstream_st* const stream = bench.create_stream();
   void* const block = bench.allocate(kBlock, stream);
@@ -149,7 +149,7 @@ TEST_CASE("a handle that is nobody's frees what its stream owned") {
   CHECK(bench.memory.is_live(of_other));
 }
 
-TEST_CASE("a stream whose memory another one wants is marked by its next call, and only then") {
+TEST_CASE("a stream whose memory another stream wants is marked only by its next call") {
   DropInBench bench;
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
@@ -168,7 +168,7 @@ TEST_CASE("a stream whose memory another one wants is marked by its next call, a
   bench.check_order();
 }
 
-TEST_CASE("a thread that comes back to a stream ends a phase of it") {
+TEST_CASE("a thread that returns to a stream records one marker on it") {
   DropInBench bench;
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
@@ -182,7 +182,7 @@ TEST_CASE("a thread that comes back to a stream ends a phase of it") {
   CHECK(bench.records() == 4);  // one per stream and step, except in the first step
 }
 
-TEST_CASE("before a request fails, the host waits for streams that are gone") {
+TEST_CASE("before a request fails, the host waits for destroyed streams") {
   DropInBench bench;
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const gone = bench.create_stream();
@@ -196,7 +196,7 @@ TEST_CASE("before a request fails, the host waits for streams that are gone") {
   bench.check_order();
 }
 
-TEST_CASE("a stream that is captured is refused, or found if that was asked for") {
+TEST_CASE("a captured stream is refused, or served if captures are to be found") {
   const bool find = GENERATE(false, true);
   const bool is_known = GENERATE(false, true);  // false: first seen during its capture
   CAPTURE(find, is_known);
@@ -221,7 +221,7 @@ TEST_CASE("a stream that is captured is refused, or found if that was asked for"
   CHECK(bench.memory.statistics().live_blocks <= 1);
 }
 
-TEST_CASE("on attached streams nothing is recorded that was not asked for") {
+TEST_CASE("on attached streams no event is recorded without a request") {
   DropInBench bench;
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
@@ -247,7 +247,7 @@ TEST_CASE("on attached streams nothing is recorded that was not asked for") {
   bench.check_order();
 }
 
-TEST_CASE("an order that was told saves the completion") {
+TEST_CASE("a declared order makes memory usable before its work is complete") {
   const std::uint64_t seed = GENERATE(range(1, 6));
   DropInBench bench{adversarial(seed)};
   CUstream_st* const copy = bench.create_stream();

@@ -70,7 +70,7 @@ void check_counts(const Book& book) {
 
 }  // namespace
 
-TEST_CASE("counts of PyTorch's are those of the snapshot, whatever a program does") {
+TEST_CASE("PyTorch's counts agree with the snapshot in a random program") {
   const std::uint64_t number = GENERATE(range(1, 9));
   std::mt19937_64 random{number * 7919 + seed()};
   const auto draw = [&](std::size_t below) { return random() % below; };
@@ -136,7 +136,7 @@ TEST_CASE("counts of PyTorch's are those of the snapshot, whatever a program doe
   }
 }
 
-TEST_CASE("pages beside each other are one segment, whose sums are what was mapped") {
+TEST_CASE("adjacent pages are one segment, and sums count the mapped bytes") {
   Book book{std::size_t{1} << 30};
   constexpr std::uintptr_t kBase = std::uintptr_t{1} << 40;
   for (const std::uintptr_t page : {0, 2, 1}) {
@@ -157,7 +157,7 @@ TEST_CASE("pages beside each other are one segment, whose sums are what was mapp
   CHECK(now.device_frees == 1);
 }
 
-TEST_CASE("a limit counts what is reserved, and what is about to be") {
+TEST_CASE("a limit counts reserved bytes, and bytes that are about to be reserved") {
   Book book{std::size_t{1} << 30};
   book.set_limit(3 * kPage);
   CHECK(book.claim(2 * kPage));
@@ -170,7 +170,7 @@ TEST_CASE("a limit counts what is reserved, and what is about to be") {
   CHECK(book.claim(3 * kPage));
 }
 
-TEST_CASE("the history has each event with what was given to it, and keeps the newest") {
+TEST_CASE("the history has each event with its context, and keeps the newest events") {
   Book book{std::size_t{1} << 30};
   const auto context = std::make_shared<int>(1);
   const auto of_free = std::make_shared<int>(2);

@@ -46,7 +46,7 @@ auto only(CUstream_st* stream) {
 
 }  // namespace
 
-TEST_CASE("a stream of one step leaves its memory to the stream of the next step") {
+TEST_CASE("the memory of one step's stream serves the stream of the next step") {
   const std::uint64_t schedule = GENERATE(range(0, 6));
   TorchBench bench{schedule_of(schedule)};
   CUstream_st* const main = bench.create_stream();
@@ -68,7 +68,7 @@ TEST_CASE("a stream of one step leaves its memory to the stream of the next step
   bench.check_order();
 }
 
-TEST_CASE("memory that a recorded stream uses is not given out") {
+TEST_CASE("memory that a recorded stream uses is not reused early") {
   const std::uint64_t seed = GENERATE(range(1, 9));
   TorchBench bench{adversarial(seed)};
   CUstream_st* const main = bench.create_stream();
@@ -85,7 +85,7 @@ TEST_CASE("memory that a recorded stream uses is not given out") {
   CHECK(bench.memory.statistics().allocation.all.current == 0);
 }
 
-TEST_CASE("a pool serves the requests that are routed to it, and nobody else has its memory") {
+TEST_CASE("a pool serves the requests that are routed to it, and its memory serves no others") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const other = bench.create_stream();
@@ -122,7 +122,7 @@ TEST_CASE("a pool serves the requests that are routed to it, and nobody else has
   CHECK_THROWS_AS(bench.memory.set_no_split(kMemoryPool), std::invalid_argument);
 }
 
-TEST_CASE("of routes within each other the newest that accepts the stream wins") {
+TEST_CASE("among nested routes the newest one that accepts the stream wins") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
   const TorchPoolId inner{0, 2};
@@ -139,7 +139,7 @@ TEST_CASE("of routes within each other the newest that accepts the stream wins")
   bench.put(in_outer);
 }
 
-TEST_CASE("a pool that nobody uses gives its memory to a request that would fail otherwise") {
+TEST_CASE("an unused pool gives its memory to a request that would fail otherwise") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
   bench.memory.begin_route(kMemoryPool, main, only(main));
@@ -154,7 +154,7 @@ TEST_CASE("a pool that nobody uses gives its memory to a request that would fail
   bench.put(outside);
 }
 
-TEST_CASE("a pool without splits gives each allocation a segment") {
+TEST_CASE("a pool without splits gives each allocation its own segment") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
   bench.memory.use_pool(kMemoryPool);
@@ -217,7 +217,7 @@ TEST_CASE("the fraction limits all pools together") {
   CHECK_THROWS_AS(bench.memory.set_fraction(0), std::invalid_argument);
 }
 
-TEST_CASE("statistics count requests by size, and resets begin anew") {
+TEST_CASE("statistics count requests by size, and resets start from the current values") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
   void* const small = bench.get(1000, main);
@@ -244,7 +244,7 @@ TEST_CASE("statistics count requests by size, and resets begin anew") {
   CHECK(bench.memory.context(small) == nullptr);
 }
 
-TEST_CASE("threads that allocate at once are counted exactly") {
+TEST_CASE("allocations of concurrent threads are counted exactly") {
   ThreadedDevice device{std::size_t{1} << 28};
   TorchMemory memory{device, 0, {}};
   std::vector<CUstream_st*> streams;
@@ -301,7 +301,7 @@ TEST_CASE("the hooks of a pluggable allocator use the same pools") {
   CHECK(millrace_torch_base_alloc(&bench, &bytes) == nullptr);
 }
 
-TEST_CASE("the hooks let a stream be captured that never allocated, if they know it") {
+TEST_CASE("the hooks allow the capture of a stream that never allocated, if they know it") {
   TorchBench bench;
   static CUstream_st* current;
   current = bench.create_stream();

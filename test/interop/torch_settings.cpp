@@ -42,7 +42,7 @@ TEST_CASE("keys of PyTorch's configuration change the policy that they name") {
   CHECK(all.without_effect == std::vector<std::string>{"release_lock_on_cudamalloc"});
 }
 
-TEST_CASE("divisions of a list hold up to the next size, and the first below it") {
+TEST_CASE("a division of a list holds up to the next size, and the first one also below") {
   const Policy policy = TorchSettings::parse("roundup_power2_divisions:[4:1,16:2,64:4,>:8]").policy;
   const auto& all = policy.power2_divisions;
   CHECK(all[0] == 1);
@@ -57,7 +57,7 @@ TEST_CASE("divisions of a list hold up to the next size, and the first below it"
   CHECK(policy.round(130 * MiB) == 144 * MiB);
 }
 
-TEST_CASE("a configuration that is wrong is refused with the key") {
+TEST_CASE("a wrong configuration is refused with its key") {
   CHECK(refusal("no_such_key:1") == "no_such_key: not a known key");
   CHECK(refusal("expandable_segments") == "expandable_segments: has no value; wanted key:value");
   CHECK(refusal("expandable_segments:yes") == "expandable_segments:yes: wanted True or False");

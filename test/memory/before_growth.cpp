@@ -36,8 +36,7 @@ struct GrowthBench : test::CachingBench {
 
 }  // namespace
 
-TEST_CASE(
-    "what no marker covers is marked before the allocator grows, and used once it is complete") {
+TEST_CASE("before growth, frees without a marker are marked, and complete ones are reused") {
   GrowthBench bench;
   void* const used = bench.allocator.allocate(64 * MiB, bench.copy);
   bench.allocator.deallocate(used);
@@ -48,7 +47,7 @@ TEST_CASE(
   CHECK(bench.reserved() == 128 * MiB);
 }
 
-TEST_CASE("what is marked before growing and is not complete is not given out") {
+TEST_CASE("memory that was marked before growth is not reused while its work runs") {
   GrowthBench bench;
   void* const used = bench.allocator.allocate(64 * MiB, bench.copy);
   busy(bench, bench.copy, used, 64 * MiB);
@@ -57,7 +56,7 @@ TEST_CASE("what is marked before growing and is not complete is not given out") 
   CHECK(bench.reserved() == 128 * MiB);
 }
 
-TEST_CASE("complete pages are moved to where a contiguous range is missing") {
+TEST_CASE("complete pages are moved to form the contiguous range that a request needs") {
   GrowthBench bench;
   bench.comb(bench.main, 8);
   REQUIRE(bench.reserved() == 240 * MiB);
@@ -84,7 +83,7 @@ TEST_CASE("pages that the device still uses are moved for a stream that is order
   CHECK_NOTHROW(bench.device.synchronize());
 }
 
-TEST_CASE("addresses that pages were moved from are unmapped when they are more than is reserved") {
+TEST_CASE("old addresses of moved pages are unmapped when they exceed the reserved bytes") {
   const bool in_use = GENERATE(true, false);
   CAPTURE(in_use);
   test::Bench bench;
@@ -110,7 +109,7 @@ TEST_CASE("addresses that pages were moved from are unmapped when they are more 
   CHECK(info.total - info.free == allocator.statistics().bytes.reserved.current);
 }
 
-TEST_CASE("of addresses that pages were moved from, a gap unmaps what it needs") {
+TEST_CASE("a gap unmaps only the old addresses of moved pages that it needs") {
   struct UnmapsSource final : test::ForwardingSource {
     using ForwardingSource::ForwardingSource;
     void end_move(void* from, std::size_t bytes) override {
@@ -139,7 +138,7 @@ TEST_CASE("of addresses that pages were moved from, a gap unmaps what it needs")
   CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
 }
 
-TEST_CASE("memory that goes back is mapped nowhere, where work on its old address still runs") {
+TEST_CASE("released memory has no mapping left, even if work on its old address still runs") {
   GrowthBench bench;
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   void* const second = bench.allocator.allocate(30 * MiB, bench.main);
@@ -178,7 +177,7 @@ TEST_CASE("an exception while an old address is unmapped loses no memory") {
   CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
 }
 
-TEST_CASE("memory that goes back is mapped nowhere, where another thread still unmaps it") {
+TEST_CASE("released memory has no mapping left, even if another thread is unmapping one") {
   struct SlowSource final : test::ForwardingSource {
     SlowSource(SegmentSource& inner, Executor& with) : ForwardingSource(inner), executor(with) {}
     void end_move(void* from, std::size_t bytes) override {
@@ -215,7 +214,7 @@ TEST_CASE("memory that goes back is mapped nowhere, where another thread still u
   allocator.check_invariants();
 }
 
-TEST_CASE("an observer that comes while memory is being mapped hears of it once") {
+TEST_CASE("an observer that is added while memory is being mapped gets one report of it") {
   struct MapsSource final : test::ForwardingSource {
     using ForwardingSource::ForwardingSource;
     void map(void* address, std::size_t bytes) override {
@@ -258,7 +257,7 @@ TEST_CASE("an observer that comes while memory is being mapped hears of it once"
   allocator.observe(nullptr);
 }
 
-TEST_CASE("what was moved stays there if the device has no memory for the rest") {
+TEST_CASE("moved pages stay moved if the device has no memory for the rest of a request") {
   GrowthBench bench;
   bench.comb(bench.main, 8);
   FaultInjector faults{bench.device};
@@ -297,7 +296,7 @@ TEST_CASE("another stream keeps the pages that it needed in its last bursts") {
   CHECK(bench.reserved() == (needed ? 340 * MiB : 240 * MiB));
 }
 
-TEST_CASE("another stream keeps the pages that it needed, though they lie among others'") {
+TEST_CASE("another stream keeps the pages that it needed between pages of other streams") {
   GrowthBench bench;
   CachingAllocator& allocator = bench.allocator;
   Stream third{bench.ordered, {.name = "third"}};
@@ -330,7 +329,7 @@ TEST_CASE("another stream keeps the pages that it needed, though they lie among 
   CHECK(bench.moved() == 4 * MiB);  // two of copy's four free blocks, and the block between
 }
 
-TEST_CASE("a request grows where pages cannot be moved") {
+TEST_CASE("a request grows if pages cannot be moved") {
   GrowthBench bench;
   bench.comb(bench.main, 8);
   FaultInjector faults{bench.device};
@@ -340,7 +339,7 @@ TEST_CASE("a request grows where pages cannot be moved") {
   CHECK(bench.reserved() == 310 * MiB);
 }
 
-TEST_CASE("moving pages gives way to growing after twice as many bytes each time") {
+TEST_CASE("the bytes that are moved before a request may grow double each time") {
   MovePatience patience{1.0 / 256};
   std::vector<std::size_t> grew_after;
   std::size_t moved = 0;
@@ -355,7 +354,7 @@ TEST_CASE("moving pages gives way to growing after twice as many bytes each time
   CHECK(grew_after == std::vector<std::size_t>{11, 21, 41, 81, 161, 321});
 }
 
-TEST_CASE("only a request that has its turn grows, by a part of what is reserved then") {
+TEST_CASE("after enough moves one request may grow, by a fixed part of the reserved bytes") {
   MovePatience patience{1.0 / 64};
   CHECK(patience.growth(64 * 10) == 0);
   patience.moved(11);
@@ -367,7 +366,7 @@ TEST_CASE("only a request that has its turn grows, by a part of what is reserved
   CHECK(endless.growth(64) == 0);
 }
 
-TEST_CASE("a request that grows in its turn takes a small part of what is reserved") {
+TEST_CASE("a request that may grow after moves grows by a small part of the reserved bytes") {
   GrowthBench bench;
   bench.comb(bench.main, 24);  // 360 of 720 MiB are free, in pieces
   int grown = 0;

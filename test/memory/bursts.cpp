@@ -40,8 +40,7 @@ std::vector<void*> step(Bench& bench, Allocator& allocator,
 
 }  // namespace
 
-TEST_CASE(
-    "a loop that runs far ahead of the device holds two batches in turn, and waits for both") {
+TEST_CASE("a loop far ahead of the device alternates between two blocks, with a wait per step") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   const std::vector<void*> first = step(bench, allocator, {4 * MiB});
@@ -55,7 +54,7 @@ TEST_CASE(
   CHECK(allocator.statistics().counts.waits_inserted == 20);
 }
 
-TEST_CASE("each tensor of a batch comes back in the batch after the next, in turn") {
+TEST_CASE("each tensor of a batch gets the block that it had two batches earlier") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   const std::vector<void*> first = step(bench, allocator, {4 * MiB, 6 * MiB});
@@ -67,7 +66,7 @@ TEST_CASE("each tensor of a batch comes back in the batch after the next, in tur
   CHECK(allocator.statistics().bytes.reserved.peak == 20 * MiB);
 }
 
-TEST_CASE("no tensor of a batch waits for the batch before, the first as little as the others") {
+TEST_CASE("no tensor of a batch gets a block of the previous batch") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   const std::vector<void*> first = step(bench, allocator, {4 * MiB});
@@ -79,7 +78,7 @@ TEST_CASE("no tensor of a batch waits for the batch before, the first as little 
   CHECK(allocator.statistics().bytes.reserved.peak == 16 * MiB);
 }
 
-TEST_CASE("a copy into memory that was used long ago still overlaps the step before") {
+TEST_CASE("a copy into memory that was used long ago overlaps the previous step") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   constexpr int kSteps = 20;
@@ -89,7 +88,7 @@ TEST_CASE("a copy into memory that was used long ago still overlaps the step bef
   CHECK(bench.machine.now() < std::chrono::milliseconds{5 * (kSteps + 2)});
 }
 
-TEST_CASE("free neighbors that were used long ago serve together rather than let a stream grow") {
+TEST_CASE("free neighbors that were used long ago are merged before a stream grows") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   for (int i = 0; i < 2; ++i) {  // two segments, one for each of two batches in turn
@@ -103,7 +102,7 @@ TEST_CASE("free neighbors that were used long ago serve together rather than let
   allocator.check_invariants();
 }
 
-TEST_CASE("of neighbors that are waited for together no more are taken than it takes") {
+TEST_CASE("a merge with a wait takes only as many free neighbors as the request needs") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   for (int i = 0; i < 2; ++i) (void)step(bench, allocator, {10 * MiB});
@@ -115,7 +114,7 @@ TEST_CASE("of neighbors that are waited for together no more are taken than it t
   allocator.check_invariants();
 }
 
-TEST_CASE("of several runs of neighbors that are waited for the least is taken") {
+TEST_CASE("the smallest sufficient run of free neighbors is merged with a wait") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   const void* const large = step(bench, allocator, {12 * MiB}).front();
@@ -128,7 +127,8 @@ TEST_CASE("of several runs of neighbors that are waited for the least is taken")
   allocator.check_invariants();
 }
 
-TEST_CASE("of what was used long ago, that which was used first is waited for") {
+TEST_CASE(
+    "among blocks that were used long ago, the one with the earliest last use is waited for") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
   const std::vector<void*> first = step(bench, allocator, {4 * MiB});

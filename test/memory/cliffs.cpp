@@ -132,14 +132,15 @@ void check_streams(const Workload& workload) {
 
 }  // namespace
 
-TEST_CASE("an allocation costs the same however many blocks live", "[cliffs]") {
+TEST_CASE("an allocation costs the same however many blocks are live", "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) (void)crowd.allocate(crowd.main, 512 * (1 + i * i % 31));
     return [&] { (void)crowd.allocate(crowd.main, 512 * (1 + crowd.live.size() % 37)); };
   });
 }
 
-TEST_CASE("a pair costs the same however many blocks live in a page", "[cliffs]") {
+TEST_CASE("an allocation and a free cost the same however many blocks of a page are live",
+          "[cliffs]") {
   const Workload workload = [](Crowd& crowd, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) (void)crowd.allocate(crowd.main, 512);
     return [&crowd, i = std::size_t{0}]() mutable {
@@ -152,14 +153,15 @@ TEST_CASE("a pair costs the same however many blocks live in a page", "[cliffs]"
   check_cliff(Policy::torch(), workload, 16, 4'000);
 }
 
-TEST_CASE("that nothing fits is found at once however many fragments are free", "[cliffs]") {
+TEST_CASE("a request that no free fragment fits costs the same however many are free", "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     crowd.fragment(crowd.main, n);
     return [&] { (void)crowd.allocate(crowd.main, 2 * kBlock); };
   });
 }
 
-TEST_CASE("that no run of neighbors is large enough is found at once", "[cliffs]") {
+TEST_CASE("a request costs the same however many runs of neighbors are too small for it",
+          "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     std::vector<void*> freed;
     for (std::size_t i = 0; i < n; ++i) {  // blocks of two streams, then one that stays live
@@ -184,7 +186,8 @@ TEST_CASE("another stream's request costs the same however many blocks it would 
   });
 }
 
-TEST_CASE("a pair costs the same however many blocks drain elsewhere", "[cliffs]") {
+TEST_CASE("an allocation and its free cost the same however many blocks drain elsewhere",
+          "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     crowd.keep_busy(crowd.copy);
     for (std::size_t i = 0; i < n; ++i) (void)crowd.allocate(crowd.main);
@@ -196,14 +199,15 @@ TEST_CASE("a pair costs the same however many blocks drain elsewhere", "[cliffs]
   });
 }
 
-TEST_CASE("a pair costs the same however many scopes are open", "[cliffs]") {
+TEST_CASE("an allocation and its free cost the same however many scopes are open", "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) (void)crowd.allocator.open_scope();
     return [&] { crowd.pair(crowd.main); };
   });
 }
 
-TEST_CASE("a pair costs the same however many streams were used once and are gone", "[cliffs]") {
+TEST_CASE("an allocation and its free cost the same however many one-shot streams there were",
+          "[cliffs]") {
   check_streams([](Crowd& crowd, std::size_t n) {
     const auto once = [&] {
       const Stream passing{crowd.ordered, {.name = "passing"}};
@@ -214,7 +218,7 @@ TEST_CASE("a pair costs the same however many streams were used once and are gon
   });
 }
 
-TEST_CASE("a use, and its part of the free, cost the same however many streams use a block",
+TEST_CASE("a use and its part of the free cost the same however many streams use the block",
           "[cliffs]") {
   const auto steps_of_each = [](const Policy& policy, std::size_t n) {
     Crowd crowd{policy};
@@ -275,7 +279,8 @@ TEST_CASE("a request that a poll serves costs the same however many streams have
   check_cliff(ranges(), workload, 200, kManyStreams);
 }
 
-TEST_CASE("a request does not grow while one of very many streams has what it needs", "[cliffs]") {
+TEST_CASE("a request does not grow while one of very many streams has a sufficient block",
+          "[cliffs]") {
   constexpr std::size_t kStreams = 300;
   for (std::size_t which = 0; which < kStreams; which += 23) {
     Crowd crowd{Policy::millrace()};
@@ -293,7 +298,7 @@ TEST_CASE("a request does not grow while one of very many streams has what it ne
   }
 }
 
-TEST_CASE("a request does not grow where a poll of some streams leaves few in flight", "[cliffs]") {
+TEST_CASE("a request does not grow if a poll of some streams leaves few in flight", "[cliffs]") {
   const std::size_t n = GENERATE(60, 65, 100, 128, 129, 300);
   for (std::size_t which = 0; which < n; which += 1 + n / 12) {
     Crowd crowd{Policy::millrace()};

@@ -77,7 +77,7 @@ TEST_CASE("memory that is freed in a host callback goes back to the driver's poo
   CHECK(bench.used() == 0);
 }
 
-TEST_CASE("memory in use on an independent stream is not the driver's before that is over") {
+TEST_CASE("memory in use on an independent stream goes to the driver's pool after the use") {
   UsedElsewhere bench;
   bench.call_on_main();
   CHECK(bench.used() >= kBytes);
@@ -86,8 +86,7 @@ TEST_CASE("memory in use on an independent stream is not the driver's before tha
   CHECK(bench.used() == 0);
 }
 
-TEST_CASE(
-    "memory in use on another thread's per-thread stream is not the driver's before that is over") {
+TEST_CASE("memory in use on another thread's per-thread stream goes to the pool after the use") {
   Pooled bench;
   const StreamHandle mine = bench.device.per_thread_stream();
   const bool owned = GENERATE(true, false);
@@ -103,7 +102,7 @@ TEST_CASE(
   CHECK(bench.used() == 0);
 }
 
-TEST_CASE("memory of the driver's pool that cannot be ordered now counts as active until then") {
+TEST_CASE("freed memory that cannot go to the driver's pool yet counts as active") {
   UsedElsewhere bench;
   CHECK(bench.allocator.statistics().bytes.allocated.current == 0);
   CHECK(bench.allocator.statistics().bytes.active.current == kBytes);
@@ -112,7 +111,7 @@ TEST_CASE("memory of the driver's pool that cannot be ordered now counts as acti
   CHECK(bench.allocator.statistics().bytes.active.current == 0);
 }
 
-TEST_CASE("memory of the driver's pool whose owner is gone is kept until its work is complete") {
+TEST_CASE("memory of a destroyed stream goes to the driver's pool once its work is complete") {
   Pooled bench;
   auto loader = std::make_unique<Stream>(bench.ordered, StreamOptions{.name = "loader"});
   void* const memory = bench.allocator.allocate(kBytes, *loader);
@@ -127,7 +126,7 @@ TEST_CASE("memory of the driver's pool whose owner is gone is kept until its wor
   CHECK(bench.used() == 0);
 }
 
-TEST_CASE("a stream that is gone does not delay the free of memory that it used") {
+TEST_CASE("a destroyed stream does not delay the free of memory that it used") {
   Pooled bench;
   auto loader = std::make_unique<Stream>(bench.ordered, StreamOptions{.name = "loader"});
   void* const memory = bench.allocator.allocate(kBytes, bench.main);
@@ -138,7 +137,7 @@ TEST_CASE("a stream that is gone does not delay the free of memory that it used"
   CHECK(bench.used() == 0);
 }
 
-TEST_CASE("memory that the driver's pool is owed goes back once polls see it unused") {
+TEST_CASE("a delayed free goes to the driver's pool once polls find its uses complete") {
   UsedElsewhere bench;
   bench.gate.open();
   bench.device.synchronize();  // OrderedDevice does not see this
@@ -147,7 +146,7 @@ TEST_CASE("memory that the driver's pool is owed goes back once polls see it unu
   CHECK(bench.used() == 0);
 }
 
-TEST_CASE("memory that the driver's pool is owed is waited for before a request fails") {
+TEST_CASE("before a request fails, it waits for delayed frees into the driver's pool") {
   Pooled bench;
   Stream spinning{bench.ordered, {.name = "spinning"}, true};
   constexpr std::size_t kMost = std::size_t{900} << 20;
@@ -158,8 +157,7 @@ TEST_CASE("memory that the driver's pool is owed is waited for before a request 
   CHECK(bench.allocator.allocate(kMost, bench.main) != nullptr);
 }
 
-TEST_CASE(
-    "memory that another thread saw unused goes to the driver's pool without a wait or race") {
+TEST_CASE("memory whose use another thread saw complete is freed without a wait or a race") {
   Watched bench;
   void* const memory = bench.allocator.allocate(kBytes, bench.copy);
   bench.main.wait_stream(bench.copy);
@@ -173,7 +171,7 @@ TEST_CASE(
   other->join();
 }
 
-TEST_CASE("memory that was kept until another thread saw it unused goes back without a race") {
+TEST_CASE("a delayed free whose uses another thread saw complete causes no race") {
   Watched bench;
   Stream spinning{bench.ordered, {.name = "spinning"}, true};
   void* const memory = bench.allocator.allocate(kBytes, bench.main);

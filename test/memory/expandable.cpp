@@ -32,7 +32,7 @@ std::byte* bytes_at(void* address) { return static_cast<std::byte*>(address); }
 
 }  // namespace
 
-TEST_CASE("a request maps the whole pages that it lacks behind the last free block") {
+TEST_CASE("a request maps the whole pages that it lacks after the last free block") {
   ExpandableBench bench;
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   CHECK(bench.reserved() == 40 * MiB);  // pages of 20 MiB
@@ -46,7 +46,7 @@ TEST_CASE("a request maps the whole pages that it lacks behind the last free blo
   CHECK(bench.reserved() == 102 * MiB);
 }
 
-TEST_CASE("what is left of a block of an expandable segment is split off however small") {
+TEST_CASE("the remainder of a block of an expandable segment is split off however small") {
   ExpandableBench bench;
   void* const first = bench.allocator.allocate(20 * MiB, bench.main);
   static_cast<void>(bench.allocator.allocate(20 * MiB, bench.main));
@@ -55,7 +55,7 @@ TEST_CASE("what is left of a block of an expandable segment is split off however
   CHECK(bench.allocator.block_size(first) == 20 * MiB - 512);
 }
 
-TEST_CASE("of the blocks that fit, the one with the least room to grow is taken") {
+TEST_CASE("among the blocks that fit, a request takes the one with the least room to grow") {
   ExpandableBench bench;
   void* const first = bench.allocator.allocate(36 * MiB, bench.main);
   static_cast<void>(bench.allocator.allocate(10 * MiB, bench.main));
@@ -99,7 +99,7 @@ TEST_CASE("free blocks and addresses without memory serve one request together")
   CHECK(bench.reserved() == 100 * MiB);
 }
 
-TEST_CASE("a request that the device refuses keeps what it had mapped, as free memory") {
+TEST_CASE("a request that failed at the limit is served after a free") {
   ExpandableBench bench{{.limit = 100 * MiB}};
   void* const first = bench.allocator.allocate(20 * MiB, bench.main);
   CHECK_THROWS_AS(bench.allocator.allocate(90 * MiB, bench.main), out_of_memory);
@@ -109,7 +109,7 @@ TEST_CASE("a request that the device refuses keeps what it had mapped, as free m
   CHECK(bench.reserved() == 100 * MiB);
 }
 
-TEST_CASE("pages of an expandable segment are released as far as they lie in one free block") {
+TEST_CASE("only pages of an expandable segment that lie in free blocks are released") {
   ExpandableBench bench;
   std::array<void*, 3> pages{};
   for (void*& page : pages) page = bench.allocator.allocate(20 * MiB, bench.main);
@@ -123,7 +123,7 @@ TEST_CASE("pages of an expandable segment are released as far as they lie in one
   CHECK(bench.allocator.allocate(20 * MiB, bench.main) == pages[0]);
 }
 
-TEST_CASE("restored ranges go on where they were") {
+TEST_CASE("restored ranges continue as the original ranges") {
   ExpandableBench original;
   std::array<void*, 4> pages{};
   for (void*& page : pages) page = original.allocator.allocate(20 * MiB, original.main);
@@ -179,7 +179,7 @@ TEST_CASE("restored ranges go on where they were") {
   }
 }
 
-TEST_CASE("expandable segments keep their invariants whatever comes") {
+TEST_CASE("expandable segments keep their invariants in a random program") {
   const std::uint64_t seed = test::seed();
   std::mt19937_64 random{seed};
   ExpandableBench bench{{.limit = 900 * MiB}};

@@ -61,7 +61,7 @@ TEST_CASE("a request that fits does not fail beside requests that cannot be serv
   }
 }
 
-TEST_CASE("trim keeps as much as it is told, up to the largest number") {
+TEST_CASE("trim keeps the given number of bytes, up to the largest number") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
   allocator.deallocate(allocator.allocate(MiB, bench.main));
@@ -75,7 +75,7 @@ TEST_CASE("trim keeps as much as it is told, up to the largest number") {
   CHECK(allocator.trim(0) == 12 * MiB);
 }
 
-TEST_CASE("a request that lacks little empties no whole cache") {
+TEST_CASE("a request that lacks little releases only a part of the cache") {
   Bench bench;
   CachingAllocator allocator{
       bench.ordered, bench.source, exact_segments(Policy::millrace()), {.limit = 64 * MiB}};

@@ -55,7 +55,7 @@ TEST_CASE("sizes are rounded as PyTorch rounds them") {
   CHECK(policy.round(8192) == 8192);
 }
 
-TEST_CASE("a limit is kept, and freeing within it lets the next request through") {
+TEST_CASE("reserved memory stays within the limit, and a free lets the next request through") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::torch(), {.limit = 64 * MiB}};
   void* held = allocator.allocate(40 * MiB, bench.main);
@@ -68,14 +68,14 @@ TEST_CASE("a limit is kept, and freeing within it lets the next request through"
   allocator.check_invariants();
 }
 
-TEST_CASE("headroom is left to others") {
+TEST_CASE("a request that would use the headroom fails") {
   Bench bench{256 * MiB};
   CachingAllocator allocator{bench.ordered, bench.source, Policy::torch(), {.headroom = 128 * MiB}};
   (void)allocator.allocate(100 * MiB, bench.main);
   CHECK_THROWS_AS(allocator.allocate(60 * MiB, bench.main), out_of_memory);
 }
 
-TEST_CASE("callbacks are asked before a request fails, and may free") {
+TEST_CASE("callbacks run before a request fails, and may free memory") {
   for (const Policy& policy : {Policy::torch(), Policy::millrace()}) {
     Bench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 64 * MiB}};
@@ -104,7 +104,7 @@ TEST_CASE("under pressure blocks of several streams are waited for and merged") 
   allocator.check_invariants();
 }
 
-TEST_CASE("the picture of a failure says what is stranded where, and after what it is usable") {
+TEST_CASE("the picture of a failed request has the reserved bytes and the device's size") {
   Bench bench{64 * MiB};
   CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
   void* stranded = allocator.allocate(20 * MiB, bench.copy);
@@ -120,7 +120,7 @@ TEST_CASE("the picture of a failure says what is stranded where, and after what 
   allocator.deallocate(pin);
 }
 
-TEST_CASE("a layout that was taken can be restored elsewhere, decisions included") {
+TEST_CASE("an allocator restored from a layout makes the decisions of the original") {
   Bench bench;
   CachingAllocator first{bench.ordered, bench.source, Policy::torch()};
   void* a = first.allocate(3 * MiB, bench.main);
@@ -146,7 +146,7 @@ TEST_CASE("a layout that was taken can be restored elsewhere, decisions included
   CHECK_THROWS_AS(second.restore(layout), std::logic_error);
 }
 
-TEST_CASE("a restored block has no tag, although its record was that of a tagged one") {
+TEST_CASE("a restored block has no tag, even if its record belonged to a tagged block") {
   Bench bench;
   CachingAllocator first{bench.ordered, bench.source, Policy::torch()};
   void* const live = first.allocate(3 * MiB, bench.main);
@@ -188,7 +188,7 @@ TEST_CASE("threads that grow at once stay within the limit together") {
   CHECK(allocator.statistics().bytes.reserved.peak <= 64 * MiB);
 }
 
-TEST_CASE("a small request is served from a large segment when there is nothing else") {
+TEST_CASE("a small request is served from a large segment if no other memory is left") {
   Bench bench{16 * MiB};
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   allocator.deallocate(allocator.allocate(16 * MiB, bench.main));
@@ -203,7 +203,7 @@ TEST_CASE("a small request is served from a large segment when there is nothing 
   CHECK(allocator.trim() == 16 * MiB);
 }
 
-TEST_CASE("the first allocations take less time of driver calls than the torch preset's") {
+TEST_CASE("the first allocations take less time in driver calls than with the torch preset") {
   const std::size_t memory =  // with pages of 8, 16 and 32 MiB
       static_cast<std::size_t>(GENERATE(8, 24, 79)) << 30;
   const std::size_t count = GENERATE(1'000, 10'000);
@@ -243,7 +243,7 @@ TEST_CASE(
   allocator.observe(nullptr);
 }
 
-TEST_CASE("a small request is served where only the smallest segment is left") {
+TEST_CASE("a small request is served if only the smallest segment fits within the limit") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 66 * MiB}};
   for (int i = 0; i < 66; ++i) CHECK(allocator.allocate(MiB, bench.main) != nullptr);
@@ -251,7 +251,7 @@ TEST_CASE("a small request is served where only the smallest segment is left") {
   CHECK(allocator.statistics().counts.retries == 0);
 }
 
-TEST_CASE("where pages are small, requests of up to half a segment share segments") {
+TEST_CASE("with small pages, requests of up to half a segment share segments") {
   Bench bench{std::size_t{8} << 30};  // pages of 8 MiB, segments of 16 MiB
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   SegmentLog log;
@@ -271,7 +271,7 @@ TEST_CASE("where pages are small, requests of up to half a segment share segment
   allocator.observe(nullptr);
 }
 
-TEST_CASE("once blocks come back, requests share no new segments") {
+TEST_CASE("after the first free, no new shared segment is acquired") {
   Bench bench{std::size_t{8} << 30};
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   SegmentLog log;
@@ -284,7 +284,7 @@ TEST_CASE("once blocks come back, requests share no new segments") {
   allocator.observe(nullptr);
 }
 
-TEST_CASE("where the limit has no room for a shared segment, a range grows by what is missing") {
+TEST_CASE("if the limit leaves no room for a shared segment, a range grows instead") {
   Bench bench{std::size_t{8} << 30};
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 24 * MiB}};
   CHECK(allocator.allocate(8 * MiB, bench.main) != nullptr);
@@ -294,7 +294,7 @@ TEST_CASE("where the limit has no room for a shared segment, a range grows by wh
   CHECK(bench.device.calls(Call::map) == 1);
 }
 
-TEST_CASE("a range grows by less than what complete shared segments had, which are given back") {
+TEST_CASE("before a range grows, complete shared segments are given back") {
   Bench bench{std::size_t{8} << 30};
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   const bool in_use = GENERATE(false, true);
@@ -309,7 +309,7 @@ TEST_CASE("a range grows by less than what complete shared segments had, which a
   allocator.check_invariants();
 }
 
-TEST_CASE("a new segment is smaller by what is complete and free in pieces") {
+TEST_CASE("a new segment is smaller by the complete free blocks that are too small") {
   Bench bench{std::size_t{8} << 30};
   CachingAllocator allocator{bench.ordered, bench.source, segments_of(256 * MiB)};
   SegmentLog log;
@@ -333,7 +333,7 @@ TEST_CASE("a new segment is smaller by what is complete and free in pieces") {
   allocator.observe(nullptr);
 }
 
-TEST_CASE("a complete segment that is too small for a request is given back before one is taken") {
+TEST_CASE("a complete segment that is too small is given back before a new one is acquired") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, segments_of(2 * MiB)};
   SegmentLog log;
@@ -351,7 +351,7 @@ TEST_CASE("a complete segment that is too small for a request is given back befo
   allocator.observe(nullptr);
 }
 
-TEST_CASE("a request grows where a segment cannot be given back") {
+TEST_CASE("a request grows if a segment cannot be given back") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, segments_of(2 * MiB)};
   allocator.deallocate(allocator.allocate(16 * MiB, bench.main));
@@ -391,7 +391,7 @@ TEST_CASE("before a request fails, the host waits for memory that no stream can 
   static_cast<void>(kept);
 }
 
-TEST_CASE("a request that fails while a stranger captures a stream says that memory is out") {
+TEST_CASE("a request that fails while another stream is captured throws out_of_memory") {
   Bench bench{16 * MiB};
   const bool host_memory = GENERATE(false, true);
   CachingAllocator allocator{bench.ordered,

@@ -68,7 +68,7 @@ std::vector<Seen> run_held(std::uint64_t seed, const Policy& policy, bool looks)
 
 }  // namespace
 
-TEST_CASE("PyTorch's way gives out the same blocks whether or not anybody looks in between") {
+TEST_CASE("PyTorch's way: inspection between calls does not change which blocks are given out") {
   Policy expandable = Policy::torch(), limited = Policy::torch(), collecting = Policy::torch();
   expandable.growable_ranges = true;
   limited.max_split = 20 * MiB;
@@ -81,7 +81,7 @@ TEST_CASE("PyTorch's way gives out the same blocks whether or not anybody looks 
   }
 }
 
-TEST_CASE("PyTorch's way: each stream may have back what it freed last, in any order") {
+TEST_CASE("PyTorch's way: each stream gets the block that it freed last, in any order") {
   TorchBench bench;
   CachingAllocator& allocator = bench.allocator;
   void* const on_main = allocator.allocate(4 * KiB, bench.main);
@@ -98,7 +98,7 @@ TEST_CASE("PyTorch's way: each stream may have back what it freed last, in any o
   allocator.check_invariants();
 }
 
-TEST_CASE("PyTorch's way: a range grows behind what another stream has freed last") {
+TEST_CASE("PyTorch's way: a range grows after a block that another stream has freed last") {
   Policy policy = Policy::torch();
   policy.growable_ranges = true;
   TorchBench bench{policy};
@@ -122,7 +122,7 @@ TEST_CASE("PyTorch's way: a range grows behind what another stream has freed las
   allocator.check_invariants();
 }
 
-TEST_CASE("PyTorch's way: garbage collection takes what was free before a poll first") {
+TEST_CASE("PyTorch's way: garbage collection takes blocks that were free before the poll first") {
   Policy policy = Policy::torch();
   policy.collect_threshold = 0.25;
   TorchBench bench{policy};

@@ -13,7 +13,7 @@ using namespace millrace;
 using millrace::test::Bench;
 using millrace::test::MiB;
 
-TEST_CASE("a limit below what is reserved refuses growth until it is given back") {
+TEST_CASE("a limit below the reserved bytes refuses growth until memory is given back") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
   void* const held = allocator.allocate(20 * MiB, bench.main);
@@ -37,7 +37,7 @@ TEST_CASE("headroom can be set later") {
   CHECK(allocator.allocate(60 * MiB, bench.main) != nullptr);
 }
 
-TEST_CASE("callbacks are asked by turn, then as they were registered") {
+TEST_CASE("callbacks run by turn, then in the order of registration") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 8 * MiB}};
   std::string asked;

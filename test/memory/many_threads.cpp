@@ -135,7 +135,7 @@ TEST_CASE("several threads leave the headroom on the device") {
   }
 }
 
-TEST_CASE("a limit or a headroom that is set while threads grow holds for what they ask next") {
+TEST_CASE("a limit or a headroom that is set while threads grow holds for later requests") {
   for (const Policy& policy : thread_presets()) {
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
@@ -166,7 +166,7 @@ TEST_CASE("a limit or a headroom that is set while threads grow holds for what t
   }
 }
 
-TEST_CASE("what another thread has just got does not count twice against the headroom") {
+TEST_CASE("memory that another thread has just acquired counts once against the headroom") {
   class Counting final : public ForwardingDevice {
    public:
     using ForwardingDevice::ForwardingDevice;
@@ -224,7 +224,7 @@ TEST_CASE("what another thread has just got does not count twice against the hea
   CHECK(bench.device.memory_info().free == 64 * MiB);
 }
 
-TEST_CASE("batches of several threads are all or none, and leave exact counts") {
+TEST_CASE("batches of several threads are complete or fail, and leave exact counts") {
   for (const Policy& policy : thread_presets()) {
     for (const bool is_shared : {false, true}) {
       CAPTURE(policy.name, is_shared, seed());

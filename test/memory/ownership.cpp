@@ -4,7 +4,7 @@
 using namespace millrace;
 using millrace::test::Bench;
 
-TEST_CASE("memory that was taken over from a stream that is gone can be freed") {
+TEST_CASE("memory that was transferred from a destroyed stream can be freed") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   auto loader = std::make_unique<Stream>(bench.ordered, StreamOptions{.name = "loader"});
@@ -17,7 +17,7 @@ TEST_CASE("memory that was taken over from a stream that is gone can be freed") 
   CHECK(allocator.trim() > 0);
 }
 
-TEST_CASE("memory that has changed hands goes back to its first stream after the second is done") {
+TEST_CASE("transferred memory serves its first stream again after the second one's work") {
   for (const Policy& policy : {Policy::torch(), Policy::millrace()}) {
     Bench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};

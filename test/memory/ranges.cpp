@@ -14,7 +14,7 @@ std::byte* at(void* address) { return static_cast<std::byte*>(address); }
 
 }  // namespace
 
-TEST_CASE("a range grows by what is missing behind its last block, if that is free") {
+TEST_CASE("a range grows by the bytes missing after its last block, if that block is free") {
   CachingBench bench;
   void* const held = bench.allocator.allocate(30 * MiB, bench.main);
   bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
@@ -24,7 +24,7 @@ TEST_CASE("a range grows by what is missing behind its last block, if that is fr
   CHECK(bench.reserved() == 94 * MiB);
 }
 
-TEST_CASE("what was grown in pieces is one piece when it is free") {
+TEST_CASE("blocks that a range grew one by one are merged when they are free") {
   CachingBench bench;
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   void* const second = bench.allocator.allocate(50 * MiB, bench.main);
@@ -34,7 +34,7 @@ TEST_CASE("what was grown in pieces is one piece when it is free") {
   CHECK(bench.reserved() == 80 * MiB);
 }
 
-TEST_CASE("each stream grows at a place of its own: what another holds is not in its way") {
+TEST_CASE("each stream grows in its own range, where no other stream's block is in its way") {
   CachingBench bench;
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   void* const between = bench.allocator.allocate(20 * MiB, bench.copy);
@@ -46,7 +46,7 @@ TEST_CASE("each stream grows at a place of its own: what another holds is not in
   CHECK(bench.reserved() == 90 * MiB);
 }
 
-TEST_CASE("free memory of another stream's place is used, once it may be") {
+TEST_CASE("a stream uses free memory of another stream's range once it is ordered after it") {
   CachingBench bench;
   void* const theirs = bench.allocator.allocate(30 * MiB, bench.copy);
   bench.allocator.deallocate(theirs);
@@ -56,7 +56,7 @@ TEST_CASE("free memory of another stream's place is used, once it may be") {
   CHECK(bench.reserved() == 30 * MiB);
 }
 
-TEST_CASE("the place of a stream that is gone is another's") {
+TEST_CASE("the range of a destroyed stream serves another stream") {
   CachingBench bench;
   std::vector<void*> held;
   for (int i = 0; i < 5; ++i) {
@@ -68,7 +68,7 @@ TEST_CASE("the place of a stream that is gone is another's") {
   for (void* block : held) bench.allocator.deallocate(block);
 }
 
-TEST_CASE("of many streams some grow at others' places") {
+TEST_CASE("more than 16 streams share 16 ranges") {
   CachingBench bench;
   std::vector<std::unique_ptr<Stream>> streams;
   for (int i = 0; i < 20; ++i) {
@@ -79,7 +79,7 @@ TEST_CASE("of many streams some grow at others' places") {
   CHECK(bench.reserved() == 40 * MiB);
 }
 
-TEST_CASE("where no more addresses are to be had, streams grow at one place") {
+TEST_CASE("streams share a range if no addresses are left for another one") {
   CachingBench bench;
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   FaultInjector faults{bench.device};
@@ -88,7 +88,7 @@ TEST_CASE("where no more addresses are to be had, streams grow at one place") {
   CHECK(bench.reserved() == 50 * MiB);
 }
 
-TEST_CASE("a source that has no more addresses is asked less and less often") {
+TEST_CASE("a source without addresses is asked less and less often") {
   CachingBench bench;
   (void)bench.allocator.allocate(2 * MiB, bench.main);
   FaultInjector faults{bench.device};
@@ -126,7 +126,7 @@ TEST_CASE("a range does not grow into a last block that another stream may still
   CHECK(bench.reserved() == 70 * MiB);
 }
 
-TEST_CASE("a third stream waits for what came before the block that a range grew into") {
+TEST_CASE("a third stream waits for earlier users of the block that a range grew into") {
   CachingBench bench;
   Stream third{bench.ordered, {.name = "third"}};
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
@@ -141,7 +141,7 @@ TEST_CASE("a third stream waits for what came before the block that a range grew
   CHECK(bench.allocator.usable(third).stranded == 40 * MiB);
 }
 
-TEST_CASE("when memory cannot be mapped nothing has changed") {
+TEST_CASE("a request that fails to map memory leaves no partial growth") {
   CachingBench bench;
   void* const held = bench.allocator.allocate(30 * MiB, bench.main);
   bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
@@ -158,7 +158,7 @@ TEST_CASE("when memory cannot be mapped nothing has changed") {
   CHECK(bench.allocator.allocate(64 * MiB, bench.main) == at(held) + 30 * MiB);
 }
 
-TEST_CASE("when memory cannot be unmapped it stays cached") {
+TEST_CASE("memory that cannot be unmapped stays cached") {
   CachingBench bench;
   bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
   bench.ordered.synchronize();
@@ -190,7 +190,7 @@ TEST_CASE("trimming gives free pages back wherever they are, and a hole is fille
   CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
 }
 
-TEST_CASE("when the device is full, free pages move to where they are one piece") {
+TEST_CASE("on a full device, free pages are moved together into one piece") {
   CachingBench bench{64 * MiB};
   std::vector<void*> blocks;
   for (int i = 0; i < 4; ++i) blocks.push_back(bench.allocator.allocate(16 * MiB, bench.main));
@@ -202,7 +202,7 @@ TEST_CASE("when the device is full, free pages move to where they are one piece"
   CHECK(bench.allocator.block_size(blocks[3]) == 16 * MiB);
 }
 
-TEST_CASE("when the device is full, free pages move to the stream that needs them") {
+TEST_CASE("on a full device, free pages are moved to the stream that needs them") {
   CachingBench bench{64 * MiB};
   void* const theirs = bench.allocator.allocate(40 * MiB, bench.copy);
   bench.allocator.deallocate(theirs);
@@ -233,7 +233,7 @@ TEST_CASE("threads that grow at once share a range and stay within the limit tog
   CHECK(allocator.statistics().segments == 1);
 }
 
-TEST_CASE("a thread that fails to grow leaves what another grew behind it") {
+TEST_CASE("a thread that fails to grow does not undo another thread's growth") {
   test::Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   FaultInjector faults{bench.device};
@@ -259,7 +259,7 @@ TEST_CASE("a thread that fails to grow leaves what another grew behind it") {
   CHECK(allocator.statistics().bytes.reserved.current == 50 * MiB);
 }
 
-TEST_CASE("where no addresses are to be had, memory comes in segments") {
+TEST_CASE("without addresses for a range, memory comes in segments") {
   CachingBench bench;
   FaultInjector faults{bench.device};
   faults.fail_each(Call::reserve_range, ErrorCode::out_of_memory);
@@ -268,7 +268,7 @@ TEST_CASE("where no addresses are to be had, memory comes in segments") {
   CHECK(bench.reserved() >= 30 * MiB);
 }
 
-TEST_CASE("the torch preset takes segments, and small requests do") {
+TEST_CASE("the torch preset and small requests take segments") {
   CachingBench bench;
   CachingAllocator torch{bench.ordered, bench.source, Policy::torch()};
   (void)torch.allocate(30 * MiB, bench.main);

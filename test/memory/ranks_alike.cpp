@@ -153,7 +153,7 @@ TEST_CASE("ranks that make the same calls reuse the same memory, however fast ea
   }
 }
 
-TEST_CASE("ranks that poll may each reuse other memory") {
+TEST_CASE("ranks that poll may reuse different memory") {
   std::size_t differ = 0;
   for (const Policy& policy : presets()) {
     for (std::uint64_t program = 0; program < 8; ++program) {

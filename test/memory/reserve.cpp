@@ -25,7 +25,7 @@ std::size_t reserved(Allocator& allocator) { return allocator.statistics().bytes
 
 }  // namespace
 
-TEST_CASE("what was reserved serves its stream's requests, and nothing grows") {
+TEST_CASE("reserved memory serves its stream's requests without growth") {
   for (const Policy& policy : reserve_presets()) {
     CAPTURE(policy.name);
     Bench bench;
@@ -58,7 +58,7 @@ TEST_CASE("a reserve beyond the limit or the headroom changes nothing") {
   }
 }
 
-TEST_CASE("what was reserved is given back after everything else that is free") {
+TEST_CASE("reserved memory is given back after all other free memory") {
   for (const Policy& policy : reserve_presets()) {
     Bench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};
@@ -79,7 +79,7 @@ TEST_CASE("what was reserved is given back after everything else that is free") 
   }
 }
 
-TEST_CASE("a fixed pool gives blocks of one size by the one rule, up to its maximum") {
+TEST_CASE("a fixed pool gives out ordered blocks of one size, up to its maximum") {
   Bench bench;
   FixedPool pool{bench.ordered,
                  bench.source,
@@ -110,7 +110,7 @@ TEST_CASE("a fixed pool gives blocks of one size by the one rule, up to its maxi
                   std::invalid_argument);
 }
 
-TEST_CASE("requests that together are no more than what was reserved grow nothing") {
+TEST_CASE("requests that together fit in the reserved memory cause no growth") {
   for (const Policy& policy : reserve_presets()) {
     CAPTURE(policy.name, test::seed());
     std::mt19937_64 random{test::seed()};
@@ -188,7 +188,7 @@ TEST_CASE("a fixed pool refuses only when it is full") {
   }
 }
 
-TEST_CASE("a fixed pool whose maximum is no multiple of a segment serves up to its maximum") {
+TEST_CASE("a fixed pool serves up to its maximum, even if it is no multiple of a segment") {
   constexpr std::size_t kBlock = 64 << 10;
   for (const std::size_t most : {4 * MiB, 18 * MiB, 63 * MiB}) {
     CAPTURE(most);
@@ -205,7 +205,7 @@ TEST_CASE("a fixed pool whose maximum is no multiple of a segment serves up to i
   }
 }
 
-TEST_CASE("a fixed pool has its blocks at once in a segment, and packs them") {
+TEST_CASE("a fixed pool packs the given number of blocks into each segment") {
   struct Row {
     FixedPoolOptions options;
     std::size_t blocks, segments;  // expected with all blocks up to most_bytes, or with 64

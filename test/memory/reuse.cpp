@@ -87,7 +87,7 @@ TEST_CASE("with PyTorch's decisions a side stream's memory never serves the main
   CHECK(allocator.usable(bench.main).stranded == reserved);
 }
 
-TEST_CASE("waiting is for the marker that covers the block, not for the tail of the stream") {
+TEST_CASE("a wait is for the marker that covers the block, not for the tail of the stream") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, exact(Sharing::wait_before_grow)};
   void* first = allocator.allocate(4 * MiB, bench.main);
@@ -124,7 +124,7 @@ TEST_CASE("among blocks that need a wait the one with the earliest marker is tak
   CHECK(allocator.allocate(4 * MiB, bench.copy) == early);  // though the later one fits better
 }
 
-TEST_CASE("a foreign block is carved only up to the limit") {
+TEST_CASE("another stream's block is carved only up to the limit") {
   Bench bench;
   Policy policy = exact(Sharing::ordered);
   CachingAllocator allocator{bench.ordered, bench.source, policy};
@@ -138,7 +138,7 @@ TEST_CASE("a foreign block is carved only up to the limit") {
   CHECK((foreign < large || foreign >= static_cast<char*>(large) + 64 * MiB));
 }
 
-TEST_CASE("a third stream waits for the first when it gets what the second took from it") {
+TEST_CASE("a third stream that gets the second one's block also waits for the first stream") {
   // rmm#2489: the second stream waited and passed the block on. The third one did not wait for the
   // first.
   Bench bench;
@@ -154,7 +154,7 @@ TEST_CASE("a third stream waits for the first when it gets what the second took 
   CHECK(bench.ordered.ledger().ordered(used, third.id()));
 }
 
-TEST_CASE("halves of a split inherit what has to be waited for") {
+TEST_CASE("both halves of a split block keep the points to wait for") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, exact(Sharing::wait_before_grow)};
   void* block = allocator.allocate(8 * MiB, bench.main);
@@ -218,7 +218,7 @@ TEST_CASE("a block whose recorded uses are complete at the free serves the next 
   CHECK(allocator.allocate(4 * MiB, bench.main) == used);
 }
 
-TEST_CASE("a declared last use lets the copy stream go on before the main stream's tail") {
+TEST_CASE("with a declared last use, the copy stream does not wait for the main stream's tail") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, exact(Sharing::wait_before_grow)};
   void* batch = allocator.allocate(4 * MiB, bench.main, bench.copy);
@@ -249,7 +249,7 @@ TEST_CASE("no wait is inserted for a stream that is declared independent") {
   CHECK(allocator.statistics().counts.waits_inserted == 0);
 }
 
-TEST_CASE("free neighbors that are ready serve together what none of them could alone") {
+TEST_CASE("free neighbors that are ready serve a request that none could serve alone") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, exact(Sharing::ordered)};
   void* whole = allocator.allocate(12 * MiB, bench.main);
@@ -264,7 +264,7 @@ TEST_CASE("free neighbors that are ready serve together what none of them could 
   allocator.check_invariants();
 }
 
-TEST_CASE("pinned memory is handed out only once the device is known to be done with it") {
+TEST_CASE("pinned memory is reused only once the device is known to have finished with it") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.pinned, Policy::pinned()};
   void* staging = allocator.allocate(4 * MiB, bench.copy);

@@ -44,7 +44,7 @@ void let_threads_meet(CachingAllocator& allocator, const Stream& stream) {
 
 }  // namespace
 
-TEST_CASE("what a callback frees serves the request before the next callback is asked") {
+TEST_CASE("memory that a callback frees serves the request before the next callback runs") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 2 * MiB}};
   std::vector<void*> live;
@@ -63,7 +63,7 @@ TEST_CASE("what a callback frees serves the request before the next callback is 
   CHECK(asked == 1);
 }
 
-TEST_CASE("a small block that was cut from a large segment is free for a large request") {
+TEST_CASE("a freed small block that was cut from a large segment serves a large request") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
   void* const large = allocator.allocate(32 * MiB, bench.main);
@@ -77,7 +77,7 @@ TEST_CASE("a small block that was cut from a large segment is free for a large r
   CHECK(bench.reserved() == reserved);
 }
 
-TEST_CASE("a block whose other user is gone serves its stream, and those behind it do as well") {
+TEST_CASE("a block used by a destroyed stream serves again, as do the blocks queued after it") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
   void* const first = allocator.allocate(4 * KiB, bench.main);
@@ -98,7 +98,7 @@ TEST_CASE("a block whose other user is gone serves its stream, and those behind 
   CHECK(one != other);
 }
 
-TEST_CASE("a small block that another stream still uses is active for a scope") {
+TEST_CASE("a freed small block that another stream still uses is active in a scope") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
   void* const block = allocator.allocate(512 * KiB, bench.main);
@@ -112,7 +112,7 @@ TEST_CASE("a small block that another stream still uses is active for a scope") 
   bench.ordered.synchronize();
 }
 
-TEST_CASE("a small block that another stream still uses is active once, also with many threads") {
+TEST_CASE("a freed small block in use is active once, also with many threads") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
   let_threads_meet(allocator, bench.main);
@@ -131,7 +131,7 @@ TEST_CASE("a small block that another stream still uses is active once, also wit
   }
 }
 
-TEST_CASE("a block that waited serves again while the next class has blocks that do not fit") {
+TEST_CASE("a block that waited serves again even if the next class has only unfit blocks") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
   allocator.deallocate(allocator.allocate(32 * MiB, bench.main));  // bins may waste from 16 MiB on
@@ -188,7 +188,7 @@ TEST_CASE("without a pool for small blocks, kept ones are merged for a large req
   allocator.check_invariants();
 }
 
-TEST_CASE("transfers to and fro take no more host memory after 20,000 frees than after 100") {
+TEST_CASE("repeated transfers take no more host memory after 20,000 frees than after 100") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
   const auto rounds = [&](int count) {

@@ -32,7 +32,7 @@ std::set<void*> free_every_other(CachingAllocator& allocator, const Bench& bench
 
 }  // namespace
 
-TEST_CASE("a stream finds every block of another that it is ordered after") {
+TEST_CASE("a stream finds each block of another stream that it is ordered after") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   constexpr std::size_t kCount = 3 * Unlisted::kMost;
@@ -47,7 +47,7 @@ TEST_CASE("a stream finds every block of another that it is ordered after") {
   allocator.check_invariants();
 }
 
-TEST_CASE("a stream gets no block of another that it is not ordered after") {
+TEST_CASE("a stream gets no block of another stream that it is not ordered after") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   const std::set<void*> freed = free_every_other(allocator, bench, 2 * Unlisted::kMost);
@@ -57,7 +57,7 @@ TEST_CASE("a stream gets no block of another that it is not ordered after") {
   allocator.check_invariants();
 }
 
-TEST_CASE("unlisted blocks come out oldest first, whichever were taken out before", "[parts]") {
+TEST_CASE("unlisted blocks come out oldest first, whichever blocks were erased before", "[parts]") {
   std::mt19937_64 random{seed()};
   std::vector<Block> blocks(200);
   Unlisted unlisted;

@@ -17,7 +17,7 @@ MpiProcesses& processes() {
   return all;
 }
 
-TEST_CASE("a rank that does not come in time is given up, and named") {
+TEST_CASE("a rank that is late is given up and named") {
   if (processes().size() < 2) SKIP("takes two ranks");
   VirtualMachine machine;
   OrderedDevice device{machine.add_device()};

@@ -5,7 +5,7 @@
 
 namespace millrace::test {
 
-TEST_CASE("processes train what one rank does, however the tables are sharded") {
+TEST_CASE("processes train as one rank does, however the tables are sharded") {
   constexpr std::size_t kSteps = 20, kExamples = 8;
   const unsigned ranks = processes().size(), number = processes().rank();
   const SparseNNConfig config = sharded_config();

@@ -18,7 +18,7 @@ TEST_CASE("a size is read with decimal and binary units, in any case") {
   CHECK(parse_bytes("2kB") == 2000);
 }
 
-TEST_CASE("what is no size is refused, and the message says what would be one") {
+TEST_CASE("text that is not a size is refused, and the message shows a valid size") {
   for (const char* text : {"", "GiB", "-1", "1XB", "1 GiB more", "nan", "inf", "1e400", "0x10",
                            "9999999999TiB", "1..5GB", "+1"}) {
     INFO(text);

@@ -31,7 +31,7 @@ bool has(const std::vector<trace::StackFrame>& frames, const std::string& functi
 
 }  // namespace
 
-TEST_CASE("a stack has the functions that called, and is kept once") {
+TEST_CASE("a stack lists the calling functions and is stored once") {
   CallStacks stacks;
   CallStacks::Id first = CallStacks::kNone;
   for (int i = 0; i < 10; ++i) {
@@ -52,14 +52,14 @@ TEST_CASE("a stack has the functions that called, and is kept once") {
   CHECK(stacks.frames_of(CallStacks::kNone).empty());
 }
 
-TEST_CASE("a stack has as many of its innermost frames as were asked for") {
+TEST_CASE("a stack has the requested number of innermost frames") {
   CallStacks stacks{2};
   const CallStacks::Id found = asked_there(stacks);
   CHECK(stacks.frames_of(found).size() == 2);
   CHECK(has(stacks.frames_of(found), "asked_"));
 }
 
-TEST_CASE("a stack that is added to a table is there once, with its outer frames shared") {
+TEST_CASE("a stack is added to a table once, with all its frames") {
   CallStacks stacks;
   trace::StackTable table;
   const CallStacks::Id found = asked_there(stacks);
@@ -79,7 +79,7 @@ TEST_CASE("a stack that is added to a table is there once, with its outer frames
   CHECK(copy.of(trace::StackTable::kNone) == trace::StackTable::kNone);
 }
 
-TEST_CASE("threads find their stacks at once") {
+TEST_CASE("several threads record the same stack as one") {
   CallStacks stacks;
   std::vector<std::thread> threads;
   std::vector<CallStacks::Id> found(4, CallStacks::kNone);

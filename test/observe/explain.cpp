@@ -83,7 +83,7 @@ json devices_of_programs(std::uint64_t seed, std::size_t devices) {
 
 }  // namespace
 
-TEST_CASE("the parts of each device add up to what was reserved at its peak") {
+TEST_CASE("the parts of each device add up to its reserved bytes at the peak") {
   CHECK(rc::check([] {
     const auto log = read(devices_of_programs(*rc::gen::arbitrary<std::uint32_t>(), 3));
     const Explanation explanation = explain(log);
@@ -133,7 +133,7 @@ TEST_CASE("moving forward from the start of a trace ends in the snapshot, block 
   }));
 }
 
-TEST_CASE("whatever contradictions a trace has, the parts add up") {
+TEST_CASE("the parts add up even if a trace contradicts itself") {
   CHECK(rc::check([] {
     std::vector<json> events;
     const auto steps = *rc::gen::container<std::vector<std::tuple<int, int, int, int>>>(
@@ -176,8 +176,7 @@ TEST_CASE("the changes between two logs add up to the difference of their peaks"
   }));
 }
 
-TEST_CASE(
-    "free memory of another stream than the one that made memory grow is stream fragmentation") {
+TEST_CASE("free memory of a stream other than the growing one is stream fragmentation") {
   const std::uint64_t side = kBase + 1024 * MiB;
   const auto log = read(snapshot_of(
       {event("segment_alloc", side, 64 * MiB, 5), event("alloc", side, 64 * MiB, 5),
@@ -235,8 +234,7 @@ TEST_CASE("whole free pages of an expandable segment are soft, and parts of used
   CHECK(peak.bytes(MemoryPart::hard) == 34 * MiB);
 }
 
-TEST_CASE(
-    "memory that waits for other streams, and sizes that are rounded, are parts of their own") {
+TEST_CASE("memory that waits for other streams, and rounding, are separate parts") {
   const auto log = read(snapshot_of(
       {event("segment_alloc", kBase, 20 * MiB), event("alloc", kBase, 4 * MiB),
        event("alloc", kBase + 4 * MiB, 2 * MiB - 100), event("free_requested", kBase, 4 * MiB),
@@ -252,7 +250,7 @@ TEST_CASE(
   CHECK(peak.bytes(MemoryPart::rest) == MiB / 2);
 }
 
-TEST_CASE("free memory of a private pool is not free for others") {
+TEST_CASE("free memory of a private pool is a separate part") {
   json pool = event("segment_alloc", kBase, 20 * MiB);
   pool["pool_id"] = {0, 1};
   json block = event("alloc", kBase, 20 * MiB);
@@ -267,7 +265,7 @@ TEST_CASE("free memory of a private pool is not free for others") {
   CHECK(only(peak, MemoryPart::pool).pool == TorchPool{0, 1});
 }
 
-TEST_CASE("a log without segments explains live bytes, and does not know what was reserved") {
+TEST_CASE("a log without segments explains live bytes, and reserved bytes are unknown") {
   const auto log = parse_trace(
       "Thread,Time,Action,Pointer,Size,Stream\n"
       "1,00:00:00:000001,allocate,0x7f00,4096,0x10\n"
@@ -288,7 +286,7 @@ TEST_CASE("a log without addresses explains the most live bytes at once") {
   CHECK(sum_of(device.peak) == 8000);
 }
 
-TEST_CASE("a site is the program's own line, with the label that it gave") {
+TEST_CASE("a site is the program's own line, with the program's label") {
   const json frames = json::array(
       {{{"filename", "/lib/site-packages/torch/nn/linear.py"}, {"line", 9}, {"name", "forward"}},
        {{"filename", "/home/me/model.py"}, {"line", 12}, {"name", "block"}},

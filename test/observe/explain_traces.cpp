@@ -34,7 +34,7 @@ void reserve_pool(Script& script, std::uint64_t bytes) { script.writer->reserved
 
 }  // namespace
 
-TEST_CASE("memory of the driver's pool counts to the byte, at every moment") {
+TEST_CASE("memory of the driver's pool adds up to the byte, at every moment") {
   CHECK(rc::check([] {
     const AllocationLog log = PoolProgram{*rc::gen::arbitrary<std::uint64_t>()}.log(120);
     const BlockTimes times{log};
@@ -63,7 +63,7 @@ TEST_CASE("memory of the driver's pool counts to the byte, at every moment") {
   }));
 }
 
-TEST_CASE("what no block has of the driver's pool belongs to no stream") {
+TEST_CASE("bytes of the driver's pool that are in no block belong to no stream") {
   Script script;
   const std::uint32_t unused = script.stream("default stream");
   const std::uint32_t main = script.stream("stream 1"), copy = script.stream("stream 2");
@@ -88,7 +88,7 @@ TEST_CASE("what no block has of the driver's pool belongs to no stream") {
   CHECK(peak.knows(MemoryPart::driver));
 }
 
-TEST_CASE("blocks of a pool that was not recorded are in no memory of the trace") {
+TEST_CASE("blocks beyond the recorded memory of a pool count as elsewhere") {
   Script script;
   const std::uint32_t main = script.stream("main");
   reserve_pool(script, 100 * MiB);
@@ -109,7 +109,7 @@ TEST_CASE("blocks of a pool that was not recorded are in no memory of the trace"
   CHECK(peak.elsewhere == 60 * MiB);
 }
 
-TEST_CASE("a reset of the device ends all that is reserved and all that waits") {
+TEST_CASE("a reset of the device ends all reserved memory and all waiting memory") {
   Script script;
   const std::uint32_t main = script.stream("main"), copy = script.stream("copy");
   reserve_pool(script, 100 * MiB);
@@ -129,8 +129,7 @@ TEST_CASE("a reset of the device ends all that is reserved and all that waits") 
   CHECK(peak.bytes(MemoryPart::waiting) == 0);
 }
 
-TEST_CASE(
-    "a freed block waits only if another stream used it, and until its memory is used again") {
+TEST_CASE("a freed block waits only if another stream used it, until its memory is reused") {
   Script script;
   const std::uint32_t main = script.stream("main"), copy = script.stream("copy");
   script.writer->reserved(0, kTraced, 100 * MiB);

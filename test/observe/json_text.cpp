@@ -24,7 +24,7 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("JSON that is valid gives what it says") {
+TEST_CASE("valid JSON gives the same document as another parser") {
   for (const std::string& text : {
            "null"s,
            " [ ] "s,
@@ -40,7 +40,7 @@ TEST_CASE("JSON that is valid gives what it says") {
   }
 }
 
-TEST_CASE("whatever JSON another parser refuses is refused, with line and column") {
+TEST_CASE("JSON that another parser refuses is refused, with line and column") {
   for (const std::string& text : {
            ""s,
            " "s,
@@ -93,7 +93,7 @@ TEST_CASE("whatever JSON another parser refuses is refused, with line and column
   }
 }
 
-TEST_CASE("any text that differs by a byte from valid JSON is judged as another parser judges it") {
+TEST_CASE("valid JSON with one byte changed is accepted only if another parser accepts it") {
   const std::string valid =
       "{\"a\": [1, -2.5e+10, \"x\\u00e9\\ud83d\\ude00\", null], \"b\": {\"c\": true}}";
   for (std::size_t at = 0; at < valid.size(); ++at) {
@@ -109,9 +109,9 @@ TEST_CASE("any text that differs by a byte from valid JSON is judged as another 
   }
 }
 
-TEST_CASE("a zero byte ends no document") { CHECK_FALSE(refusal("1\0"s).empty()); }
+TEST_CASE("a zero byte does not end a document") { CHECK_FALSE(refusal("1\0"s).empty()); }
 
-TEST_CASE("a refusal says what stands there, what must, and in which line and column") {
+TEST_CASE("a refusal says what was found and what is expected, with line and column") {
   CHECK(
       refusal("{\n  \"a\": 1,\n}") ==
       "x:3:1: this is not JSON: found '}' where a key must stand: no comma follows the last entry");
@@ -129,7 +129,7 @@ TEST_CASE("a refusal says what stands there, what must, and in which line and co
   CHECK(refusal("{\"a\":1,\n\"a\":2}") == "x:2:1: the key 'a' occurs twice");
 }
 
-TEST_CASE("the nearest name is the one with the fewest letters changed, if few are") {
+TEST_CASE("the nearest name has the fewest changed letters, if only few are changed") {
   const std::vector<std::string> known{"batch_size", "num_batches", "layers"};
   CHECK(nearest("batch_sise", known) == "batch_size");
   CHECK(nearest("layer", known) == "layers");

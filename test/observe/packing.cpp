@@ -87,21 +87,21 @@ double ratio(std::uint64_t height, std::uint64_t load) {
 
 }  // namespace
 
-TEST_CASE("the load is the most that lives at one moment, and a life ends before its last moment") {
+TEST_CASE("the load is the most bytes live at one moment, and an interval excludes its end") {
   CHECK(max_load({}) == 0);
   CHECK(max_load(std::vector<Interval>{{0, 5, 10}, {5, 9, 20}}) == 20);
   CHECK(max_load(std::vector<Interval>{{0, 6, 10}, {5, 9, 20}, {8, 12, 15}}) == 35);
   CHECK(max_load(std::vector<Interval>{{3, 3, 10}, {4, 2, 50}}) == 0);
 }
 
-TEST_CASE("greedy packing puts the largest lowest and fills the holes") {
+TEST_CASE("greedy packing puts the largest block lowest and fills the holes") {
   const std::vector<Interval> intervals{{0, 10, 4}, {0, 4, 6}, {4, 10, 5}, {0, 10, 1}};
   const Packing packing = greedy_pack(intervals);
   CHECK(packing.offsets == std::vector<std::uint64_t>{6, 0, 0, 5 + 5});
   CHECK(packing.height == 11);
 }
 
-TEST_CASE("a packing keeps apart what lives at the same time, whatever the intervals") {
+TEST_CASE("a packing keeps blocks that live at the same time apart") {
   CHECK(rc::check("few large and many small, crowded and sparse", [] {
     const auto times = *rc::gen::element<std::int64_t>(5, 50, 2000);
     const auto intervals = some_intervals(times, 100, 200);
@@ -111,7 +111,7 @@ TEST_CASE("a packing keeps apart what lives at the same time, whatever the inter
   }));
 }
 
-TEST_CASE("each block lies at the lowest offset that those placed before it leave") {
+TEST_CASE("each block lies at the lowest offset that the blocks placed before it leave") {
   CHECK(rc::check("distinct sizes, so that the order is known", [] {
     auto intervals = some_intervals(60, 5, 100);
     for (std::size_t i = 0; i < intervals.size(); ++i)
@@ -147,7 +147,7 @@ std::uint64_t height_by_trial(const std::vector<Interval>& intervals) {
   return intervals.empty() ? 0 : lowest;
 }
 
-TEST_CASE("the best packing is valid, between the load and what the simple packings find") {
+TEST_CASE("the best packing is valid, and lies between the load and the simple packings") {
   CHECK(rc::check("few large and many small, crowded and sparse", [] {
     const auto times = *rc::gen::element<std::int64_t>(5, 50, 2000);
     const auto intervals = some_intervals(times, 100, 200);
@@ -163,7 +163,7 @@ TEST_CASE("the best packing is valid, between the load and what the simple packi
   }));
 }
 
-TEST_CASE("the best packing of few blocks is the lowest of all, and known to be") {
+TEST_CASE("the best packing of few blocks is the lowest one, and marked as optimal") {
   CHECK(rc::check("all orders of up to six blocks", [] {
     const auto intervals = some_intervals(8, 6, 7);
     const Packing best = best_pack(intervals);
@@ -173,7 +173,7 @@ TEST_CASE("the best packing of few blocks is the lowest of all, and known to be"
   }));
 }
 
-TEST_CASE("the same steps give the same packing, and fewer steps a valid one") {
+TEST_CASE("equal numbers of steps give equal packings, and any number a valid one") {
   CHECK(rc::check("any budget", [] {
     const auto intervals = some_intervals(50, 100, 100);
     const auto steps = *rc::gen::inRange<std::uint64_t>(0, 2'000'000);
@@ -200,7 +200,7 @@ TEST_CASE("the hard instances of MiniMalloc are packed within their capacity") {
   }
 }
 
-TEST_CASE("traces of deep learning are packed at their load") {
+TEST_CASE("the height of packed traces of deep learning is their load") {
   const auto data = millrace::test::data_folder();
   if (!data) SKIP("no sample data (MILLRACE_DATA)");
   for (const char* const file :

@@ -49,7 +49,7 @@ TEST_CASE("the torch policy puts every block where PyTorch put it on a GPU") {
   }
 }
 
-TEST_CASE("replays bear expandable segments that no PyTorch can have had") {
+TEST_CASE("a replay accepts expandable segments that PyTorch cannot have made") {
   std::size_t files = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator{test::source_folder() / "test/observe/snapshots/made"}) {
@@ -77,7 +77,7 @@ TEST_CASE("the millrace policy reserves no more than PyTorch's expandable segmen
   }
 }
 
-TEST_CASE("a replay's ladder begins at the load and ends at what is reserved") {
+TEST_CASE("a replay's ladder begins at the load and ends at the reserved bytes") {
   const std::string text =
       "id,lower,upper,size\n0,0,4,3000000\n1,1,3,5000000\n2,2,6,1000\n3,5,8,9000000\n";
   for (const Policy& policy : {Policy::torch(), Policy::millrace()}) {
@@ -95,7 +95,7 @@ TEST_CASE("a replay's ladder begins at the load and ends at what is reserved") {
   }
 }
 
-TEST_CASE("a log's streams keep their memory apart under PyTorch's policy") {
+TEST_CASE("the streams of a log share no memory under PyTorch's policy") {
   const std::string text =
       "Thread,Time,Action,Pointer,Size,Stream\n"
       "1,00:00:00:000001,allocate,0x7f0000000000,4194304,0x10\n"
@@ -106,7 +106,7 @@ TEST_CASE("a log's streams keep their memory apart under PyTorch's policy") {
   CHECK(replay_text(text, Policy::torch()).statistics.streams.size() == 2);
 }
 
-TEST_CASE("a replay on a device that is too small says so") {
+TEST_CASE("a replay on a device that is too small throws out_of_memory") {
   const auto log = trace::parse_trace("id,lower,upper,size\n0,0,4,30000000\n", "test.csv");
   CHECK_THROWS_AS(replay(log, 0, {.device_bytes = 16 * MiB}), out_of_memory);
 }

@@ -77,7 +77,7 @@ json snapshot_event(const char* action, std::uint64_t address, std::uint64_t byt
 
 }  // namespace
 
-TEST_CASE("programs with streams, pending frees and private pools are replayed as they were") {
+TEST_CASE("programs with streams, pending frees and private pools are replayed as recorded") {
   over_programs({}, [](TorchProgram& program) {
     program.run(300);
     const json snapshot = program.snapshot(true);
@@ -85,7 +85,7 @@ TEST_CASE("programs with streams, pending frees and private pools are replayed a
   });
 }
 
-TEST_CASE("a private pool is known from the snapshot where events do not tell it") {
+TEST_CASE("a private pool is read from the snapshot if events do not name it") {
   // The pool of a segment that is given back within the trace is unknown. The test skips programs
   // with such segments.
   for (int i = 0, found = 0; found < 5; ++i) {
@@ -102,7 +102,7 @@ TEST_CASE("a private pool is known from the snapshot where events do not tell it
   }
 }
 
-TEST_CASE("a trace that begins in the middle is replayed as it was") {
+TEST_CASE("a trace that begins in the middle is replayed as recorded") {
   over_programs({.settings = {}, .largest = MiB}, [](TorchProgram& program) {
     program.run(150);
     program.forget();
@@ -111,7 +111,7 @@ TEST_CASE("a trace that begins in the middle is replayed as it was") {
   });
 }
 
-TEST_CASE("settings that decide sizes are followed") {
+TEST_CASE("a replay follows the settings that decide sizes") {
   TorchProgram::Options options;
   options.settings.roundup_power2_divisions = {4, 8, 0, 2, 16};
   std::fill(options.settings.roundup_power2_divisions.begin() + 5,
@@ -123,7 +123,7 @@ TEST_CASE("settings that decide sizes are followed") {
   });
 }
 
-TEST_CASE("a trace without completions of frees is taken as if each was complete at once") {
+TEST_CASE("without completions in a trace, each free is taken as complete at once") {
   TorchProgram program{test::seed(), {}};
   json snapshot;
   do {  // until no free is pending at the end
@@ -143,7 +143,7 @@ TEST_CASE("a trace without completions of frees is taken as if each was complete
   CHECK(report.statistics.bytes.active.current == report.statistics.bytes.allocated.current);
 }
 
-TEST_CASE("a trace without requests of frees is replayed as it was") {
+TEST_CASE("a trace without requests of frees is replayed as recorded") {
   TorchProgram program{test::seed(), {.settings = {}, .largest = MiB}};
   program.run(300);
   json snapshot = program.snapshot(true);
@@ -180,7 +180,7 @@ TEST_CASE("each device of a snapshot is replayed by itself") {
   }
 }
 
-TEST_CASE("expandable segments are compared, if their pages are PyTorch's") {
+TEST_CASE("expandable segments are compared only if their pages are PyTorch's") {
   const std::uint64_t base = std::uint64_t{1} << 40;
   json snapshot = TorchProgram{test::seed(), {}}.snapshot();
   snapshot["allocator_settings"]["expandable_segments"] = true;
@@ -220,8 +220,7 @@ TEST_CASE("expandable segments are compared, if their pages are PyTorch's") {
   CHECK_THAT(warnings_of(other.warnings), ContainsSubstring("2 blocks of expandable segments"));
 }
 
-TEST_CASE(
-    "a block whose free was pending when the trace begins serves others once it is complete") {
+TEST_CASE("a block whose free is pending at the start of the trace serves others once complete") {
   const std::uint64_t base = std::uint64_t{1} << 40;
   json snapshot = TorchProgram{test::seed(), {}}.snapshot();
   snapshot["segments"] =
@@ -280,7 +279,7 @@ TEST_CASE("a free that completes while PyTorch retries does not serve the reques
   check_same_replay(snapshot_log_of(snapshot));
 }
 
-TEST_CASE("blocks in no known segment are kept apart from those that can be compared") {
+TEST_CASE("blocks in no known segment are left out of the comparison") {
   const std::uint64_t base = std::uint64_t{1} << 40;
   json snapshot = TorchProgram{test::seed(), {}}.snapshot();
   snapshot["segments"] = json::array({{{"device", 0},
@@ -315,7 +314,7 @@ TEST_CASE("a request that PyTorch could not serve is reported") {
   CHECK(report.allocations == 0);
 }
 
-TEST_CASE("a snapshot that was not recorded has nothing to replay, and says how to record") {
+TEST_CASE("a snapshot without a recorded history has no events, and says how to record") {
   json snapshot = TorchProgram{test::seed(), {}}.snapshot();
   snapshot["device_traces"] = json::array({json::array()});
   const trace::AllocationLog log = snapshot_log_of(snapshot);
@@ -323,7 +322,7 @@ TEST_CASE("a snapshot that was not recorded has nothing to replay, and says how 
   CHECK_THAT(warnings_of(log.warnings), ContainsSubstring("_record_memory_history"));
 }
 
-TEST_CASE("other policies take the blocks of private pools as any others, and say so") {
+TEST_CASE("other policies treat blocks of private pools as any others, with a warning") {
   TorchProgram program{test::seed(), {}};
   program.run(100);
   const ReplayReport report =

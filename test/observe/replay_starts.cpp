@@ -78,7 +78,7 @@ ReplayReport cold(const trace::AllocationLog& log, const Policy& policy, std::si
 
 }  // namespace
 
-TEST_CASE("from the live blocks alone no policy holds a cache from before the trace") {
+TEST_CASE("a replay from the live blocks alone has no cache from before the trace") {
   for (int i = 0; i < 10; ++i) {
     const std::uint64_t seed = test::seed() + static_cast<std::uint64_t>(i);
     INFO("program of seed " << seed);
@@ -103,7 +103,7 @@ TEST_CASE("from the live blocks alone no policy holds a cache from before the tr
   }
 }
 
-TEST_CASE("a program that starts with nothing is the same from either start") {
+TEST_CASE("a program that starts with nothing is replayed equally from either start") {
   TorchProgram program{test::seed(), {}};
   program.run(300);
   json snapshot = program.snapshot(true);
@@ -144,7 +144,7 @@ TEST_CASE("a cache that the program empties is emptied in every replay") {
   CHECK(peak(retried, Policy::torch()) == 200 * MiB);
 }
 
-TEST_CASE("the size of the device is what PyTorch found when it ran out of memory") {
+TEST_CASE("the size of the device is taken from PyTorch's out-of-memory event") {
   json ran_out = program({takes(kStartsBase, 40 * MiB)}, kStartsBase, 40 * MiB);
   ran_out["device_traces"][0].push_back({{"action", "oom"},
                                          {"device_free", 7 * MiB},
@@ -156,7 +156,7 @@ TEST_CASE("the size of the device is what PyTorch found when it ran out of memor
   CHECK(device.bytes == 47 * MiB);
 }
 
-TEST_CASE("a device is full where PyTorch gives segments back for a request, and only there") {
+TEST_CASE("a device is full only where PyTorch gives segments back for a request") {
   const json retried = program(
       {used(kStartsBase, 40 * MiB), gives_back(kStartsBase, 40 * MiB), takes(kOther, 60 * MiB)},
       kOther, 60 * MiB);

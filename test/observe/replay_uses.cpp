@@ -77,13 +77,13 @@ TEST_CASE("a completion in a trace covers the uses of other streams") {
   CHECK(reserved(log, Policy::millrace()) == RecordedUses::kBytes);
 }
 
-TEST_CASE("a block whose uses are not known to be complete is not given away in a replay") {
+TEST_CASE("a block whose uses are not known to be complete is not reused in a replay") {
   RecordedUses program;
   for (int i = 0; i < 5; ++i) program.buffer(false);
   CHECK(reserved(program.log(), Policy::torch()) == 5 * RecordedUses::kBytes);
 }
 
-TEST_CASE("the modeled pool of the driver gets a block after the uses of other streams") {
+TEST_CASE("the model of the driver's pool reuses a block after the uses of other streams") {
   RecordedUses program;
   program.buffer_of_main();
   program.buffer(false);  // the copy stream waits for main, so it is also after main's free

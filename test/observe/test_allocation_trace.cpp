@@ -15,7 +15,7 @@ using test::TraceBuilder;
 const StreamId kMain = TraceBuilder::stream(1);
 const StreamId kCopy = TraceBuilder::stream(2);
 
-TEST_CASE("a trace keeps what was allocated, used and freed, in order") {
+TEST_CASE("a trace keeps allocations, uses and frees in order") {
   TraceBuilder program;
   program.acquire(0, 4096);
   const auto id = program.allocate(
@@ -43,7 +43,7 @@ TEST_CASE("a trace keeps what was allocated, used and freed, in order") {
   CHECK(program.trace.segments()[0].released == 5);
 }
 
-TEST_CASE("a window lasts from its mark to the next, and the latest of a name counts") {
+TEST_CASE("a window lasts from its mark to the next, and a repeated name means the latest one") {
   AllocationTrace trace;
   const TracePosition first = trace.begin_window("step");
   const TracePosition second = trace.begin_window("step");
@@ -55,14 +55,14 @@ TEST_CASE("a window lasts from its mark to the next, and the latest of a name co
   CHECK_THROWS_AS(trace.window("warm-up"), std::out_of_range);
 }
 
-TEST_CASE("frees of blocks from before the trace began are passed over") {
+TEST_CASE("frees of blocks from before the trace began are ignored") {
   AllocationTrace trace;
   trace.freed({.id = 7, .address = nullptr, .bytes = 512, .points = {}});
   CHECK(trace.blocks().empty());
   CHECK(attribute(trace).reserved == 0);
 }
 
-TEST_CASE("what was known to be complete before a window can be discarded, and not more") {
+TEST_CASE("discarding removes only blocks that were known to be complete before a window") {
   TraceBuilder program;
   program.free(program.allocate(kMain, {.address = 0, .bytes = 100}), {{kMain, 1}});
   program.finish({kMain, 1});
@@ -77,7 +77,7 @@ TEST_CASE("what was known to be complete before a window can be discarded, and n
   CHECK_NOTHROW(program.trace.window("steady"));
 }
 
-TEST_CASE("a window that begins before what was discarded is refused") {
+TEST_CASE("a window that begins before discarded events is refused") {
   TraceBuilder program;
   program.trace.begin_window("early");
   program.free(program.allocate(kMain, {.address = 0, .bytes = 100}), {});
@@ -85,7 +85,7 @@ TEST_CASE("a window that begins before what was discarded is refused") {
   CHECK_THROWS_AS(program.trace.window("early"), std::out_of_range);
 }
 
-TEST_CASE("discarding what is old does not change the ladder of a later window") {
+TEST_CASE("discarding old events does not change the ladder of a later window") {
   REQUIRE(rc::check([] {
     auto program = *model_program();
     const auto rest = *model_program();
@@ -105,7 +105,7 @@ TEST_CASE("discarding what is old does not change the ladder of a later window")
   }));
 }
 
-TEST_CASE("the ladder of any window is monotone, and no higher than that of the whole") {
+TEST_CASE("the ladder of a window is monotone, and no higher than that of the whole trace") {
   REQUIRE(rc::check([] {
     const auto program = *model_program();
     const ModelRun run{program};
@@ -141,7 +141,7 @@ TEST_CASE("a bounded trace of a long run stays small") {
   CHECK(trace.ordering().size() <= 210);
 }
 
-TEST_CASE("what is given back of a segment, or of several, ends there, and the rest goes on") {
+TEST_CASE("a release ends its part of one or several segments, and the rest stays acquired") {
   TraceBuilder program;
   program.acquire(0, 1000);
   program.acquire(1000, 500);

@@ -34,7 +34,7 @@ std::size_t heaviest_by_trial(const ModelRun& run, std::vector<std::size_t>& cho
   return heaviest;
 }
 
-TEST_CASE("the graph says of every two blocks what the definition says") {
+TEST_CASE("the conflict graph agrees with the definition for every two blocks") {
   REQUIRE(rc::check([](bool obeys) {
     const auto program = *model_program();
     const auto streams = *rc::gen::element<std::size_t>(1, 3, 30);
@@ -49,7 +49,7 @@ TEST_CASE("the graph says of every two blocks what the definition says") {
   }));
 }
 
-TEST_CASE("for memory that the host writes only completion ends a block") {
+TEST_CASE("in memory that the host writes, only completion ends a block") {
   REQUIRE(rc::check([] {
     const auto program = *model_program();
     const ModelRun run{program};
@@ -64,7 +64,7 @@ TEST_CASE("for memory that the host writes only completion ends a block") {
   }));
 }
 
-TEST_CASE("illegal reuse is found exactly where there is some") {
+TEST_CASE("illegal reuse is found exactly where it exists") {
   REQUIRE(rc::check([](bool obeys) {
     const auto program = *model_program();
     const ModelRun run{program, {.obeys = obeys}};
@@ -84,7 +84,7 @@ TEST_CASE("illegal reuse is found exactly where there is some") {
   }));
 }
 
-TEST_CASE("the heaviest set is one of mutual conflicts") {
+TEST_CASE("the blocks of the heaviest set conflict with one another") {
   REQUIRE(rc::check([] {
     const auto program = *model_program();
     const ModelRun run{program};
@@ -96,7 +96,7 @@ TEST_CASE("the heaviest set is one of mutual conflicts") {
   }));
 }
 
-TEST_CASE("a search for the heaviest set that is cut short finds a set of mutual conflicts") {
+TEST_CASE("a search for the heaviest set that is cut short finds mutual conflicts") {
   REQUIRE(rc::check([] {
     const auto program = *model_program();
     const auto streams = *rc::gen::inRange<std::size_t>(1, 6);
@@ -122,7 +122,7 @@ TEST_CASE("no set of mutual conflicts is heavier than the heaviest") {
   }));
 }
 
-TEST_CASE("no two blocks in conflict are packed over each other") {
+TEST_CASE("blocks in conflict are never packed over each other") {
   REQUIRE(rc::check([] {
     const auto program = *model_program();
     const auto streams = *rc::gen::element<std::size_t>(1, 2, 3, 30);
@@ -141,7 +141,7 @@ TEST_CASE("no two blocks in conflict are packed over each other") {
   }));
 }
 
-TEST_CASE("with one stream the heaviest set is what was live at the peak") {
+TEST_CASE("with one stream the heaviest set has the bytes that were live at the peak") {
   REQUIRE(rc::check([] {
     const auto program = *model_program();
     const ModelRun run{program, {.streams = 1}};
@@ -162,7 +162,7 @@ TEST_CASE("each level of the ladder is at least the one below it") {
   }));
 }
 
-TEST_CASE("the shares of a level add up to it") {
+TEST_CASE("the shares of a ladder level add up to the level") {
   REQUIRE(rc::check([] {
     const auto program = *model_program();
     const Ladder ladder = attribute(ModelRun{program}.trace);

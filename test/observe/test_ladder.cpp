@@ -22,7 +22,7 @@ TEST_CASE("an empty trace costs nothing") {
   CHECK(ladder.heaviest.empty());
 }
 
-TEST_CASE("rounding costs the bytes between what was asked for and what was given") {
+TEST_CASE("rounding costs the bytes between the requested and the allocated sizes") {
   TraceBuilder program;
   program.acquire(0, 2048);
   program.allocate(kLadderMain, {.address = 0, .bytes = 512, .requested = 500, .tag = "lengths"});
@@ -42,7 +42,7 @@ TEST_CASE("rounding costs the bytes between what was asked for and what was give
   CHECK(ladder.at_peak[0].bytes - ladder.at_peak[0].requested == 24);
 }
 
-TEST_CASE("a block that another stream may not have yet costs its bytes once more") {
+TEST_CASE("a block that another stream may not reuse yet costs its bytes once more") {
   TraceBuilder program;
   program.acquire(0, 300);
   const auto batch = program.allocate(kLadderCopy, {.address = 0, .bytes = 100, .tag = "batch"});
@@ -64,7 +64,7 @@ TEST_CASE("a block that another stream may not have yet costs its bytes once mor
   CHECK(ladder.heaviest[1].bytes == 100);
 }
 
-TEST_CASE("an ordering edge, or completion, takes the cost of streams away") {
+TEST_CASE("an ordering edge or a completion removes the cost of streams") {
   const bool by_completion = GENERATE(false, true);
   TraceBuilder program;
   program.acquire(0, 200);
@@ -82,7 +82,7 @@ TEST_CASE("an ordering edge, or completion, takes the cost of streams away") {
   CHECK(ladder.reserved == 200);
 }
 
-TEST_CASE("a marker that was recorded before the free orders nobody after the block") {
+TEST_CASE("a marker that was recorded before the free orders no stream after the block") {
   TraceBuilder program;
   program.acquire(0, 200);
   const auto batch = program.allocate(kLadderCopy, {.address = 0, .bytes = 100});
@@ -106,7 +106,7 @@ TEST_CASE("a third stream is not ordered after a block because a second one is")
   CHECK(ladder.ordered == 200);  // one of the first two blocks, and the third
 }
 
-TEST_CASE("a layout that left a hole too small costs policy when an offline one has none") {
+TEST_CASE("a hole that is too small costs policy if an offline layout has no such hole") {
   TraceBuilder program;
   program.acquire(0, 500);
   const auto a = program.allocate(kLadderMain, {.address = 0, .bytes = 100, .tag = "a"});
@@ -125,7 +125,7 @@ TEST_CASE("a layout that left a hole too small costs policy when an offline one 
   CHECK(ladder.policy() == 200);
 }
 
-TEST_CASE("blocks in one piece cost what no layout can avoid") {
+TEST_CASE("packing costs what no layout of contiguous blocks can avoid") {
   // Nine blocks, with at most 500 bytes live at once. A trial of all layouts shows that they need a
   // range of 600 bytes.
   struct Lifetime {
@@ -171,7 +171,7 @@ TEST_CASE("memory that the host writes is free only once its uses are complete")
   CHECK(heaviest_before_last(program.trace, ReuseRule::host_time) == 200);
 }
 
-TEST_CASE("a window counts what is live at its beginning and what is still in the way") {
+TEST_CASE("a window counts blocks that are live or not yet reusable at its beginning") {
   TraceBuilder program;
   program.acquire(0, 900);
   program.free(program.allocate(kLadderMain, {.address = 0, .bytes = 500}), {{kLadderMain, 1}});
@@ -194,7 +194,7 @@ TEST_CASE("a window counts what is live at its beginning and what is still in th
   CHECK(end.ordered == 530);
 }
 
-TEST_CASE("reserved is the most that was held at once, not the sum of what came and went") {
+TEST_CASE("the reserved level is the most that was held at once, not a sum over time") {
   TraceBuilder program;
   program.acquire(0, 100);
   program.free(program.allocate(kLadderMain, {.address = 0, .bytes = 100}), {{kLadderMain, 1}});
@@ -208,7 +208,7 @@ TEST_CASE("reserved is the most that was held at once, not the sum of what came 
   CHECK(ladder.packed == 100);
 }
 
-TEST_CASE("a block may lie across what a range grew by, and counts once in each") {
+TEST_CASE("a block may span two growths of a range, and counts once in each") {
   TraceBuilder program;
   program.acquire(0, 1024);
   program.free(program.allocate(kLadderMain, {.address = 0, .bytes = 1024}), {{kLadderMain, 1}});
@@ -224,7 +224,7 @@ TEST_CASE("a block may lie across what a range grew by, and counts once in each"
   CHECK(attribute(program.trace).reserved == 1536);
 }
 
-TEST_CASE("a segment in the place of smaller ones holds the blocks that are given out there") {
+TEST_CASE("a segment at the addresses of smaller ones holds the blocks allocated there") {
   TraceBuilder program;
   program.acquire(0, 100);
   program.acquire(100, 100);
@@ -235,7 +235,7 @@ TEST_CASE("a segment in the place of smaller ones holds the blocks that are give
   CHECK(attribute(program.trace).reserved == 300);
 }
 
-TEST_CASE("bytes that two streams could have go to the one that can have no others") {
+TEST_CASE("bytes that two streams could use go to the stream that can use no others") {
   const StreamId third = TraceBuilder::stream(3);
   TraceBuilder program;
   program.acquire(0, 400);
@@ -250,7 +250,7 @@ TEST_CASE("bytes that two streams could have go to the one that can have no othe
   CHECK(attribute(program.trace).ordered == 200);
 }
 
-TEST_CASE("idle bytes are counted under who had them last") {
+TEST_CASE("idle bytes are counted under their last user") {
   TraceBuilder program;
   program.acquire(0, 1000);
   program.free(program.allocate(kLadderCopy, {.address = 0, .bytes = 300, .tag = "old"}),
@@ -267,7 +267,7 @@ TEST_CASE("idle bytes are counted under who had them last") {
   CHECK(ladder.idle[1].bytes == 100);
 }
 
-TEST_CASE("a pool that orders streams unseen is taken at its word") {
+TEST_CASE("if reuse proves order, reuse between streams is not counted as a conflict") {
   TraceBuilder program;
   program.free(program.allocate(kLadderCopy, {.address = 0, .bytes = 100}), {{kLadderCopy, 1}});
   program.allocate(kLadderMain, {.address = 0, .bytes = 100});
@@ -280,7 +280,7 @@ TEST_CASE("a pool that orders streams unseen is taken at its word") {
   CHECK(ladder.reserved == 128);
 }
 
-TEST_CASE("memory given out before its last user was done is found, and by whom") {
+TEST_CASE("memory reused before its last use is done is found, with both blocks") {
   TraceBuilder program;
   const auto a = program.allocate(kLadderMain, {.address = 0, .bytes = 100});
   program.free(a, {{kLadderMain, 1}, {kLadderCopy, 3}});
@@ -296,7 +296,7 @@ TEST_CASE("memory given out before its last user was done is found, and by whom"
   CHECK(found[0].later == 2);
 }
 
-TEST_CASE("memory given out too early is found where its pages have another address now") {
+TEST_CASE("early reuse is found if the pages have another address now") {
   TraceBuilder program;
   const auto a = program.allocate(kLadderCopy, {.address = 100, .bytes = 100});
   program.free(a, {{kLadderCopy, 1}});

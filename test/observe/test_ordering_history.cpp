@@ -8,7 +8,7 @@ constexpr StreamId kHistoryMain{1, 1};
 constexpr StreamId kHistoryCopy{2, 1};
 constexpr StreamId kCopysSuccessor{2, 2};
 
-TEST_CASE("a point is covered from the first frontier on that reached it") {
+TEST_CASE("a point is covered from the first frontier that reached it") {
   OrderingHistory history;
   history.stream_saw(kHistoryMain, Frontier{{kHistoryCopy, 3}}, 10);
   history.stream_saw(kHistoryMain, Frontier{{kHistoryCopy, 5}}, 20);
@@ -21,7 +21,7 @@ TEST_CASE("a point is covered from the first frontier on that reached it") {
   CHECK(history.completed_from({kHistoryCopy, 3}) == kNever);
 }
 
-TEST_CASE("an entry that a later frontier lacks stays as it was") {
+TEST_CASE("an entry that a later frontier lacks stays unchanged") {
   OrderingHistory history;
   history.device_finished(Frontier{{kHistoryCopy, 3}}, 10);
   history.device_finished({}, 20);
@@ -30,7 +30,7 @@ TEST_CASE("an entry that a later frontier lacks stays as it was") {
   CHECK(history.completed_from({kHistoryCopy, 4}) == 30);
 }
 
-TEST_CASE("what a slot's next tenant reached covers all of its last one") {
+TEST_CASE("a frontier of a slot's next tenant covers all of the last tenant") {
   OrderingHistory history;
   history.device_finished(Frontier{{kHistoryCopy, 3}}, 10);
   history.device_finished(Frontier{{kCopysSuccessor, 0}}, 20);
@@ -39,7 +39,7 @@ TEST_CASE("what a slot's next tenant reached covers all of its last one") {
   CHECK(history.completed_from({kCopysSuccessor, 1}) == kNever);
 }
 
-TEST_CASE("the same frontier seen again costs nothing") {
+TEST_CASE("a repeated frontier adds no entry") {
   OrderingHistory history;
   for (TracePosition now = 1; now <= 100; ++now) {
     history.stream_saw(kHistoryMain, Frontier{{kHistoryCopy, 3}}, now);
@@ -47,7 +47,7 @@ TEST_CASE("the same frontier seen again costs nothing") {
   CHECK(history.size() == 1);
 }
 
-TEST_CASE("what is discarded is known to lie before, and no more is forgotten") {
+TEST_CASE("points of discarded entries stay covered, and later entries are kept") {
   OrderingHistory history;
   for (Marker marker = 1; marker <= 9; ++marker) {
     history.stream_saw(kHistoryMain, Frontier{{kHistoryCopy, marker}}, 10 * marker);

@@ -64,7 +64,7 @@ TEST_CASE("the ladder is written as five levels, and explained by steps and shar
         json::array({{{"tag", "batch"}, {"stream", "copy"}, {"bytes", 100}}}));
 }
 
-TEST_CASE("a picture of failed memory names each stranded share, and no limit where none is set") {
+TEST_CASE("a picture of failed memory names each stranded share, and a limit only if one is set") {
   MemoryPicture picture;
   picture.requested = 1000;
   picture.stream = "main";
@@ -85,7 +85,7 @@ TEST_CASE("usable bytes are written with their fragmentation") {
   CHECK(out["stranded_bytes"] == 50);
 }
 
-TEST_CASE("torch's keys are there for what has a counterpart, and for nothing else") {
+TEST_CASE("torch's keys exist only for statistics that have a counterpart") {
   const auto stats = torch_memory_stats(some_statistics());
   CHECK(stats.at("allocated_bytes.all.current") == 100);
   CHECK(stats.at("reserved_bytes.all.peak") == 500);

@@ -27,14 +27,14 @@ TEST_CASE("the mean over no time is the last value") {
   CHECK(series.mean() == 30);
 }
 
-TEST_CASE("samples do not go back in time") {
+TEST_CASE("a sample with an earlier time is refused") {
   SampledSeries series;
   series.add(10, microseconds{100});
   CHECK_THROWS_AS(series.add(10, microseconds{99}), std::invalid_argument);
   CHECK(series.count() == 1);
 }
 
-TEST_CASE("a sampler follows an allocator, and what one stream could have of it") {
+TEST_CASE("a sampler follows an allocator and the bytes usable by one stream") {
   test::ScriptedAllocator allocator;
   FootprintSampler sampler{allocator, StreamHandle{}};
   allocator.scripted.bytes.reserved.current = 1000;
@@ -53,7 +53,7 @@ TEST_CASE("a sampler follows an allocator, and what one stream could have of it"
   CHECK(sampler.fragmentation().mean() == 0.75);
 }
 
-TEST_CASE("a scope of peaks is open for as long as its object lives") {
+TEST_CASE("a scope of peaks is open while its object lives") {
   test::ScriptedAllocator allocator;
   allocator.scripted.bytes.reserved.peak = 77;
   {

@@ -97,7 +97,7 @@ VirtualMachine::Options any_schedule() {
 
 }  // namespace
 
-TEST_CASE("a timeline has every operation that ran once, when it ran, on its stream's track") {
+TEST_CASE("a timeline has each operation once, with its times, on its stream's track") {
   Bench bench{any_schedule()};
   const test::Timeline seen{bench.machine};
   bench.run(10);
@@ -116,7 +116,7 @@ TEST_CASE("a timeline has every operation that ran once, when it ran, on its str
   }
 }
 
-TEST_CASE("what one stream does, and the time it stands still, does not overlap") {
+TEST_CASE("operations and standstills of one stream do not overlap") {
   Bench bench{any_schedule()};
   bench.run(12);
   const TimelineDocument document = bench.document();
@@ -127,7 +127,7 @@ TEST_CASE("what one stream does, and the time it stands still, does not overlap"
   }
 }
 
-TEST_CASE("an engine's track has what ran on it, and copies one at a time") {
+TEST_CASE("an engine's track has the operations that ran on it, one at a time") {
   Bench bench{any_schedule()};
   bench.run(12);
   const TimelineDocument document = bench.document();
@@ -143,7 +143,7 @@ TEST_CASE("an engine's track has what ran on it, and copies one at a time") {
   CHECK(document.slices({"engine"}).size() == document.slices({"operation"}).size());
 }
 
-TEST_CASE("kernels that run at once are on tracks of their own") {
+TEST_CASE("kernels that run at once are on separate tracks") {
   Bench bench;
   for (Stream* const stream : {&bench.main, &bench.copy, &bench.third}) {
     bench.device.launch(kernel("long", 1ms), stream->handle());
@@ -173,7 +173,7 @@ TEST_CASE("an arrow leads from a record that has run to the wait that waited for
   }
 }
 
-TEST_CASE("a stream that waits is seen to stand still until the record, and for whom") {
+TEST_CASE("a waiting stream is shown as standing still, with the stream that it waits for") {
   Bench bench;
   bench.device.launch(kernel("long", 1ms), bench.copy.handle());
   bench.main.wait_stream(bench.copy);
@@ -189,7 +189,7 @@ TEST_CASE("a stream that waits is seen to stand still until the record, and for 
   CHECK(slices[2].name == "after it");
 }
 
-TEST_CASE("an operation's bytes and cost are with it") {
+TEST_CASE("the slice of an operation has its bytes and its cost") {
   Bench bench;
   bench.run(1);
   const TimelineDocument document = bench.document();
@@ -205,7 +205,7 @@ TEST_CASE("an operation's bytes and cost are with it") {
   FAIL("no compute");
 }
 
-TEST_CASE("a host thread's calls are on its actor's track, for as long as they took") {
+TEST_CASE("a host thread's calls are on its actor's track") {
   Bench bench;
   bench.run(3);
   const auto loader = bench.machine.executor().spawn("loader", [&] {
@@ -226,7 +226,7 @@ TEST_CASE("a host thread's calls are on its actor's track, for as long as they t
   CHECK(others[0].name == "synchronize_stream");
 }
 
-TEST_CASE("counters end with what the allocator says, and reach its peaks") {
+TEST_CASE("counters end at the allocator's values, and reach its peaks") {
   Bench bench{any_schedule()};
   const ScopeId scope = bench.allocator.open_scope();
   const Buffer kept{bench.allocator, 3 * MiB, bench.main};
@@ -242,7 +242,7 @@ TEST_CASE("counters end with what the allocator says, and reach its peaks") {
   CHECK(gauges.active.current >= 3 * MiB);
 }
 
-TEST_CASE("an allocator that cannot say what is stranded has no such counter") {
+TEST_CASE("an allocator that does not know its stranded bytes has no such counter") {
   Bench bench{{}, {}, false};
   bench.timeline.attach(bench.machine);
   bench.timeline.attach(bench.device);
@@ -253,7 +253,7 @@ TEST_CASE("an allocator that cannot say what is stranded has no such counter") {
   CHECK(document.counter("pool", "stranded").empty());
 }
 
-TEST_CASE("the same program and seed give the same bytes") {
+TEST_CASE("the same program and seed give the same bytes of a timeline") {
   const VirtualMachine::Options options = any_schedule();
   std::set<std::string> texts;
   for (int i = 0; i < 3; ++i) {
@@ -266,7 +266,7 @@ TEST_CASE("the same program and seed give the same bytes") {
   CHECK(texts.size() == 1);
 }
 
-TEST_CASE("recording changes nothing of a virtual run") {
+TEST_CASE("recording a timeline does not change a virtual run") {
   const VirtualMachine::Options options = any_schedule();
   const auto outcome = [&](bool record) {
     Bench bench{options, {}, record};
@@ -283,7 +283,7 @@ TEST_CASE("recording changes nothing of a virtual run") {
   CHECK(outcome(true) == outcome(false));
 }
 
-TEST_CASE("beyond its bound a timeline counts what it leaves out, and stays valid") {
+TEST_CASE("a timeline at its limit counts the events that it leaves out, and stays valid") {
   const std::size_t most = GENERATE(0, 1, 100);
   Bench bounded{{}, {.most_events = most}};
   Bench whole;
@@ -299,7 +299,7 @@ TEST_CASE("beyond its bound a timeline counts what it leaves out, and stays vali
   CHECK(bounded.text().size() < 4096 + 600 * most);
 }
 
-TEST_CASE("notes are in the metadata, the latest of each, whatever they are made of") {
+TEST_CASE("metadata has the latest note of each name, with any characters") {
   Bench bench;
   bench.timeline.note("device", "none");
   bench.timeline.note("seed", "41");
@@ -313,7 +313,7 @@ TEST_CASE("notes are in the metadata, the latest of each, whatever they are made
   CHECK(notes.contains("a \"key\""));
 }
 
-TEST_CASE("without a machine host calls and counters go by the host's clock") {
+TEST_CASE("without a machine, host calls are recorded by the host's clock") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device({.memory_bytes = std::size_t{1} << 30, .data = false});
   Timeline timeline;
@@ -329,7 +329,7 @@ TEST_CASE("without a machine host calls and counters go by the host's clock") {
   CHECK(document.slices({"operation", "order"}).empty());
 }
 
-TEST_CASE("a second machine, or one after its devices, is refused") {
+TEST_CASE("a second machine, or a machine after its devices, is refused") {
   VirtualMachine machine;
   Timeline timeline;
   timeline.attach(machine);

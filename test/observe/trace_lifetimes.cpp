@@ -37,21 +37,21 @@ TEST_CASE("a life that ends when another begins does not overlap it") {
   CHECK(millrace::max_load(lifetimes(log)) == 10);
 }
 
-TEST_CASE("older names of the columns are known, where the end is the last moment") {
+TEST_CASE("older column names are known, and their end is the last moment of a lifetime") {
   const auto log = parse_trace("buffer,start,end,size\n7,0,4,10\n8,5,5,10\n", "file");
   REQUIRE(log.events.size() == 4);
   CHECK(log.events[1].kind == EventKind::free_requested);
   CHECK(log.events[1].time_us == 5);
 }
 
-TEST_CASE("columns may stand in any order, and known extra ones are passed over") {
+TEST_CASE("columns may stand in any order, and known extra ones are ignored") {
   const auto log = parse_trace("size,alignment,upper,lower,id\n64,8,4,1,x\n", "file");
   CHECK(log.blocks[0].bytes == 64);
   CHECK(log.events[0].time_us == 1);
   CHECK(log.warnings == std::vector<std::string>{"a column is passed over ('alignment')"});
 }
 
-TEST_CASE("a malformed line of lifetimes is refused with what would be right") {
+TEST_CASE("a malformed line of lifetimes is refused with the expected form") {
   CHECK(refused_lifetimes("0,5,5,10\n") ==
         "file: line 2: lives from 5 to 5, should begin before it ends");
   CHECK(refused_lifetimes("0,6,5,10\n") ==

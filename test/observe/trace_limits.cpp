@@ -81,8 +81,7 @@ std::string rmm_log_of(int rows) {
 
 }  // namespace
 
-TEST_CASE(
-    "memory for what a trace holds is limited in every format, in proportion to what it has") {
+TEST_CASE("the memory of a trace is limited in every format, in proportion to its content") {
   for (const auto& make : {pickled_snapshot, json_snapshot, lifetimes_of, rmm_log_of}) {
     const std::uint64_t of_100 = least_memory(make(100));
     const std::uint64_t of_200 = least_memory(make(200));
@@ -91,7 +90,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a trace may take memory for each of its bytes, and for each byte of its gzip") {
+TEST_CASE("the memory limit of a trace grows with its bytes, and with the bytes of its gzip") {
   const std::string trace = lifetimes_of(1000);
   const std::string gzip = gzipped(trace);
   const std::uint64_t least = least_memory(trace);
@@ -119,14 +118,14 @@ TEST_CASE("a small gzip of very many values is refused") {
              ContainsSubstring("needs more memory than a file of its length may take"));
 }
 
-TEST_CASE("a device is refused, and not read") {
+TEST_CASE("a device is refused without being read") {
   for (const char* const device : {"/dev/zero", "/dev/null"}) {
     CHECK(refusal([&] { return read_trace(device); }) ==
           device + ": is a device, not a file or a pipe"s);
   }
 }
 
-TEST_CASE("a pipe is read up to the limit of files") {
+TEST_CASE("a pipe is read up to the limit for files") {
   const millrace::test::ScratchFolder folder;
   const std::string pipe = (folder / "pipe").string();
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -143,7 +142,7 @@ TEST_CASE("a pipe is read up to the limit of files") {
   CHECK_THAT(refused(trace.size() - 1, trace), ContainsSubstring("is larger than the"));
 }
 
-TEST_CASE("a pipe without an end is refused by its beginning") {
+TEST_CASE("a pipe without an end is refused by its first bytes") {
   const millrace::test::ScratchFolder folder;
   const std::string pipe = (folder / "pipe").string();
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);

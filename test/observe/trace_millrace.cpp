@@ -270,7 +270,7 @@ std::string record(char kind, const std::string& payload) {
 
 }  // namespace
 
-TEST_CASE("what a writer of traces wrote is what a reader finds") {
+TEST_CASE("a written trace is read back with the same content") {
   const std::uint64_t seed = millrace::test::seed();
   for (std::uint64_t i = 0; i < 20; ++i) {
     CAPTURE(seed, i);
@@ -301,7 +301,7 @@ bool has_block(const AllocationLog& log, std::size_t at) {
                      });
 }
 
-TEST_CASE("a trace that is cut off anywhere is read up to its last whole record") {
+TEST_CASE("a trace that is cut off anywhere is read up to its last complete record") {
   Written written;
   write(written, 1, 60);
   const std::string& bytes = written.sink.bytes;
@@ -328,7 +328,7 @@ TEST_CASE("a trace that is cut off anywhere is read up to its last whole record"
   }
 }
 
-TEST_CASE("a writer whose sink is full leaves a trace of what came before") {
+TEST_CASE("a writer whose sink is full leaves a readable trace of the earlier events") {
   for (const std::size_t room : {0, 5, 9, 100, 1000, 3000}) {
     StringSink sink{room};
     std::int64_t now = 0;
@@ -346,7 +346,7 @@ TEST_CASE("a writer whose sink is full leaves a trace of what came before") {
   }
 }
 
-TEST_CASE("a trace in a file is whole at every moment, and shorter by its zeros at the end") {
+TEST_CASE("a trace file is complete at every moment, and closing it removes zeros at the end") {
   const millrace::test::ScratchFolder folder;
   const std::string file = (folder.path() / "trace").string();
   StringSink in_memory;
@@ -375,7 +375,7 @@ TEST_CASE("a trace in a file is whole at every moment, and shorter by its zeros 
   CHECK_THROWS_AS(create_trace_file(file), std::system_error);
 }
 
-TEST_CASE("memory that is allocated where a block is in use ends that block, with a warning") {
+TEST_CASE("memory that is allocated over a block in use ends that block, with a warning") {
   const auto log = parse_trace(
       small_trace(record(16, std::string("\0\0\x80\x20\x40\0\0", 7)) +
                   record(17, std::string("\0\1\0", 3)) + record(127, std::string("\0", 1))),
@@ -407,7 +407,7 @@ TEST_CASE("a reset of a device ends its blocks and its memory") {
   CHECK(log.events[3].bytes == 4096);
 }
 
-TEST_CASE("queries and the driver's pool are steps of the order") {
+TEST_CASE("queries and events of the driver's pool are steps of the order") {
   StringSink sink;
   {
     TraceWriter writer{sink, [] { return std::int64_t{0}; }};
@@ -437,7 +437,7 @@ TEST_CASE("queries and the driver's pool are steps of the order") {
   CHECK(log.order[7].bytes == 4096);
 }
 
-TEST_CASE("records of kinds of a later version are passed over") {
+TEST_CASE("records of unknown kinds are skipped with a warning") {
   const auto log =
       parse_trace(small_trace(record(100, "anything") + record(127, std::string(1, '\0'))), "file");
   CHECK(log.blocks.size() == 1);
@@ -445,7 +445,7 @@ TEST_CASE("records of kinds of a later version are passed over") {
   CHECK_THAT(log.warnings[0], ContainsSubstring("does not know"));
 }
 
-TEST_CASE("a damaged or hostile trace of Millrace's is refused with its place") {
+TEST_CASE("a damaged or hostile Millrace trace is refused with its place") {
   const auto refused = [](char kind, const std::string& payload) {
     return refusal_of(small_trace(record(kind, payload)));
   };
@@ -470,7 +470,7 @@ TEST_CASE("a damaged or hostile trace of Millrace's is refused with its place") 
   CHECK_THAT(refusal_of("\x8dMRTRACE"), ContainsSubstring("ends before its version"));
 }
 
-TEST_CASE("a trace of Millrace's that needs more memory than its length allows is refused") {
+TEST_CASE("a Millrace trace that needs more memory than its length allows is refused") {
   Written written;
   write(written, 1, 2000);
   TraceLimits limits;

@@ -33,7 +33,7 @@ TEST_CASE("the format of a trace is recognized by its content") {
         TraceFormat::torch_snapshot);
 }
 
-TEST_CASE("a format says what its traces have") {
+TEST_CASE("each format says which properties its traces have") {
   struct Has {
     TraceFormat format;
     bool order, lines, addresses, clock;
@@ -81,7 +81,7 @@ TEST_CASE("gzip that is damaged or followed by something else is refused") {
   CHECK_THAT(refusal_of(gzipped(some_lifetimes) + "more"), ContainsSubstring("damaged gzip data"));
 }
 
-TEST_CASE("gzip that inflates beyond the limit is refused on the way") {
+TEST_CASE("gzip that inflates beyond the limit is refused while it inflates") {
   TraceLimits limits;
   limits.max_inflated_bytes = 1 << 20;
   const std::string bomb = gzipped(some_lifetimes + std::string(50 << 20, '\n'));
@@ -90,7 +90,7 @@ TEST_CASE("gzip that inflates beyond the limit is refused on the way") {
              ContainsSubstring("inflates to more than the 1048576 bytes that are allowed"));
 }
 
-TEST_CASE("what is none of the formats is refused with what they are") {
+TEST_CASE("an unknown format is refused with a list of the known formats") {
   CHECK_THAT(refusal_of("root:x:0:0\n"),
              ContainsSubstring("line 1: 'root:x:0:0' is not the beginning of a known format "
                                "(expected a PyTorch memory snapshot"));
@@ -105,7 +105,7 @@ TEST_CASE("what is none of the formats is refused with what they are") {
   CHECK_THAT(refusal_of("(dp0\n."), ContainsSubstring("'(dp0' is not the beginning"));
 }
 
-TEST_CASE("a file that is not there, is a folder or is too large is refused by name") {
+TEST_CASE("a file that is missing, a folder or too large is refused by name") {
   const auto folder = std::filesystem::temp_directory_path();
   const auto refused = [](const std::filesystem::path& file, const TraceLimits& limits = {}) {
     return refusal([&] { return read_trace(file, limits); });

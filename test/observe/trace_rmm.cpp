@@ -68,14 +68,14 @@ TEST_CASE("columns may stand in another order, and lines end as on Windows") {
   CHECK(log.events[0].time_us == 1'000'000);
 }
 
-TEST_CASE("a log that runs past midnight goes on") {
+TEST_CASE("times continue in a log that runs past midnight") {
   const auto log = read_rmm(
       "1,23:59:59.000000,allocate,0x1000,512,0\n"
       "1,00:00:01.000000,free,0x1000,512,0\n");
   CHECK(log.events[1].time_us - log.events[0].time_us == 2'000'000);
 }
 
-TEST_CASE("requests for no bytes, which get no memory, are passed over") {
+TEST_CASE("requests for no bytes, which get no memory, are ignored") {
   const auto log = read_rmm(
       "1,00:00:00,allocate,(nil),0,0\n"
       "1,00:00:00,allocate,0x0,0,0\n"
@@ -118,7 +118,7 @@ TEST_CASE("an allocation over a block in use is refused with both lines") {
             .empty());
 }
 
-TEST_CASE("a free of another size than was allocated is noted") {
+TEST_CASE("a free of another size than was allocated gives a warning") {
   const auto log = read_rmm(
       "1,00:00:00,allocate,0x1000,512,0\n"
       "1,00:00:00,free,0x1000,500,0\n");
@@ -128,7 +128,7 @@ TEST_CASE("a free of another size than was allocated is noted") {
             "a free names another size than the allocation, whose size counts (line 3)"});
 }
 
-TEST_CASE("a malformed line of an RMM log is refused with what would be right") {
+TEST_CASE("a malformed line of an RMM log is refused with the expected form") {
   CHECK(refused_rmm("1,00:00:00,allocate,0x1000,-5,0\n") ==
         "file: line 2: Size is '-5', should not be negative");
   CHECK(refused_rmm("1,00:00:00,allocate,0x1000,99999999999999999999,0\n") ==

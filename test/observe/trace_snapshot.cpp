@@ -232,7 +232,7 @@ struct TracedProgram {
 
 }  // namespace
 
-TEST_CASE("a snapshot that is written is read back as it was") {
+TEST_CASE("a written snapshot is read back unchanged") {
   const std::uint64_t seed = millrace::test::seed();
   for (std::uint64_t i = 0; i < 100; ++i) {
     CAPTURE(seed, i);
@@ -250,7 +250,7 @@ TEST_CASE("PyTorch's own snapshots are written as they were read") {
   }
 }
 
-TEST_CASE("a snapshot of an allocator's trace has every byte that it holds") {
+TEST_CASE("a snapshot of an allocator's trace has every byte that the allocator holds") {
   const std::uint64_t seed = millrace::test::seed();
   for (const Policy& policy : {Policy::millrace(), Policy::torch()}) {
     for (std::uint64_t i = 0; i < 5; ++i) {
@@ -319,7 +319,7 @@ TEST_CASE("a snapshot of a trace has its tags, marks and stacks") {
                                           "part 3 begins", "part 3 ends"});
 }
 
-TEST_CASE("snapshots of two devices are one with all of their segments and texts") {
+TEST_CASE("two devices' snapshots are joined with all of their segments and texts") {
   const std::uint64_t seed = millrace::test::seed();
   TorchSnapshot first = RandomSnapshot{seed}.make(), second = RandomSnapshot{seed + 1}.make();
   for (TorchSnapshot* const each : {&first, &second}) {
@@ -352,7 +352,7 @@ TEST_CASE("every snapshot's file begins with the same bytes") {
             .starts_with(kTorchSnapshotBeginning));
 }
 
-TEST_CASE("memory from before an observer is reported to it as it is") {
+TEST_CASE("memory from before an observer is reported to it in its current state") {
   for (const Policy& policy : {Policy::millrace(), Policy::torch()}) {
     VirtualMachine machine;
     VirtualDevice& device = machine.add_device({.data = false});

@@ -167,7 +167,7 @@ std::size_t other_decisions(const TorchSnapshot& snapshot, const TorchLayout& la
 
 }  // namespace
 
-TEST_CASE("the layout at the start of a traced program is found again") {
+TEST_CASE("the layout at the start of a traced program is reconstructed") {
   CHECK(rc::check("small blocks, streams, pending frees and released segments: exactly", [] {
     const Run run = random_run({}, false);
     Warnings warnings;
@@ -176,7 +176,7 @@ TEST_CASE("the layout at the start of a traced program is found again") {
     RC_ASSERT(layout.unplaced.empty());
     RC_ASSERT(warnings.lines() == std::vector<std::string>{});
   }));
-  CHECK(rc::check("large blocks too: all but the unsplit rests that nothing tells of", [] {
+  CHECK(rc::check("large blocks too, except unsplit rests that leave no trace", [] {
     const Run run = random_run({}, true);
     Warnings warnings;
     const TorchLayout layout = initial_layout(run.snapshot, 0, warnings);
@@ -195,7 +195,7 @@ TEST_CASE("the layout at the start of a traced program is found again") {
   }));
 }
 
-TEST_CASE("from the layout found, PyTorch's rules make the decisions of the traced program") {
+TEST_CASE("PyTorch's rules repeat the program's decisions from the reconstructed layout") {
   CHECK(rc::check("large and small", [] {
     const Run run = random_run({}, true);
     Warnings warnings;
@@ -203,8 +203,7 @@ TEST_CASE("from the layout found, PyTorch's rules make the decisions of the trac
   }));
 }
 
-TEST_CASE(
-    "sizes that leave unsplit rests, with freed holes behind them, lead to the same decisions") {
+TEST_CASE("unsplit rests with freed holes after them lead to the same decisions") {
   constexpr std::uint64_t kSizes[] = {3 * MiB + 5000, 5 * MiB + 77777, 9 * MiB + 123456,
                                       16 * MiB - 300000, MiB + 300000};
   for (std::uint64_t program = 0; program < 300; ++program) {
@@ -244,7 +243,7 @@ TEST_CASE("an unsplit rest at the end of a segment is part of its block") {
   CHECK(layout.segments == start);
 }
 
-TEST_CASE("an unsplit rest shows when the block behind it is allocated for a while") {
+TEST_CASE("an unsplit rest shows when the block after it is allocated for a while") {
   TorchModel model{{}, Addresses{}};
   const auto first = model.allocate(4 * MiB, 0);
   const auto second = model.allocate(4 * MiB, 0);
@@ -266,7 +265,7 @@ TEST_CASE("an unsplit rest shows when the block behind it is allocated for a whi
   CHECK(layout.segments == start);
 }
 
-TEST_CASE("an unsplit rest follows from a free block that was passed over") {
+TEST_CASE("an unsplit rest is deduced from a free block that was passed over") {
   TorchModel model{{}, Addresses{}};
   const auto first = model.allocate(6 * MiB, 0);
   const auto second = model.allocate(8 * MiB, 0);
@@ -308,7 +307,7 @@ TEST_CASE("mapping and unmapping of an expandable segment are undone") {
                                   expandable_segment(kLayoutBase + 4 * MiB, 4 * MiB, false)});
 }
 
-TEST_CASE("a stretch that is mapped into the middle of an expandable segment joins both sides") {
+TEST_CASE("a mapping into the middle of an expandable segment joins both sides") {
   TorchSnapshot snapshot;
   snapshot.segments = {expandable_segment(kLayoutBase, 60 * MiB, true)};
   snapshot.traces = {{{TorchAction::segment_map, kLayoutBase + 20 * MiB, 20 * MiB, 0, 1}}};
@@ -332,7 +331,7 @@ TEST_CASE("blocks in an expandable segment have no unsplit rest") {
             {kLayoutBase + 20 * MiB - 1024, 1024, 0, BlockState::inactive}});
 }
 
-TEST_CASE("a block that the trace uses and no segment holds is noted, and the rest goes on") {
+TEST_CASE("a used block that no segment holds gives a warning, and the others are placed") {
   TorchSnapshot snapshot;
   snapshot.segments = {expandable_segment(kLayoutBase, 2 * MiB, false)};
   snapshot.traces = {{{TorchAction::free_requested, 512, 100, 0, 1},
@@ -347,7 +346,7 @@ TEST_CASE("a block that the trace uses and no segment holds is noted, and the re
   CHECK(layout.segments[0].blocks[0] == TorchBlock{kLayoutBase, 512, 512, BlockState::allocated});
 }
 
-TEST_CASE("contradictions between trace and snapshot are noted, and the layout stays whole") {
+TEST_CASE("contradictions between trace and snapshot give warnings, and a complete layout") {
   TorchSnapshot snapshot;
   snapshot.segments = {expandable_segment(kLayoutBase, 2 * MiB, false)};
   auto& blocks = snapshot.segments[0].blocks;
@@ -388,7 +387,7 @@ TEST_CASE("contradictions between trace and snapshot are noted, and the layout s
              ContainsSubstring("never unmapped"));
 }
 
-TEST_CASE("segments of a snapshot that overlap are noted, and one of them is left out") {
+TEST_CASE("overlapping segments of a snapshot give a warning, and one of them is left out") {
   TorchSnapshot snapshot;
   snapshot.segments = {expandable_segment(kLayoutBase, 4 * MiB, false),
                        expandable_segment(kLayoutBase + 2 * MiB, 4 * MiB, false)};
@@ -397,7 +396,7 @@ TEST_CASE("segments of a snapshot that overlap are noted, and one of them is lef
   CHECK(layout.segments.size() == 1);
 }
 
-TEST_CASE("from the layout found, PyTorch's rules give PyTorch's address for every allocation") {
+TEST_CASE("from the reconstructed layout, PyTorch's rules give PyTorch's addresses") {
   const auto data = millrace::test::data_folder();
   if (!data) SKIP("no sample data (MILLRACE_DATA)");
   for (const char* const name :

@@ -84,7 +84,7 @@ TEST_CASE("segments and failures of PyTorch are in the log") {
   CHECK(log.initial[0].segments.size() == 2);
 }
 
-TEST_CASE("recording that leaves out the requests of frees gives them with their completion") {
+TEST_CASE("missing requests of frees are added with the completions of the frees") {
   const auto log =
       read_log(one_segment({{TorchAction::alloc, kLogBase + 2048, 200, 7, 1},
                             {TorchAction::free_completed, kLogBase + 2048, 200, 7, 2}}));
@@ -152,9 +152,7 @@ TEST_CASE("devices are interleaved by time and keep their own addresses") {
   CHECK(log.initial.size() == 2);
 }
 
-TEST_CASE(
-    "whatever the events, every block is allocated, requested and completed at most once, in "
-    "order") {
+TEST_CASE("in any log, each block is allocated, freed and completed at most once, in order") {
   CHECK(rc::check([] {
     const auto events = *rc::gen::container<std::vector<TorchEvent>>(
         rc::gen::map(rc::gen::tuple(rc::gen::inRange(0, 9), rc::gen::inRange<std::uint64_t>(0, 40),

@@ -125,7 +125,7 @@ TEST_CASE("a list of segments alone is a snapshot without a trace") {
   CHECK(snapshot.traces.empty());
 }
 
-TEST_CASE("what has the wrong type is refused with its path of keys") {
+TEST_CASE("a value of the wrong type is refused with its path of keys") {
   CHECK(refused_snapshot(json::object()) == "file: 'segments' is missing");
   CHECK(refused_snapshot(5) == "file: is an integer, should be a dict");
   CHECK(refused_with("/segments", "x") == "file: segments: is a string, should be a list");
@@ -164,7 +164,7 @@ TEST_CASE("sizes and addresses that no machine has are refused") {
         "file: segments[0].blocks[0].requested_size: 2000 bytes in a block of 1024");
 }
 
-TEST_CASE("what no field uses is not judged") {
+TEST_CASE("values that no field uses are not checked") {
   // Python values as pickle opcodes.
   using namespace std::string_literals;
   const std::vector<std::string> odd = {
@@ -221,7 +221,7 @@ TEST_CASE("what no field uses is not judged") {
   }
 }
 
-TEST_CASE("what a field does use is judged, odd values too") {
+TEST_CASE("values that a field uses are checked, also unusual ones") {
   const auto read_json_text = [](const std::string& text) {
     return refusal([&] {
       const ValueTree tree = read_json(text, "file");
@@ -237,7 +237,7 @@ TEST_CASE("what a field does use is judged, odd values too") {
       "file: allocator_settings.garbage_collection_threshold: is not a finite number");
 }
 
-TEST_CASE("a request that no machine could serve is an event, and no limit of splits is none") {
+TEST_CASE("an impossible request is an event, and a missing split limit means unlimited") {
   json data = small_snapshot();
   data["device_traces"][0][1]["size"] = std::int64_t{1} << 62;
   data["allocator_settings"]["max_split_size"] = -1;
@@ -252,7 +252,7 @@ TEST_CASE("a request that no machine could serve is an event, and no limit of sp
         TorchSettings::kUnlimited);
 }
 
-TEST_CASE("addresses of 57 bits are read less a base that keeps their alignment") {
+TEST_CASE("addresses of 57 bits are read minus a base that keeps their alignment") {
   constexpr std::uint64_t far = std::uint64_t{1} << 56;
   const auto moved = [](std::uint64_t by) {
     json data = small_snapshot();
@@ -278,7 +278,7 @@ TEST_CASE("addresses of 57 bits are read less a base that keeps their alignment"
   CHECK_THAT(refused_snapshot(apart), ContainsSubstring("lie further apart than the 47 bits"));
 }
 
-TEST_CASE("blocks that do not fill their segment are noted") {
+TEST_CASE("blocks that do not fill their segment give a warning") {
   json data = small_snapshot();
   data["segments"][0]["blocks"].erase(1);
   const auto warnings = read_snapshot(data).warnings;
@@ -291,7 +291,7 @@ TEST_CASE("blocks that do not fill their segment are noted") {
             "the blocks of a segment do not add up to its size (segment at 0x200000)"});
 }
 
-TEST_CASE("an action that nobody knows is passed over and noted") {
+TEST_CASE("an unknown action is skipped with a warning") {
   json data = small_snapshot();
   data["device_traces"][0][0]["action"] = "levitate";
   const auto [snapshot, warnings] = read_snapshot(data);
@@ -300,7 +300,7 @@ TEST_CASE("an action that nobody knows is passed over and noted") {
                         "an action of the trace is not known and passed over ('levitate')"});
 }
 
-TEST_CASE("records that a pickle shares over and over are refused, not unfolded") {
+TEST_CASE("a pickle that shares its records too often is refused without being expanded") {
   using namespace std::string_literals;
   const json block = small_snapshot()["segments"][0]["blocks"][0];
   json segment = small_snapshot()["segments"][0];

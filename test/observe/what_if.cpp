@@ -244,7 +244,7 @@ AllocationLog random_program(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("what a strategy is said to reserve is what a program with it reserves") {
+TEST_CASE("the bytes predicted for a strategy match a program that uses the strategy") {
   const WhatIf found = what_if(recorded_loop(), 0);
   CHECK(found.reserved.torch == Loop(Policy::torch(), std::nullopt).run());
   CHECK(found.reserved.millrace == Loop(Policy::millrace(), std::nullopt).run());
@@ -285,7 +285,7 @@ TEST_CASE("a move is left out only if the program with it reserves as much") {
   }
 }
 
-TEST_CASE("no strategy reserves less than the most that lives at once") {
+TEST_CASE("no strategy reserves less than the most bytes live at once") {
   const std::uint64_t seed = test::seed();
   std::size_t moves = 0, of_all = 0;
   for (std::uint64_t i = 0; i < 12; ++i) {
@@ -315,7 +315,7 @@ TEST_CASE("no strategy reserves less than the most that lives at once") {
   CHECK(of_all > 0);
 }
 
-TEST_CASE("what-if says in words what saves most and what that costs") {
+TEST_CASE("what-if says in words which move saves most and what it costs") {
   const WhatIf found = what_if(recorded_loop(), 0);
   const WhatIfMove* const move = find(found, WhatIfStrategy::in_place);
   REQUIRE(move != nullptr);

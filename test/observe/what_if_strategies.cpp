@@ -108,7 +108,7 @@ std::size_t made_for_copy(const AllocationLog& log) {
 
 }  // namespace
 
-TEST_CASE("a wait delays at most until the trace knows what it waits for to be complete") {
+TEST_CASE("a wait delays at most until the trace shows that its target is complete") {
   // The strategy waits before the allocations at 100 and 400. Stream 0 is main.
   const auto known_at = [](std::int64_t time) {
     return [time](Script& script) {
@@ -139,7 +139,7 @@ TEST_CASE("a side stream of many sites does not hide the next one") {
   }
 }
 
-TEST_CASE("of many side streams, those that allocate most are tried") {
+TEST_CASE("among many side streams, those that allocate most are tried") {
   std::vector<Side> sides;
   for (int i = 0; i < 8; ++i) sides.push_back({"small " + std::to_string(i), 1, 20 * MiB});
   sides.push_back({"large", 1, 40 * MiB});
@@ -149,7 +149,7 @@ TEST_CASE("of many side streams, those that allocate most are tried") {
                                          "small 2", "small 3", "small 4"});
 }
 
-TEST_CASE("buffers that are kept are as many as were in use, or not known to be complete") {
+TEST_CASE("as many buffers are kept as were in use or not known to be complete") {
   // The second batch may get the first one's buffer only if main's use of it is complete.
   const WhatIf unknown = what_if(two_batches(true, [](Script&) {}), 0);
   CHECK(find(unknown, WhatIfStrategy::free_list) == nullptr);  // two buffers save nothing
@@ -218,7 +218,7 @@ TEST_CASE("a request gets the smallest kept buffer that is large enough") {
   CHECK(freed == std::vector<std::uint64_t>{2600});
 }
 
-TEST_CASE("a kept buffer serves the only stream that used it last, and others once that is over") {
+TEST_CASE("a kept buffer serves the stream of its last use, and others once that is complete") {
   Script script;
   TraceWriter& writer = *script.writer;
   writer.program("two side streams");
@@ -249,7 +249,7 @@ TEST_CASE("a kept buffer serves the only stream that used it last, and others on
   CHECK(std::ranges::count(changed.log().events, EventKind::allocate, &LogEvent::kind) == 1 + 3);
 }
 
-TEST_CASE("the time of waits that an allocator adds is not known") {
+TEST_CASE("the duration of waits that an allocator adds is unknown") {
   WhatIfCost cost;
   const AllocationLog log = two_batches(true, [](Script& script) {
     script.now = 500;
@@ -260,7 +260,7 @@ TEST_CASE("the time of waits that an allocator adds is not known") {
   CHECK(cost.most_delay_us == std::nullopt);
 }
 
-TEST_CASE("memory is handed over where main first waits for the side stream, and freed there") {
+TEST_CASE("memory is handed over and freed where main first waits for the side stream") {
   const AllocationLog log = two_batches(true, [](Script&) {});
   const AllocationLog handed = changed_by(WhatIfStrategy::transfer, log, nullptr);
   std::vector<std::pair<std::uint32_t, std::uint32_t>> found;  // block and stream

@@ -15,7 +15,7 @@ void write(Scene& s, RaceChecker::Actor stream, const Scene::Block& block) {
   s.checker.access(s.checker.enqueue(stream, s.loader, "write"), &block, 1, Access::write);
 }
 
-TEST_CASE("who follows a removed stream and its callback does not follow those in their places") {
+TEST_CASE("order after a removed stream or callback does not hold for its reused number") {
   Scene s;
   const auto callback = s.checker.begin_callback(s.copy, s.trainer, "done");
   s.checker.end_callback(callback);
@@ -33,7 +33,7 @@ TEST_CASE("who follows a removed stream and its callback does not follow those i
   CHECK(s.races() == 2);
 }
 
-TEST_CASE("a stream whose accesses still matter keeps its number") {
+TEST_CASE("a removed stream keeps its number while its accesses may still race") {
   Scene s;
   s.write(s.copy, s.batch);
   s.checker.remove_stream(s.copy);
@@ -41,7 +41,7 @@ TEST_CASE("a stream whose accesses still matter keeps its number") {
   CHECK(s.checker.add_stream("successor", false) != s.copy);
 }
 
-TEST_CASE("a callback keeps its number while what it enqueued matters to a free") {
+TEST_CASE("a callback keeps its number while its enqueued work may race with a free") {
   Scene s;
   s.allocate(s.batch, s.main);
   const auto callback = s.checker.begin_callback(s.copy, s.trainer, "more");

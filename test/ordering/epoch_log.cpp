@@ -21,7 +21,7 @@ struct Counted {
   void record() { log.note(epoch, ++next); }
 };
 
-TEST_CASE("an epoch log knows which number each epoch took") {
+TEST_CASE("an epoch log finds the number of each epoch and the first epoch of each number") {
   std::mt19937_64 random{test::seed()};
   for (int program = 0; program < 200; ++program) {
     Counted stream;
@@ -44,7 +44,7 @@ TEST_CASE("an epoch log knows which number each epoch took") {
   }
 }
 
-TEST_CASE("a stream that left stands for what the last published epoch took there") {
+TEST_CASE("epochs after a stream left cover the number that the last published epoch took") {
   Counted stream;
   for (int i = 0; i < 3; ++i) stream.begin_epoch();
   stream.log.note_left(3, 2);

@@ -38,7 +38,7 @@ std::vector<Point> all_points() {
   return points;
 }
 
-TEST_CASE("an empty frontier covers nothing but the time before all work") {
+TEST_CASE("an empty frontier covers only the time before all work") {
   const Frontier frontier;
   CHECK(frontier.covers({stream(3), 0}));
   CHECK_FALSE(frontier.covers({stream(3), 1}));
@@ -58,13 +58,13 @@ TEST_CASE("an older marker does not set a frontier back") {
   CHECK(frontier.at(stream(2)) == 5);
 }
 
-TEST_CASE("the tenant of a slot stands for all tenants before it, and for none after") {
+TEST_CASE("a tenant of a slot covers all earlier tenants of the slot and no later one") {
   const Frontier frontier{{stream(2, 3), 1}};
   CHECK(frontier.covers({stream(2, 2), 1000}));
   CHECK_FALSE(frontier.covers({stream(2, 4), 1}));
 }
 
-TEST_CASE("a joined frontier covers what either covers, and nothing else") {
+TEST_CASE("a joined frontier covers exactly the points that either frontier covers") {
   CHECK(rc::check([] {
     const auto a = frontier_of(*rc::gen::container<std::vector<Point>>(any_point()));
     const auto b = frontier_of(*rc::gen::container<std::vector<Point>>(any_point()));
@@ -76,7 +76,7 @@ TEST_CASE("a joined frontier covers what either covers, and nothing else") {
   }));
 }
 
-TEST_CASE("dropping what is complete changes no answer where completion is asked as well") {
+TEST_CASE("dropping complete points changes no answer if completion is asked as well") {
   CHECK(rc::check([] {
     const auto a = frontier_of(*rc::gen::container<std::vector<Point>>(any_point()));
     const auto completed = frontier_of(*rc::gen::container<std::vector<Point>>(any_point()));

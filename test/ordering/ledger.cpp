@@ -4,13 +4,13 @@
 namespace millrace::test {
 namespace {
 
-TEST_CASE("a stream may use at once what was freed on it") {
+TEST_CASE("a stream may reuse at once memory that was freed on it") {
   Streams s;
   const StreamId main = s.ledger.open();
   CHECK(s.ledger.ordered(s.freed(main), main));
 }
 
-TEST_CASE("a stream that waited for a marker after a free may use what was freed") {
+TEST_CASE("a stream that waited for a marker after a free may use the freed memory") {
   Streams s;
   const StreamId main = s.ledger.open(), copy = s.ledger.open();
   const Point block = s.freed(copy);
@@ -31,7 +31,7 @@ TEST_CASE("a marker whose record began before a free does not cover it") {
   CHECK_FALSE(s.ledger.earliest_covering(block));
 }
 
-TEST_CASE("what a stream waits for while it records is not behind that marker") {
+TEST_CASE("a wait that a stream makes during a record is not covered by that marker") {
   Streams s;
   const StreamId main = s.ledger.open(), copy = s.ledger.open(), side = s.ledger.open();
   const Point block = s.freed(side);
@@ -43,7 +43,7 @@ TEST_CASE("what a stream waits for while it records is not behind that marker") 
   CHECK_FALSE(s.ledger.ordered(block, main));
 }
 
-TEST_CASE("a record that failed publishes nothing, and the next one covers what it would have") {
+TEST_CASE("a failed record publishes nothing, and the next record covers the same work") {
   Streams s;
   const StreamId main = s.ledger.open(), copy = s.ledger.open();
   const Point block = s.freed(copy);
@@ -57,7 +57,7 @@ TEST_CASE("a record that failed publishes nothing, and the next one covers what 
   CHECK(s.ledger.earliest_covering(block)->point == marker);
 }
 
-TEST_CASE("frees on a stream that someone is capturing are covered by a marker after the capture") {
+TEST_CASE("frees on a stream that is being captured are covered by a marker after the capture") {
   Streams s;
   const StreamId main = s.ledger.open(), copy = s.ledger.open();
   const Point before = s.record(copy);
@@ -129,7 +129,7 @@ TEST_CASE("the earliest marker that covers a free is the one to wait for") {
   CHECK(covering->token == 102);
 }
 
-TEST_CASE("an event recorded again keeps what earlier waiters got") {
+TEST_CASE("recording an event again keeps the order of earlier waiters") {
   Streams s;
   const StreamId main = s.ledger.open(), copy = s.ledger.open(), late = s.ledger.open();
   const Point before = s.freed(copy);
@@ -187,7 +187,7 @@ TEST_CASE("a third stream is ordered after what the second had waited for") {
   CHECK(s.ledger.ordered(block, c));
 }
 
-TEST_CASE("a third stream is not ordered after a block's first user by knowing its second") {
+TEST_CASE("an older marker of the second user does not order a third stream after the first") {
   Streams s;
   const StreamId a = s.ledger.open(), b = s.ledger.open(), c = s.ledger.open();
   const Point tail_of_b = s.record(b);
@@ -198,7 +198,7 @@ TEST_CASE("a third stream is not ordered after a block's first user by knowing i
   CHECK_FALSE(s.ledger.ordered(block, c));
 }
 
-TEST_CASE("what a marker was ordered after is complete when the marker is") {
+TEST_CASE("once a marker is complete, all work that it was ordered after is complete") {
   Streams s;
   const StreamId a = s.ledger.open(), b = s.ledger.open();
   const Point block = s.freed(a);
@@ -209,7 +209,7 @@ TEST_CASE("what a marker was ordered after is complete when the marker is") {
   CHECK(s.ledger.ordered(block, s.ledger.open()));
 }
 
-TEST_CASE("completion of work that was never enqueued is not believed") {
+TEST_CASE("completion of work that was never enqueued is ignored") {
   Streams s;
   const StreamId a = s.ledger.open();
   const Point block = s.freed(a);
@@ -217,7 +217,7 @@ TEST_CASE("completion of work that was never enqueued is not believed") {
   CHECK_FALSE(s.ledger.completed(block));
 }
 
-TEST_CASE("the oldest marker of each stream is the one to ask the device about") {
+TEST_CASE("the oldest outstanding marker of each stream is listed") {
   Streams s;
   const StreamId a = s.ledger.open(), b = s.ledger.open();
   const Point first = s.record(a);
@@ -232,7 +232,7 @@ TEST_CASE("the oldest marker of each stream is the one to ask the device about")
   CHECK(s.ledger.oldest_outstanding().size() == 1);
 }
 
-TEST_CASE("synchronizing the device completes what any stream had before, closed ones too") {
+TEST_CASE("synchronizing the device completes earlier work of all streams, also of closed ones") {
   Streams s;
   const StreamId a = s.ledger.open(), gone = s.ledger.open();
   const Point on_a = s.freed(a), on_gone = s.freed(gone);

@@ -287,9 +287,9 @@ void run(Graph graph) {
   CHECK(waits > 1'000);
 }
 
-TEST_CASE("the ledger never says ordered where the graph has no path") { run(Graph::all); }
+TEST_CASE("the ledger never reports order where the graph has no path") { run(Graph::all); }
 
-TEST_CASE("the ledger says ordered wherever the reported markers make a path") {
+TEST_CASE("the ledger reports order wherever the reported markers make a path") {
   run(Graph::reported);
 }
 

@@ -11,7 +11,7 @@
 namespace millrace::test {
 namespace {
 
-TEST_CASE("records, searches and completions cost the same with 1,000 and 100,000 in flight") {
+TEST_CASE("records, searches and completions cost the same with 1,000 and 100,000 markers") {
   const int n = GENERATE(1'000, 100'000);
   Streams s;
   const StreamId main = s.ledger.open(), side = s.ledger.open();
@@ -33,7 +33,7 @@ TEST_CASE("records, searches and completions cost the same with 1,000 and 100,00
   CHECK(s.ledger.outstanding_markers() == 0);
 }
 
-TEST_CASE("a record costs what its stream has waited for, not how many streams there are") {
+TEST_CASE("the cost of a record depends on its stream's waits, not on the number of streams") {
   const int k = GENERATE(10, 10'000);
   Streams s;
   std::vector<StreamId> streams;
@@ -67,7 +67,7 @@ TEST_CASE("wait and record with ten thousand blocking streams cost what they cos
   CHECK(s.ledger.oldest_outstanding().empty());
 }
 
-TEST_CASE("a closed blocking stream is gone once a later legacy marker is complete") {
+TEST_CASE("a closed blocking stream is forgotten once a later legacy marker is complete") {
   Streams s;
   const StreamId legacy = s.ledger.open({.legacy = true});
   const StreamId once = s.ledger.open();
@@ -80,7 +80,7 @@ TEST_CASE("a closed blocking stream is gone once a later legacy marker is comple
   CHECK(s.ledger.completed(block));
 }
 
-TEST_CASE("the epoch changes with every wait and completion, and with nothing else") {
+TEST_CASE("the epoch changes with each new wait and completion, and when a stream is closed") {
   Streams s;
   const StreamId main = s.ledger.open(), side = s.ledger.open();
   const std::uint64_t begin = s.ledger.epoch();
@@ -99,7 +99,7 @@ TEST_CASE("the epoch changes with every wait and completion, and with nothing el
   CHECK(s.ledger.epoch() != complete);
 }
 
-TEST_CASE("a query returns the streams of which more is complete, unless it comes too late") {
+TEST_CASE("a query returns the streams with new completions, unless it comes too late") {
   Streams s;
   const StreamId a = s.ledger.open(), b = s.ledger.open();
   std::uint64_t seen = 0;
@@ -121,7 +121,7 @@ TEST_CASE("a query returns the streams of which more is complete, unless it come
   CHECK(s.ledger.completed_since(seen, streams));
 }
 
-TEST_CASE("a query says that any stream may have advanced when the legacy stream did") {
+TEST_CASE("a query says that any stream may have advanced if the legacy stream has") {
   Streams s;
   const StreamId legacy = s.ledger.open({.legacy = true}), blocking = s.ledger.open();
   const Point block = s.freed(blocking);
@@ -132,7 +132,7 @@ TEST_CASE("a query says that any stream may have advanced when the legacy stream
   CHECK(s.ledger.completed(block));
 }
 
-TEST_CASE("the snapshot of a marker covers what is complete once the marker is") {
+TEST_CASE("the snapshot of a marker covers the work that is complete once the marker is") {
   Streams s;
   const StreamId a = s.ledger.open(), b = s.ledger.open(), c = s.ledger.open();
   const Point block = s.freed(a);
@@ -158,7 +158,7 @@ TEST_CASE("serials count published markers over all streams") {
   CHECK_FALSE(s.ledger.outstanding(b, 0, second.marker));
 }
 
-TEST_CASE("a frontier that is read while waits change it never says more than is true") {
+TEST_CASE("a frontier that is read during waits never claims order that does not exist") {
   Streams s;
   const StreamId main = s.ledger.open();
   std::vector<StreamId> sides;

@@ -7,7 +7,7 @@ namespace {
 constexpr StreamTraits kLegacy{.legacy = true};
 constexpr StreamTraits kNonBlocking{.blocking = false};
 
-TEST_CASE("the legacy stream's next operation follows all blocking streams, and theirs follow it") {
+TEST_CASE("the legacy stream's next operation follows all blocking streams, and they follow it") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy);
   const StreamId blocking = s.ledger.open(), free_running = s.ledger.open(kNonBlocking);
@@ -74,7 +74,7 @@ TEST_CASE("a marker on a blocking stream covers what was freed on the legacy str
   CHECK(s.ledger.ordered(block, waiter));
 }
 
-TEST_CASE("synchronizing the legacy stream says nothing of blocking streams") {
+TEST_CASE("synchronizing the legacy stream does not complete work of blocking streams") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy), blocking = s.ledger.open();
   const Point there = s.freed(legacy), elsewhere = s.freed(blocking);
@@ -83,7 +83,7 @@ TEST_CASE("synchronizing the legacy stream says nothing of blocking streams") {
   CHECK_FALSE(s.ledger.completed(elsewhere));
 }
 
-TEST_CASE("synchronizing a blocking stream that did nothing since says nothing of the legacy one") {
+TEST_CASE("synchronizing an idle blocking stream does not complete legacy work") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy), blocking = s.ledger.open();
   const Point block = s.freed(legacy);
@@ -105,7 +105,7 @@ TEST_CASE("a token that stands for several streams is given back once, with its 
   CHECK(s.ledger.oldest_outstanding().empty());
 }
 
-TEST_CASE("what a blocking stream has passed says nothing of the legacy marker that stands there") {
+TEST_CASE("completion of a blocking stream's work does not complete a later legacy marker") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy), blocking = s.ledger.open();
   const Point on_legacy = s.freed(legacy), on_blocking = s.freed(blocking);
@@ -146,8 +146,7 @@ TEST_CASE("no wait for an independent blocking stream is inserted by way of the 
   CHECK(s.ledger.traits(spinning).independent);
 }
 
-TEST_CASE(
-    "a stream found to be blocking keeps what it knew, and meets the legacy stream from then on") {
+TEST_CASE("a stream found to be blocking keeps its order, and is ordered with the legacy stream") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy), side = s.ledger.open(kNonBlocking);
   const StreamId stream = s.ledger.open(kNonBlocking);
@@ -162,7 +161,7 @@ TEST_CASE(
   CHECK_THROWS_AS(s.ledger.set_traits(stream, kLegacy), std::invalid_argument);
 }
 
-TEST_CASE("there is one legacy stream") {
+TEST_CASE("only one legacy stream can be open") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy);
   CHECK_THROWS_AS(s.ledger.open(kLegacy), std::invalid_argument);

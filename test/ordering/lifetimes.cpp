@@ -9,7 +9,7 @@
 namespace millrace::test {
 namespace {
 
-TEST_CASE("a stream that takes a destroyed one's place is not taken for it") {
+TEST_CASE("a stream in the slot of a destroyed stream is not mistaken for it") {
   Streams s;
   const StreamId user = s.ledger.open();
   const StreamId dead = s.ledger.open();
@@ -41,7 +41,7 @@ TEST_CASE("markers of a closed stream can be waited for and completed") {
   CHECK(s.ledger.completed(block));
 }
 
-TEST_CASE("what is freed on a closed stream carries its last marker") {
+TEST_CASE("a free on a closed stream has the stream's last marker") {
   Streams s;
   const StreamId user = s.ledger.open(), dead = s.ledger.open();
   const Point last = s.record(dead);
@@ -55,7 +55,7 @@ TEST_CASE("what is freed on a closed stream carries its last marker") {
   CHECK(s.ledger.ordered(just_before, user));
 }
 
-TEST_CASE("what a closed stream did after its last marker waits for the device") {
+TEST_CASE("work after a closed stream's last marker completes with a device synchronization") {
   Streams s;
   const StreamId user = s.ledger.open(), dead = s.ledger.open();
   const Point marker = s.record(dead);
@@ -79,7 +79,7 @@ TEST_CASE("closing a stream orders nothing") {
   CHECK_FALSE(s.ledger.ordered(block, dead));
 }
 
-TEST_CASE("a stream that is closed twice, or never was, is refused") {
+TEST_CASE("a closed stream and a stream that was never opened are refused") {
   Streams s;
   const StreamId gone = s.ledger.open();
   s.ledger.close(gone);
@@ -93,7 +93,7 @@ TEST_CASE("a stream that is closed twice, or never was, is refused") {
   CHECK_THROWS_AS(s.ledger.close(open, 1), std::invalid_argument);
 }
 
-TEST_CASE("a hundred thousand one-shot streams cost nothing once they are complete") {
+TEST_CASE("a hundred thousand one-shot streams leave no state once they are complete") {
   Streams s;
   const StreamId main = s.ledger.open();
   std::deque<Point> blocks, markers;
@@ -163,7 +163,7 @@ TEST_CASE("a free by another thread is covered by the first record that begins a
   }
 }
 
-TEST_CASE("threads that open, record, wait, complete and close leave nothing behind") {
+TEST_CASE("threads that open, record, wait, complete and close leave no tracked stream") {
   Streams s;
   const StreamId main = s.ledger.open({.legacy = true});
   std::atomic<MarkerToken> token{0};

@@ -10,7 +10,7 @@ using Catch::Matchers::ContainsSubstring;
 using Access = RaceChecker::Access;
 using Kind = RaceChecker::RaceKind;
 
-TEST_CASE("a block given on before its last use is complete or ordered is early reuse") {
+TEST_CASE("reuse of a block before its last use is complete or ordered is early reuse") {
   Scene s;
   s.allocate(s.batch, s.main);
   const auto use = s.read(s.main, s.batch, "backward");
@@ -21,7 +21,7 @@ TEST_CASE("a block given on before its last use is complete or ordered is early 
   CHECK(s.race().first == use);
 }
 
-TEST_CASE("memory that has another address has its past there, and not that of the address") {
+TEST_CASE("memory mapped at another address keeps its history, and the address loses its own") {
   Scene s;
   s.write(s.dist, s.output, "before");  // other memory, which no longer exists
   s.allocate(s.batch, s.main);
@@ -34,7 +34,7 @@ TEST_CASE("memory that has another address has its past there, and not that of t
   CHECK(s.race().first == use);
 }
 
-TEST_CASE("the stream that freed a block may have it again at once") {
+TEST_CASE("a stream that freed a block may reuse it at once") {
   Scene s;
   s.allocate(s.batch, s.main);
   s.write(s.main, s.batch);
@@ -44,7 +44,7 @@ TEST_CASE("the stream that freed a block may have it again at once") {
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("history outlives a free and the next allocation, for streams that come later") {
+TEST_CASE("history outlives a free and the next allocation, for streams that use it later") {
   Scene s;
   s.allocate(s.batch, s.main);
   s.write(s.main, s.batch);
@@ -55,7 +55,7 @@ TEST_CASE("history outlives a free and the next allocation, for streams that com
   CHECK(s.race().kind == Kind::early_reuse);
 }
 
-TEST_CASE("a block freed on another stream than its owner's needs the owner's work to be before") {
+TEST_CASE("a block freed on another stream may be reused only after its owner's work") {
   const auto reuse = [](bool ordered) {
     Scene s;
     s.allocate(s.batch, s.main);
@@ -70,7 +70,7 @@ TEST_CASE("a block freed on another stream than its owner's needs the owner's wo
   CHECK(reuse(false) == 1);
 }
 
-TEST_CASE("memory of one stream that another uses first follows the first user") {
+TEST_CASE("memory of one stream that another stream uses first is ordered by the first user") {
   Scene s;
   s.allocate(s.batch, s.main);
   s.read(s.main, s.batch);
@@ -84,7 +84,7 @@ TEST_CASE("memory of one stream that another uses first follows the first user")
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("an access reported after the free is a use after it") {
+TEST_CASE("an access reported after the free is a use after free") {
   Scene s;
   s.allocate(s.batch, s.main);
   s.free(s.batch);
@@ -96,7 +96,7 @@ TEST_CASE("an access reported after the free is a use after it") {
         "free it after op 3");
 }
 
-TEST_CASE("a free by another thread follows the calls that enqueued uses, or is a use after it") {
+TEST_CASE("a free by a thread that is not synchronized with a use is a use after free") {
   const auto free_elsewhere = [](Scene& s, bool synchronized) {
     s.allocate(s.batch, s.main);
     s.write(s.main, s.batch, "forward");
@@ -115,7 +115,7 @@ TEST_CASE("a free by another thread follows the calls that enqueued uses, or is 
                  "synchronize thread loader with thread trainer after op 2 and before op 3"));
 }
 
-TEST_CASE("a use by a thread that cannot know of the allocation comes before it") {
+TEST_CASE("a use by a thread not synchronized with the allocation is a use before allocate") {
   Scene s;
   s.allocate(s.batch, s.main);
   const auto op = s.checker.enqueue(s.copy, s.loader, "stale");
@@ -132,7 +132,7 @@ TEST_CASE("memory that was never reported as an allocation is checked for data r
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("pinned memory may be filled again when the copy out of it is known to be complete") {
+TEST_CASE("pinned memory may be refilled once the copy out of it is known to be complete") {
   const auto refill = [](Scene& s, bool synchronised) {
     s.checker.allocated_for_host(&s.pinned, sizeof s.pinned, s.loader);
     s.host_write(s.loader, s.pinned);
@@ -165,7 +165,7 @@ TEST_CASE("an event that a stream waited for does not make pinned memory safe fo
   CHECK(s.races() == 1);
 }
 
-TEST_CASE("pinned memory freed and given out again while a copy reads it is early reuse") {
+TEST_CASE("pinned memory that is freed and reused while a copy reads it is early reuse") {
   Scene s;
   s.checker.allocated_for_host(&s.pinned, sizeof s.pinned, s.trainer);
   s.read(s.copy, s.pinned, "h2d");
@@ -199,7 +199,7 @@ TEST_CASE("work on another stream does not follow a callback that has yet to run
   CHECK_THAT(s.race().message, ContainsSubstring("wait on copy before callback ship"));
 }
 
-TEST_CASE("a callback's late access is seen although the stream behind it has written since") {
+TEST_CASE("a late access by a callback is checked although its stream has written since") {
   Scene s;
   const auto callback = s.checker.begin_callback(s.copy, s.trainer, "ship");
   const auto beside = s.write(s.main, s.batch, "update");
@@ -210,7 +210,7 @@ TEST_CASE("a callback's late access is seen although the stream behind it has wr
   CHECK(s.race().first == beside);
 }
 
-TEST_CASE("a free in a host callback gives the memory to the streams behind it") {
+TEST_CASE("a free in a host callback gives the memory to streams that wait for the callback") {
   const auto reuse = [](bool wait) {
     Scene s;
     s.allocate(s.batch, s.copy);
@@ -229,7 +229,7 @@ TEST_CASE("a free in a host callback gives the memory to the streams behind it")
   CHECK(reuse(false) == 1);
 }
 
-TEST_CASE("what a callback acquires orders what is enqueued after its end") {
+TEST_CASE("what a callback acquires orders work that is enqueued after its end") {
   Scene s;
   const auto callback = s.checker.begin_callback(s.copy, s.trainer, "await");
   s.host_write(s.loader, s.pinned);
@@ -241,7 +241,7 @@ TEST_CASE("what a callback acquires orders what is enqueued after its end") {
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("a callback whose stream is gone is waited for by the device") {
+TEST_CASE("synchronizing the device waits for a callback whose stream was destroyed") {
   Scene s;
   const auto callback = s.checker.begin_callback(s.copy, s.trainer, "ship");
   s.host_write(s.loader, s.pinned);
@@ -256,7 +256,7 @@ TEST_CASE("a callback whose stream is gone is waited for by the device") {
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("a thread that is made later follows what it acquires, and nothing else") {
+TEST_CASE("a new thread is ordered only after what it acquires") {
   Scene s;
   s.host_write(s.trainer, s.pinned);
   s.checker.release(s.trainer, 1);
@@ -269,7 +269,7 @@ TEST_CASE("a thread that is made later follows what it acquires, and nothing els
   CHECK(s.races() == 1);
 }
 
-TEST_CASE("a thread that has ended no longer keeps history from being forgotten") {
+TEST_CASE("a thread that has ended does not keep history") {
   Scene s;
   s.host_write(s.trainer, s.batch);
   s.checker.forget_dominated();
@@ -300,7 +300,7 @@ TEST_CASE("history stays small over a long run of reused, partly touched memory"
   CHECK(most < 200);
 }
 
-TEST_CASE("one-shot streams, callbacks and fresh memory leave no history once all know of them") {
+TEST_CASE("one-shot streams, callbacks and fresh memory leave bounded history") {
   RaceChecker checker;
   const auto thread = checker.add_thread("host");
   std::vector<std::byte> memory(20'000);
@@ -322,7 +322,7 @@ TEST_CASE("one-shot streams, callbacks and fresh memory leave no history once al
   CHECK(highest < 500);
 }
 
-TEST_CASE("memory that is forgotten has no past, and no free of it either") {
+TEST_CASE("forgetting memory erases its accesses and its free") {
   Scene s;
   s.allocate(s.batch, s.main);
   s.write(s.main, s.batch);
@@ -334,7 +334,7 @@ TEST_CASE("memory that is forgotten has no past, and no free of it either") {
   CHECK(s.checker.history_size() == 1);
 }
 
-TEST_CASE("races that were taken are not kept, and carry the names of both operations") {
+TEST_CASE("taken races are removed from the checker, and name both operations") {
   Scene s;
   s.write(s.main, s.batch, "backward");
   s.write(s.copy, s.batch, "h2d");
@@ -345,7 +345,7 @@ TEST_CASE("races that were taken are not kept, and carry the names of both opera
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("an allocation and a free have the names that they are given") {
+TEST_CASE("a race names a free as the program named it") {
   Scene s;
   s.checker.allocated(&s.batch, sizeof s.batch, s.main, s.trainer, "pool.take");
   s.checker.freed(&s.batch, s.trainer, "pool.give");
@@ -354,7 +354,7 @@ TEST_CASE("an allocation and a free have the names that they are given") {
   CHECK(s.race().first_name == "pool.give");
 }
 
-TEST_CASE("memory whose first user is not known is compared at its first use") {
+TEST_CASE("memory whose first user is unknown is checked at its first use") {
   Scene s;
   s.allocate(s.batch, s.main);
   s.write(s.main, s.batch);

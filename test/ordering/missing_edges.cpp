@@ -83,12 +83,12 @@ std::set<std::string> named(Edge left_out) {
 
 TEST_CASE("the loop with all its edges has no race") { CHECK(named(Edge::none).empty()); }
 
-TEST_CASE("an edge that others imply is not missed") {
+TEST_CASE("an edge that other edges imply is not reported as missing") {
   CHECK(named(Edge::main_sees_arrival).empty());
   CHECK(named(Edge::slot_returned).empty());
 }
 
-TEST_CASE("each edge left out of the loop is named") {
+TEST_CASE("each missing edge of the loop is named") {
   struct Case {
     Edge left_out;
     std::string first, second, fix;

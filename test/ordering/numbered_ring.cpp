@@ -22,7 +22,7 @@ std::vector<Marker> numbers(const NumberedRing<Entry>& ring) {
   return all;
 }
 
-TEST_CASE("a ring holds what a sorted vector would after the same calls") {
+TEST_CASE("a ring agrees with a sorted vector after the same calls") {
   CHECK(rc::check([] {
     NumberedRing<Entry> ring;
     std::vector<Marker> sorted;
@@ -52,7 +52,7 @@ TEST_CASE("a ring holds what a sorted vector would after the same calls") {
   }));
 }
 
-TEST_CASE("a ring searches among 1,000 entries and 100,000 in O(log n), newest ones in O(1)") {
+TEST_CASE("a ring finds an entry in O(log n) steps, and the newest entries in O(1)") {
   const Marker n = GENERATE(1'000, 100'000);
   NumberedRing<Entry> ring;
   for (Marker i = 1; i <= n; ++i) ring.insert(i);
@@ -66,8 +66,7 @@ TEST_CASE("a ring searches among 1,000 entries and 100,000 in O(log n), newest o
   for (Marker number = 1; number < n; number += n / 7) CHECK(steps(number) <= 36);
 }
 
-TEST_CASE(
-    "a ring that entries pass through keeps its memory, and gives back that of a long queue") {
+TEST_CASE("a ring reuses its memory for passing entries, and frees the memory of a long queue") {
   NumberedRing<Entry> ring;
   std::set<const Entry*> places;
   for (Marker i = 1; i < 400; ++i) {

@@ -15,7 +15,7 @@ struct Pool : Scene {
   void give(RaceChecker::Actor stream) { checker.pool_freed(&batch, stream, trainer); }
 };
 
-TEST_CASE("a pool may give to any stream what was freed on another") {
+TEST_CASE("a pool may give memory that was freed on one stream to another stream") {
   Pool s;
   s.take(s.main);
   s.write(s.main, s.batch);
@@ -25,7 +25,7 @@ TEST_CASE("a pool may give to any stream what was freed on another") {
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("a pool that hands memory on orders nothing else between the two streams") {
+TEST_CASE("a pool that reuses memory orders nothing else between the two streams") {
   Pool s;
   s.write(s.main, s.output);
   s.take(s.main);
@@ -36,7 +36,7 @@ TEST_CASE("a pool that hands memory on orders nothing else between the two strea
   CHECK(s.race().kind == Kind::read_after_write);
 }
 
-TEST_CASE("a stream that uses a pool's memory follows the one that it is allocated on") {
+TEST_CASE("a use of a pool's memory must be ordered after the allocation") {
   const auto use = [](bool ordered) {
     Pool s;
     s.take(s.copy);
@@ -51,7 +51,7 @@ TEST_CASE("a stream that uses a pool's memory follows the one that it is allocat
   CHECK_THAT(s.race().message, ContainsSubstring("forward") && ContainsSubstring("record on copy"));
 }
 
-TEST_CASE("memory goes back to a pool after every use of it, in stream order") {
+TEST_CASE("a free into a pool must be ordered after every use of the memory") {
   const auto use = [](bool ordered) {
     Pool s;
     s.take(s.copy);
@@ -68,7 +68,7 @@ TEST_CASE("memory goes back to a pool after every use of it, in stream order") {
   CHECK_THAT(s.race().message, ContainsSubstring("forward") && ContainsSubstring("wait on copy"));
 }
 
-TEST_CASE("what went back to a pool is used no more, on no stream") {
+TEST_CASE("a use of memory that was freed into a pool is a use after free") {
   Pool s;
   s.take(s.main);
   s.give(s.main);
@@ -77,7 +77,7 @@ TEST_CASE("what went back to a pool is used no more, on no stream") {
   CHECK(s.race().kind == Kind::use_after_free);
 }
 
-TEST_CASE("a pool's memory freed by a thread that cannot know of its use is a use after it") {
+TEST_CASE("a free into a pool by a thread not synchronized with a use is a use after free") {
   Pool s;
   s.take(s.main);
   s.read(s.main, s.batch);

@@ -11,7 +11,7 @@ using Catch::Matchers::ContainsSubstring;
 using Access = RaceChecker::Access;
 using Kind = RaceChecker::RaceKind;
 
-TEST_CASE("operations of one stream are ordered, reads are ordered with reads") {
+TEST_CASE("operations of one stream do not race, and reads do not race with reads") {
   Scene s;
   s.write(s.main, s.batch);
   s.read(s.main, s.batch);
@@ -21,7 +21,7 @@ TEST_CASE("operations of one stream are ordered, reads are ordered with reads") 
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("a read that does not wait for the write names both and the edge between them") {
+TEST_CASE("the race of a read with a write names both and the missing edge between them") {
   Scene s;
   const auto h2d = s.write(s.copy, s.batch, "h2d");
   const auto gather = s.read(s.main, s.batch, "gather");
@@ -34,7 +34,7 @@ TEST_CASE("a read that does not wait for the write names both and the edge betwe
         "record on copy after op 1, wait on main before op 2");
 }
 
-TEST_CASE("a write beside a read, and a write beside a write, are races of their own kinds") {
+TEST_CASE("write after read and write after write are races of different kinds") {
   Scene s;
   s.read(s.main, s.batch);
   s.write(s.copy, s.batch);
@@ -57,7 +57,7 @@ TEST_CASE("a race is reported once, however many bytes it has") {
   CHECK(s.races() == 1);
 }
 
-TEST_CASE("neighboring bytes are no conflict") {
+TEST_CASE("accesses to neighboring bytes are no race") {
   Scene s;
   const auto low = s.checker.enqueue(s.copy, s.trainer, "low");
   s.checker.access(low, &s.batch.bytes[0], 32, Access::write);
@@ -68,7 +68,7 @@ TEST_CASE("neighboring bytes are no conflict") {
   CHECK(s.races() == 1);
 }
 
-TEST_CASE("checker: an event recorded again does not change what earlier waiters got") {
+TEST_CASE("checker: recording an event again keeps the order of earlier waiters") {
   Scene s;
   s.write(s.copy, s.batch);
   s.record(1, s.copy);
@@ -97,8 +97,7 @@ TEST_CASE("checker: waiting on an event that was never recorded, or is forgotten
   CHECK(s.races() == 2);
 }
 
-TEST_CASE(
-    "checker: a record that a capture refused is not reported, and the event keeps what it had") {
+TEST_CASE("checker: a record that a capture refused leaves the event unchanged") {
   Scene s;
   s.write(s.copy, s.batch);
   s.record(1, s.copy);
@@ -157,7 +156,7 @@ TEST_CASE("checker: the legacy stream joins blocking streams and is joined by th
   CHECK_THROWS_AS(checker.add_stream("another", true, true), std::invalid_argument);
 }
 
-TEST_CASE("checker: the legacy streams of two devices are strangers") {
+TEST_CASE("checker: the legacy streams of two devices are not ordered") {
   RaceChecker checker;
   const auto thread = checker.add_thread("host");
   const auto here = checker.add_stream("here");
@@ -184,7 +183,7 @@ TEST_CASE("checker: per-thread default streams are ordered by the legacy stream 
   CHECK(checker.races().size() == 1);
 }
 
-TEST_CASE("checker: synchronizing a blocking stream says nothing of legacy work it never met") {
+TEST_CASE("checker: synchronizing an idle blocking stream does not complete legacy work") {
   RaceChecker checker;
   const auto thread = checker.add_thread("host"), other = checker.add_thread("other");
   const auto legacy = checker.add_stream("legacy", true, true), blocking = checker.add_stream("b");
@@ -195,7 +194,7 @@ TEST_CASE("checker: synchronizing a blocking stream says nothing of legacy work 
   CHECK(checker.races().size() == 1);
 }
 
-TEST_CASE("checker: a stream in a destroyed one's place is not ordered after it") {
+TEST_CASE("checker: a stream in the place of a destroyed stream is not ordered after it") {
   Scene s;
   s.write(s.copy, s.batch);
   s.checker.remove_stream(s.copy);
@@ -214,7 +213,7 @@ TEST_CASE("checker: synchronizing the device waits for destroyed streams as well
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("a kernel that spins is ordered by nothing but its own stream") {
+TEST_CASE("a kernel that spins is ordered only with its own stream") {
   Scene s;
   const auto collective = s.checker.enqueue(s.dist, s.trainer, "all_to_all (spins)");
   s.checker.access(collective, &s.output, sizeof s.output, Access::write);

@@ -16,7 +16,7 @@ std::vector<std::uint32_t> visited(const SlotSet& slots) {
   return all;
 }
 
-TEST_CASE("a slot set visits what was inserted and not erased, in order") {
+TEST_CASE("a slot set visits the slots that were inserted and not erased, in order") {
   CHECK(rc::check([] {
     SlotSet slots;
     std::set<std::uint32_t> expected;

@@ -96,7 +96,7 @@ TEST_CASE("law 4: an error in any one call changes nothing, and the next call wo
   }));
 }
 
-TEST_CASE("law 4: once the device is lost every call fails cleanly, whichever found out") {
+TEST_CASE("law 4: once the device is lost every call fails cleanly, whichever call noticed it") {
   REQUIRE(rc::check([] {
     const auto setup = *random_setup();
     const auto program = *random_program(1.0);

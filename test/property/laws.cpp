@@ -37,8 +37,7 @@ TEST_CASE("laws 1 and 2 hold for threads that share streams and an allocator") {
   }));
 }
 
-TEST_CASE(
-    "law 3: the ladder's levels lie in order, and below what the allocator says it reserved") {
+TEST_CASE("law 3: the ladder's levels are in order, and end at the reserved bytes") {
   REQUIRE(rc::check([] {
     const auto setup = *random_setup();
     const auto program = *random_program();
@@ -70,7 +69,7 @@ TEST_CASE("law 3: nothing is reserved after everything is freed and trimmed") {
   }));
 }
 
-TEST_CASE("what is cached anywhere serves a request that nothing else can") {
+TEST_CASE("cached memory of all streams serves a request for nearly all of the memory") {
   REQUIRE(rc::check([] {
     const auto setup = *rc::gen::suchThat(random_setup(), [](const Setup& drawn) {
       return drawn.preset != Preset::driver;  // the pool makes its own decisions

@@ -39,7 +39,7 @@ int found(Preset preset, const std::string& law, Flaw flaw) {
   });
 }
 
-TEST_CASE("law 1 fails for an allocator that gives too little, or gives what is in use") {
+TEST_CASE("law 1 fails for an allocator that gives too few bytes, or memory in use") {
   const auto flaw = GENERATE(Flaw::gives_too_little, Flaw::gives_twice);
   CAPTURE(flaw);
   CHECK(found(Preset::torch, "law 1", flaw) > 0);
@@ -69,7 +69,7 @@ TEST_CASE("law 2 fails for pinned memory whose uses are forgotten") {
   CHECK(found(Preset::pinned, "law 2", Flaw::forgets_uses) > 0);
 }
 
-TEST_CASE("law 2 fails for the driver's pool under one that forgets uses") {
+TEST_CASE("law 2 fails for the driver's pool under an allocator that forgets uses") {
   const auto check = [](Setup setup, Program program) {
     setup.schedule = VirtualMachine::Schedule::adversarial;
     setup.lanes.assign(3, LaneKind::plain);
@@ -80,7 +80,7 @@ TEST_CASE("law 2 fails for the driver's pool under one that forgets uses") {
   CHECK(found(Preset::driver, "law 2", check) > 0);
 }
 
-TEST_CASE("law 2 fails for an allocator whose waits are not made") {
+TEST_CASE("law 2 fails for an allocator that does not make its waits") {
   CHECK(found(Preset::waiting, "law 2", Flaw::drops_waits) > 0);
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("law 4 fails for an allocator that gives up after an error") {
         }) > 0);
 }
 
-TEST_CASE("law 5 fails for an allocator that is not the same in every run") {
+TEST_CASE("law 5 fails for an allocator whose runs differ") {
   CHECK(found(Preset::millrace, "law 5", [](const Setup& setup, const Program& program) {
           const bool same =
               record(setup, program, Flaw::is_moody) == record(setup, program, Flaw::is_moody);

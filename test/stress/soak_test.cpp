@@ -37,7 +37,7 @@ class Forgetful final : public ForwardingAllocator {
 
 }  // namespace
 
-TEST_CASE("threads that share streams, devices and blocks find in each block what they wrote") {
+TEST_CASE("threads that share streams, devices and blocks read what they wrote in each block") {
   Soak options;
   options.seed = seed();
   options.time = 700ms;
@@ -51,7 +51,7 @@ TEST_CASE("threads that share streams, devices and blocks find in each block wha
 }
 
 #ifndef __SANITIZE_THREAD__  // it would report the intended race
-TEST_CASE("an allocator that forgets uses is found out by what threads read") {
+TEST_CASE("threads detect an allocator that forgets uses by what they read") {
   Soak options;
   options.seed = seed();
   options.time = 200ms;

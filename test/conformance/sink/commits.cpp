@@ -44,7 +44,7 @@ TEST_CASE("an empty sink has no schema, no commit, no row and no position", "[si
   });
 }
 
-TEST_CASE("a sink keeps the schema that it began with, and takes it again", "[sink]") {
+TEST_CASE("a sink keeps the schema that it began with, and accepts it again", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const StreamSchema schema = some_schema(RowContent::weights_and_state, 5);
     const auto place = fixture.make_place();
@@ -55,7 +55,7 @@ TEST_CASE("a sink keeps the schema that it began with, and takes it again", "[si
   });
 }
 
-TEST_CASE("a sink with another schema is wrong, and stays as it is", "[sink]") {
+TEST_CASE("another schema is refused as wrong, and the sink stays unchanged", "[sink]") {
   over_begun_sinks([](Sink& sink) {
     sink.write(committed({1, 1}, {}));
     StreamSchema other = some_schema();
@@ -72,7 +72,7 @@ TEST_CASE("a sink with another schema is wrong, and stays as it is", "[sink]") {
   });
 }
 
-TEST_CASE("the newest commit of each rank is kept as it was written", "[sink]") {
+TEST_CASE("the newest commit of each rank is kept unchanged", "[sink]") {
   over_begun_sinks([](Sink& sink) {
     sink.write(committed({3, 5}, {}, 0));
     sink.write(committed({3, 7}, {}, 2));
@@ -87,8 +87,7 @@ TEST_CASE("the newest commit of each rank is kept as it was written", "[sink]") 
   });
 }
 
-TEST_CASE("a batch behind a commit that is not the newest is lost, and nothing of it is written",
-          "[sink]") {
+TEST_CASE("a batch after a commit that is not the newest is lost, and not written", "[sink]") {
   over_begun_sinks([](Sink& sink) {
     CHECK(refusal(sink, committed({1, 3}, {1, 2})) == SinkError::Kind::lost);
     CHECK(sink.state().commits.empty());
@@ -102,7 +101,7 @@ TEST_CASE("a batch behind a commit that is not the newest is lost, and nothing o
   });
 }
 
-TEST_CASE("a chain may begin anew behind any commit", "[sink]") {
+TEST_CASE("a chain may begin anew after any commit", "[sink]") {
   over_begun_sinks([](Sink& sink) {
     sink.write(committed({1, 7}, {}));
     sink.write(committed({1, 9}, {}));
@@ -113,7 +112,7 @@ TEST_CASE("a chain may begin anew behind any commit", "[sink]") {
   });
 }
 
-TEST_CASE("a commit that is there, or a newer one, makes a batch nothing", "[sink]") {
+TEST_CASE("a batch has no effect if its commit or a newer one is present", "[sink]") {
   over_begun_sinks([](Sink& sink) {
     sink.write(committed({1, 1}, {}));
     sink.write(committed({1, 4}, {1, 1}));
@@ -127,7 +126,7 @@ TEST_CASE("a commit that is there, or a newer one, makes a batch nothing", "[sin
   });
 }
 
-TEST_CASE("the position of who applies is kept with the commit, and a repeat does not move it",
+TEST_CASE("the applier's position is kept with the commit, and a repeat does not move it",
           "[sink]") {
   over_sinks(&SinkFixture::keeps_position, [](const SinkFixture& fixture) {
     const auto place = fixture.make_place();

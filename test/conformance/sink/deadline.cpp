@@ -73,7 +73,7 @@ void check_ends(Sink& sink, const Call& call, std::chrono::milliseconds ahead) {
 
 }  // namespace
 
-TEST_CASE("calls of a sink end when they have to, though its peer is silent", "[sink]") {
+TEST_CASE("calls of a sink end at their deadline even if the peer is silent", "[sink]") {
   over_sinks(&SinkFixture::has_peer, [](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     place->open()->begin(some_schema());
@@ -89,7 +89,8 @@ TEST_CASE("calls of a sink end when they have to, though its peer is silent", "[
   });
 }
 
-TEST_CASE("a sink whose calls had to end goes on as soon as they may", "[sink]") {
+TEST_CASE("a sink whose calls reached their deadline continues once the deadline is lifted",
+          "[sink]") {
   over_sinks(&SinkFixture::has_peer, [](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     const auto sink = place->open();

@@ -74,7 +74,7 @@ void check_written(Sink& sink, std::uint64_t drawn_from, std::size_t written, bo
 
 }  // namespace
 
-TEST_CASE("a writer of sinks, for the test of killed ones", "[.writer]") {
+TEST_CASE("a writer of sinks that another test starts and kills", "[.writer]") {
   const char* const spec = ::getenv(kSink);
   const char* const drawn_from = ::getenv(kProgram);
   if (spec == nullptr || drawn_from == nullptr) SKIP("it is started by another test");
@@ -90,10 +90,8 @@ TEST_CASE("a writer of sinks, for the test of killed ones", "[.writer]") {
   FAIL("nobody killed it");
 }
 
-TEST_CASE(
-    "a writer that is killed at any instant leaves all that it wrote, and whoever is next "
-    "goes on",
-    "[sink]") {
+TEST_CASE("a writer killed at any instant leaves all that it wrote, and the next one continues",
+          "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     if (place->spec().empty()) {

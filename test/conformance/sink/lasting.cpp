@@ -66,7 +66,7 @@ void over_sources(const FixtureBody& body) { over_sinks(&SinkFixture::is_source,
 
 }  // namespace
 
-TEST_CASE("a sink that is opened again has all that was flushed", "[sink]") {
+TEST_CASE("a reopened sink has all batches that were flushed", "[sink]") {
   over_sinks(&SinkFixture::lasts, [](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     Written written{*place, seed(), 20};
@@ -79,8 +79,7 @@ TEST_CASE("a sink that is opened again has all that was flushed", "[sink]") {
   });
 }
 
-TEST_CASE("a sink that is opened again goes on where it was: next commits, repeats, lost ones",
-          "[sink]") {
+TEST_CASE("a reopened sink takes next commits and repeats, and refuses lost batches", "[sink]") {
   over_sinks(&SinkFixture::lasts, [](const SinkFixture& fixture) {
     for (std::uint64_t program = 0; program < fixture.programs; ++program) {
       const std::uint64_t drawn_from = seed() * 1000 + program;
@@ -111,7 +110,7 @@ TEST_CASE("a sink that is opened again goes on where it was: next commits, repea
   });
 }
 
-TEST_CASE("a sink that is opened again refuses another schema", "[sink]") {
+TEST_CASE("a reopened sink refuses another schema", "[sink]") {
   over_sinks(&SinkFixture::lasts, [](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     place->open()->begin(some_schema(RowContent::weights));
@@ -120,7 +119,7 @@ TEST_CASE("a sink that is opened again refuses another schema", "[sink]") {
   });
 }
 
-TEST_CASE("a position is there again with its commit", "[sink]") {
+TEST_CASE("a reopened sink has the position of its last commit", "[sink]") {
   over_sinks(&SinkFixture::keeps_position, [](const SinkFixture& fixture) {
     if (!fixture.lasts) {
       SUCCEED("a kind that does not last");
@@ -138,7 +137,7 @@ TEST_CASE("a position is there again with its commit", "[sink]") {
   });
 }
 
-TEST_CASE("a source tells of each rank all that was written, in order and whole", "[sink]") {
+TEST_CASE("a source returns all batches of each rank, complete and in order", "[sink]") {
   over_sources([](const SinkFixture& fixture) {
     for (std::uint64_t program = 0; program < fixture.programs; ++program) {
       const std::uint64_t drawn_from = seed() * 1000 + program;
@@ -161,7 +160,7 @@ TEST_CASE("a source tells of each rank all that was written, in order and whole"
   });
 }
 
-TEST_CASE("a source goes on behind any position that it gave", "[sink]") {
+TEST_CASE("a source continues after any position that it gave", "[sink]") {
   over_sources([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     Written written{*place, seed(), 10};
@@ -183,9 +182,7 @@ TEST_CASE("a source goes on behind any position that it gave", "[sink]") {
   });
 }
 
-TEST_CASE(
-    "a source at the end waits no longer than the given patience, and goes on with what comes",
-    "[sink]") {
+TEST_CASE("a source at its end waits at most the given time, and returns later batches", "[sink]") {
   over_sources([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     const auto source = place->source();
@@ -205,7 +202,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("what another sink's epoch left goes before what a new one writes", "[sink]") {
+TEST_CASE("a source returns the batches of an earlier writer before those of a new one", "[sink]") {
   over_sources([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     Written written{*place, seed(), 5};
@@ -222,7 +219,7 @@ TEST_CASE("what another sink's epoch left goes before what a new one writes", "[
   });
 }
 
-TEST_CASE("who asks a source for a snapshot is heard by every rank that writes", "[sink]") {
+TEST_CASE("a snapshot request through a source reaches every rank that writes", "[sink]") {
   over_sources([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     Written written{*place, seed(), 2};
@@ -240,7 +237,7 @@ TEST_CASE("who asks a source for a snapshot is heard by every rank that writes",
   });
 }
 
-TEST_CASE("a source refuses a position that is none", "[sink]") {
+TEST_CASE("a source refuses text that is not a position", "[sink]") {
   over_sources([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     Written written{*place, seed(), 2};

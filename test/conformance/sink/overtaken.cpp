@@ -25,7 +25,7 @@ std::optional<Kind> refusal_of_write(Sink& sink, const StepBatch& batch) {
 
 }  // namespace
 
-TEST_CASE("a batch behind the commit of a later epoch is overtaken, and nothing of it is written",
+TEST_CASE("a batch of an epoch older than the newest commit's is overtaken, and not written",
           "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
@@ -41,7 +41,7 @@ TEST_CASE("a batch behind the commit of a later epoch is overtaken, and nothing 
   });
 }
 
-TEST_CASE("a trainer learns at its next call that a later one writes for its rank", "[sink]") {
+TEST_CASE("a trainer learns at its next call that a later trainer writes for its rank", "[sink]") {
   over_sinks(&SinkFixture::rivals, [](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     const auto one = place->open(), later = place->open();
@@ -61,7 +61,7 @@ TEST_CASE("a trainer learns at its next call that a later one writes for its ran
   });
 }
 
-TEST_CASE("of two trainers that write at once, one ends overtaken, and all rows are the other's",
+TEST_CASE("of two concurrent trainers the older is overtaken, and all rows are the later one's",
           "[sink]") {
   over_sinks(&SinkFixture::rivals, [](const SinkFixture& fixture) {
     for (unsigned round = 0; round < fixture.programs; ++round) {

@@ -75,7 +75,7 @@ void check_marks(Sink& sink, const FourRanks& written) {
 
 }  // namespace
 
-TEST_CASE("a sink has the newest version of each row, in whatever order batches and repeats come",
+TEST_CASE("a sink has the newest version of each row after batches and repeats in any order",
           "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     for (std::uint64_t program = 0; program < fixture.programs; ++program) {
@@ -140,7 +140,7 @@ TEST_CASE("versions compare as numbers: step 256 is newer than 255, and an epoch
   });
 }
 
-TEST_CASE("rows of each content and width come back bit by bit", "[sink]") {
+TEST_CASE("rows of each content and width are read back with the same bits", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     for (const RowContent content :
          {RowContent::ids, RowContent::weights, RowContent::weights_and_state}) {
@@ -155,8 +155,7 @@ TEST_CASE("rows of each content and width come back bit by bit", "[sink]") {
   });
 }
 
-TEST_CASE("numbers keep their bits: negative zero, infinities, NaN with what it carries",
-          "[sink]") {
+TEST_CASE("numbers keep their bits, also negative zero, infinities and NaN payloads", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const std::uint32_t bits[] = {0x80000000, 0x7F800000, 0xFF800000, 0x7FC12345,
                                   0xFFA00001, 0x00000001, 0x7F7FFFFF, 0x0A0D0000};
@@ -178,7 +177,7 @@ TEST_CASE("numbers keep their bits: negative zero, infinities, NaN with what it 
   });
 }
 
-TEST_CASE("more than 127 tables, and more than 255, are distinguished", "[sink]") {
+TEST_CASE("a sink distinguishes more than 127 tables, and more than 255", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const StreamSchema schema = some_schema(RowContent::weights, 300);
     StepBatch batch = batch_of({1, 1});
@@ -199,7 +198,7 @@ TEST_CASE("rows beyond 2^31 and 2^32 are not mistaken for small ones", "[sink]")
   });
 }
 
-TEST_CASE("names of tables may have any bytes that a name can have", "[sink]") {
+TEST_CASE("the name of a table may have any characters", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     StreamSchema schema;
     for (const char* name : {"a b", "a:b", "a/b", "{a}", "a\nb", "\"a\"", "tablé", "a"}) {
@@ -213,7 +212,7 @@ TEST_CASE("names of tables may have any bytes that a name can have", "[sink]") {
   });
 }
 
-TEST_CASE("a batch of megabytes is written whole", "[sink]") {
+TEST_CASE("a batch of several megabytes is written completely", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const StreamSchema schema{.tables = {{.name = "wide", .rows = 20'000, .width = 64}}};
     StepBatch batch = batch_of({1, 1});
@@ -223,7 +222,7 @@ TEST_CASE("a batch of megabytes is written whole", "[sink]") {
   });
 }
 
-TEST_CASE("an empty batch moves the commit and no row", "[sink]") {
+TEST_CASE("an empty batch moves the commit and writes no row", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     const auto sink = place->open();
@@ -265,7 +264,7 @@ TEST_CASE("several ranks write at once, each through a sink of its own", "[sink]
   });
 }
 
-TEST_CASE("what a visitor throws ends the reading, and the sink works on", "[sink]") {
+TEST_CASE("an exception of a visitor ends the reading, and the sink stays usable", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const StreamSchema schema = some_schema();
     StepBatch batch = batch_of({1, 1});

@@ -195,7 +195,7 @@ class Training {
 
 }  // namespace
 
-TEST_CASE("what a trainer streams is its tables, whatever the sink does, and though it goes back",
+TEST_CASE("a trainer's stream equals its tables despite sink faults and restored checkpoints",
           "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const std::uint64_t programs = fixture.name == "memory" ? 100 : 4;

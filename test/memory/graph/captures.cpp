@@ -50,7 +50,7 @@ struct Captured {
 
 }  // namespace
 
-TEST_CASE("captures of a pool are given the same memory, which nobody else is given", "[graph]") {
+TEST_CASE("captures of a pool get the same memory, and no other request gets it", "[graph]") {
   Rig rig;
   const GraphPool pool{rig.allocator};
   const auto capture = [&] {
@@ -82,8 +82,7 @@ TEST_CASE("captures of a pool are given the same memory, which nobody else is gi
   rig.allocator.check_invariants();
 }
 
-TEST_CASE("a capture neither asks nor orders, and with memory in reserve makes no call",
-          "[graph]") {
+TEST_CASE("a capture makes no ordering call, and with reserved memory no device call", "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
@@ -126,7 +125,7 @@ TEST_CASE("a raw handle of a captured stream is known without asking the driver"
   rig.device.destroy_stream(raw);
 }
 
-TEST_CASE("memory for a graph is complete on the device, wherever it will be launched", "[graph]") {
+TEST_CASE("a graph gets only complete memory, since any stream may launch it", "[graph]") {
   for (const std::uint64_t number : {0, 1, 2, 3}) {
     VirtualMachine::Options options;
     if (number != 0) options = {.schedule = VirtualMachine::Schedule::adversarial, .seed = number};
@@ -167,7 +166,7 @@ TEST_CASE("other streams go on while one is captured, and never wait on it", "[g
   rig.allocator.check_invariants();
 }
 
-TEST_CASE("a mark that is asked for during a capture is made after it", "[graph]") {
+TEST_CASE("a mark that is requested during a capture is made after the capture", "[graph]") {
   Rig rig;
   const StreamHandle raw = rig.device.create_stream();
   void* const shared = rig.allocator.allocate(30 * MiB, rig.main);
@@ -182,7 +181,7 @@ TEST_CASE("a mark that is asked for during a capture is made after it", "[graph]
   rig.device.destroy_stream(raw);
 }
 
-TEST_CASE("a request that a capture cannot be served says what pools hold", "[graph]") {
+TEST_CASE("the error of a request that fails in a capture says what graph pools hold", "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
@@ -208,7 +207,7 @@ TEST_CASE("a request that a capture cannot be served says what pools hold", "[gr
   }
 }
 
-TEST_CASE("a capture that finds no room takes what others have cached", "[graph]") {
+TEST_CASE("a capture without room takes the cached memory of other streams", "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch(), Policy::pinned()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
@@ -230,9 +229,8 @@ TEST_CASE("a capture that finds no room takes what others have cached", "[graph]
   }
 }
 
-TEST_CASE(
-    "memory that is reserved for a captured stream is general memory, of which the pool takes",
-    "[graph]") {
+TEST_CASE("memory reserved for a captured stream is general memory that its pool may take",
+          "[graph]") {
   Rig rig;
   GraphPool pool{rig.allocator};
   Captured captured{rig, pool, rig.main};
@@ -248,7 +246,7 @@ TEST_CASE(
   rig.allocator.check_invariants();
 }
 
-TEST_CASE("what a pool reserves is used before anything is asked for", "[graph]") {
+TEST_CASE("a capture uses the memory that its pool has reserved before it takes more", "[graph]") {
   Rig rig;
   GraphPool pool{rig.allocator};
   pool.reserve(100 * MiB);
@@ -262,7 +260,7 @@ TEST_CASE("what a pool reserves is used before anything is asked for", "[graph]"
   captured.end();
 }
 
-TEST_CASE("what does not belong to a capture is refused", "[graph]") {
+TEST_CASE("a capture refuses streams and pools that do not belong to it", "[graph]") {
   Rig rig;
   const GraphPool pool{rig.allocator}, other{rig.allocator};
   CHECK_THROWS_AS(GraphCapture(pool, rig.device.legacy_stream()), std::invalid_argument);
@@ -278,8 +276,7 @@ TEST_CASE("what does not belong to a capture is refused", "[graph]") {
   GraphCapture beside{pool, rig.copy};
 }
 
-TEST_CASE("a stream that another allocator of the device captures is refused or served apart",
-          "[graph]") {
+TEST_CASE("a stream that only another allocator captures is refused", "[graph]") {
   Rig rig;
   CachingAllocator pinned{rig.ordered, rig.pinned, Policy::pinned()};
   const GraphPool pool{rig.allocator}, pinned_pool{pinned};

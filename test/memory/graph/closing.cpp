@@ -9,7 +9,7 @@
 #include "test/support/sizes.hpp"
 
 namespace millrace::test {
-TEST_CASE("holders may outlive their allocator", "[graph]") {
+TEST_CASE("holders of a pool may outlive their allocator", "[graph]") {
   Bench bench;
   auto allocator =
       std::make_unique<CachingAllocator>(bench.ordered, bench.source, Policy::millrace());
@@ -23,8 +23,7 @@ TEST_CASE("holders may outlive their allocator", "[graph]") {
   CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
 }
 
-TEST_CASE("an allocator that goes first leaves no stream behind, whatever holds its pools",
-          "[graph]") {
+TEST_CASE("an allocator that is destroyed before its pools leaves no tracked stream", "[graph]") {
   Bench bench;
   auto allocator =
       std::make_unique<CachingAllocator>(bench.ordered, bench.source, Policy::millrace());
@@ -48,7 +47,7 @@ TEST_CASE("an allocator that goes first leaves no stream behind, whatever holds 
   CHECK(bench.ordered.ledger().tracked_streams() == 2);
 }
 
-TEST_CASE("holders may outlive the device", "[graph]") {
+TEST_CASE("holders of a pool may outlive the device", "[graph]") {
   std::optional<GraphPool> pool;
   std::optional<GraphCapture> capture;
   {
@@ -63,7 +62,7 @@ TEST_CASE("holders may outlive the device", "[graph]") {
   pool.reset();
 }
 
-TEST_CASE("a captured stream that goes first leaves its memory to its pool", "[graph]") {
+TEST_CASE("a captured stream that is destroyed leaves its memory to its pool", "[graph]") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   std::optional<GraphPool> pool{std::in_place, allocator};

@@ -107,13 +107,12 @@ void fail_each(const Fail& fail, const Failed& failed) {
 
 }  // namespace
 
-TEST_CASE("host memory that runs out as a capture goes on leaves nothing behind", "[graph]") {
+TEST_CASE("a capture that runs out of host memory loses nothing and can be repeated", "[graph]") {
   fail_each([](FailureRig&, std::uint64_t number) { return FailingHostMemory{number}; },
             [] { return FailingHostMemory::failed(); });
 }
 
-TEST_CASE("a call of the device that fails in or after a capture leaves nothing behind",
-          "[graph]") {
+TEST_CASE("a capture in which a device call fails loses nothing and can be repeated", "[graph]") {
   std::uint64_t injected = 0;
   struct Faults {
     Faults(FailureRig& rig, std::uint64_t number, std::uint64_t& count)

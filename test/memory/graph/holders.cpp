@@ -36,7 +36,7 @@ struct HolderRig : Bench {
 
 }  // namespace
 
-TEST_CASE("what a pool holds is counted as allocated until its last holder is gone", "[graph]") {
+TEST_CASE("a pool's memory counts as allocated until its last holder is destroyed", "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
@@ -67,7 +67,7 @@ TEST_CASE("what a pool holds is counted as allocated until its last holder is go
   }
 }
 
-TEST_CASE("a graph's memory is free after the launches that were told of", "[graph]") {
+TEST_CASE("a graph's memory is free after the launches that were reported", "[graph]") {
   HolderRig rig;
   {
     GraphPool pool{rig.allocator};
@@ -81,7 +81,7 @@ TEST_CASE("a graph's memory is free after the launches that were told of", "[gra
   CHECK(rig.allocator.usable(rig.main).stranded >= 24 * MiB);
 }
 
-TEST_CASE("of launches that nobody told of, only synchronizing the device is proof", "[graph]") {
+TEST_CASE("only synchronizing the device completes launches that were not reported", "[graph]") {
   HolderRig rig;
   {
     const GraphPool pool{rig.allocator};
@@ -95,8 +95,7 @@ TEST_CASE("of launches that nobody told of, only synchronizing the device is pro
   CHECK(rig.ordered.ledger().tracked_streams() == 2);
 }
 
-TEST_CASE("a request that nothing else serves synchronizes for the memory of former graphs",
-          "[graph]") {
+TEST_CASE("before a request fails, it synchronizes for the memory of destroyed graphs", "[graph]") {
   HolderRig rig;
   {
     const GraphPool pool{rig.allocator};
@@ -106,7 +105,7 @@ TEST_CASE("a request that nothing else serves synchronizes for the memory of for
   CHECK(rig.allocator.allocate(600 * MiB, rig.copy) != nullptr);
 }
 
-TEST_CASE("memory held by user objects is free at once", "[graph]") {
+TEST_CASE("memory that user objects hold is free as soon as they release it", "[graph]") {
   HolderRig rig;
   void* object = nullptr;
   {
@@ -124,7 +123,8 @@ TEST_CASE("memory held by user objects is free at once", "[graph]") {
   CHECK(rig.ordered.ledger().tracked_streams() == 2);
 }
 
-TEST_CASE("an output that outlives its graph is the caller's, and its memory follows", "[graph]") {
+TEST_CASE("an output that outlives its graph belongs to the caller until the caller frees it",
+          "[graph]") {
   HolderRig rig;
   void *output = nullptr, *temporary = nullptr;
   {
@@ -179,7 +179,7 @@ TEST_CASE("an earlier capture's output freed in a later one does not serve that 
   capture.end();
 }
 
-TEST_CASE("an abandoned capture leaves nothing behind", "[graph]") {
+TEST_CASE("an abandoned capture leaves the pool and the allocator usable", "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
@@ -207,7 +207,7 @@ TEST_CASE("an abandoned capture leaves nothing behind", "[graph]") {
   }
 }
 
-TEST_CASE("what only an abandoned capture acquired goes back at once", "[graph]") {
+TEST_CASE("memory that only an abandoned capture acquired is free at once", "[graph]") {
   HolderRig rig;
   GraphPool pool{rig.allocator};
   rig.capture(pool, rig.main, 10 * MiB);
@@ -226,7 +226,7 @@ TEST_CASE("what only an abandoned capture acquired goes back at once", "[graph]"
   capture.end();
 }
 
-TEST_CASE("pools that come and go leave no stream, no block and no byte", "[graph]") {
+TEST_CASE("short-lived pools leave no tracked stream and no reserved memory", "[graph]") {
   HolderRig rig;
   std::size_t reserved = 0, tracked = 0;
   for (int round = 0; round < 300; ++round) {

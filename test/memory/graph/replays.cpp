@@ -286,7 +286,7 @@ class Program {
 
 }  // namespace
 
-TEST_CASE("replays see what was captured, and programs what they wrote", "[graph]") {
+TEST_CASE("replays and stream programs read only the values that they wrote", "[graph]") {
   for (const Policy& policy : {Policy::millrace(), Policy::torch()}) {
     for (std::uint64_t number = 1; number <= 150; ++number) {
       CAPTURE(policy.name, number);
@@ -295,7 +295,7 @@ TEST_CASE("replays see what was captured, and programs what they wrote", "[graph
   }
 }
 
-TEST_CASE("an edge of a graph that was told but not made shows in some replay", "[graph]") {
+TEST_CASE("an edge that is declared and not made in a graph shows in some replay", "[graph]") {
   std::size_t found = 0;
   for (std::uint64_t number = 1; number <= 40; ++number) {
     found += Program(number, Policy::millrace(), Flaw::edge_left_out).run(250) > 0 ? 1 : 0;

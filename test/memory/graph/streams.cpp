@@ -37,7 +37,7 @@ TEST_CASE("within a capture memory is reused by the stream that freed it", "[gra
   CHECK(rig.allocate(5 * MiB, rig.main) == first);
 }
 
-TEST_CASE("another stream of a capture reuses memory once it is told to be ordered", "[graph]") {
+TEST_CASE("another stream of a capture reuses memory after a declared wait for it", "[graph]") {
   StreamRig rig;
   void* const early = rig.allocate(5 * MiB, rig.main);
   rig.allocator.deallocate(early);
@@ -51,7 +51,7 @@ TEST_CASE("another stream of a capture reuses memory once it is told to be order
   CHECK(rig.allocate(9 * MiB, rig.copy) == late);
 }
 
-TEST_CASE("memory with a use by another stream of the capture waits for both", "[graph]") {
+TEST_CASE("memory that two streams of a capture used is reused after both", "[graph]") {
   StreamRig rig;
   rig.order_after(rig.copy, rig.main);
   void* const shared = rig.allocate(5 * MiB, rig.main);
@@ -62,7 +62,8 @@ TEST_CASE("memory with a use by another stream of the capture waits for both", "
   CHECK(rig.allocate(5 * MiB, rig.main) == shared);
 }
 
-TEST_CASE("memory that was another stream's outside does not serve its capture", "[graph]") {
+TEST_CASE("memory that a stream outside the capture has owned does not serve the capture",
+          "[graph]") {
   StreamRig rig;
   void* const shared = rig.allocate(5 * MiB, rig.main);
   rig.allocator.transfer(shared, rig.copy);  // copy is not captured
@@ -71,7 +72,7 @@ TEST_CASE("memory that was another stream's outside does not serve its capture",
   CHECK(rig.allocate(5 * MiB, rig.main) != shared);
 }
 
-TEST_CASE("memory that another stream of the capture took over serves that one", "[graph]") {
+TEST_CASE("memory transferred to another stream of the capture serves that stream", "[graph]") {
   StreamRig rig;
   rig.order_after(rig.copy, rig.main);
   void* const shared = rig.allocate(5 * MiB, rig.main);

@@ -25,7 +25,7 @@ struct UsedMemoryRig : Bench {
 
 }  // namespace
 
-TEST_CASE("memory from outside that a graph uses is kept until the graph is gone", "[graph]") {
+TEST_CASE("outside memory that a graph uses is kept until the graph is destroyed", "[graph]") {
   for (const bool by_marker : {false, true}) {
     UsedMemoryRig rig;
     void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
@@ -55,7 +55,7 @@ TEST_CASE("memory from outside that a graph uses is kept until the graph is gone
   }
 }
 
-TEST_CASE("a free after the graph is gone waits for its launches as well", "[graph]") {
+TEST_CASE("a free after the graph is destroyed waits for its launches as well", "[graph]") {
   UsedMemoryRig rig;
   void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
   {
@@ -71,7 +71,7 @@ TEST_CASE("a free after the graph is gone waits for its launches as well", "[gra
   CHECK(rig.allocator.allocate(10 * MiB, rig.main) == weights);
 }
 
-TEST_CASE("memory freed in a capture without a use told there serves others after it", "[graph]") {
+TEST_CASE("memory freed in a capture without a recorded use is free after the capture", "[graph]") {
   UsedMemoryRig rig;
   void* const garbage = rig.allocator.allocate(10 * MiB, rig.main);
   const GraphPool pool{rig.allocator};
@@ -84,7 +84,7 @@ TEST_CASE("memory freed in a capture without a use told there serves others afte
   CHECK(rig.allocator.allocate(10 * MiB, rig.main) == garbage);
 }
 
-TEST_CASE("a use is marked at the free, while its stream is there", "[graph]") {
+TEST_CASE("a free marks the recorded uses while their streams exist", "[graph]") {
   UsedMemoryRig rig;
   void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
   std::optional<GraphPool> pool{std::in_place, rig.allocator};
@@ -107,7 +107,7 @@ TEST_CASE("a use is marked at the free, while its stream is there", "[graph]") {
   rig.device.destroy_stream(next);
 }
 
-TEST_CASE("memory that graphs used is given back without a call of the device", "[graph]") {
+TEST_CASE("memory that graphs used is given back without a device call", "[graph]") {
   UsedMemoryRig rig;
   void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
   std::optional<GraphPool> pool{std::in_place, rig.allocator};
@@ -121,7 +121,7 @@ TEST_CASE("memory that graphs used is given back without a call of the device", 
   CHECK(rig.device.calls() == calls);
 }
 
-TEST_CASE("a marker covers all uses outside of memory that graphs use too", "[graph]") {
+TEST_CASE("a free by marker covers all uses outside the graphs that use the memory", "[graph]") {
   UsedMemoryRig rig;
   void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
   std::optional<GraphPool> pool{std::in_place, rig.allocator};

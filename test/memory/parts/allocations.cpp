@@ -6,7 +6,7 @@
 
 namespace millrace::test {
 
-TEST_CASE("a batch is claimed as a whole or not at all", "[parts]") {
+TEST_CASE("a batch is claimed only if each of its blocks can be claimed", "[parts]") {
   FrontsRig rig;
   Block* const one = rig.live(1 * MiB, rig.main);
   Block* const other = rig.live(1 * MiB, rig.main);
@@ -20,7 +20,7 @@ TEST_CASE("a batch is claimed as a whole or not at all", "[parts]") {
   CHECK_THROWS_AS(rig.allocations.claim("deallocate", one->address), std::invalid_argument);
 }
 
-TEST_CASE("another stream's use is noted once, and the owner's not at all", "[parts]") {
+TEST_CASE("a use by another stream is noted once, and a use by the owner is not noted", "[parts]") {
   FrontsRig rig;
   Block* const block = rig.live(1 * MiB, rig.main);
   CHECK_FALSE(rig.allocations.add_use(*block, rig.main));
@@ -31,7 +31,7 @@ TEST_CASE("another stream's use is noted once, and the owner's not at all", "[pa
   CHECK(block->live.company->uses.begin()->id() == rig.copy.id());
 }
 
-TEST_CASE("a block that is transferred was used by its former owner", "[parts]") {
+TEST_CASE("a block that is transferred has a use by its former owner", "[parts]") {
   FrontsRig rig;
   Block* const block = rig.live(1 * MiB, rig.main);
   rig.allocations.add_use(*block, rig.copy);

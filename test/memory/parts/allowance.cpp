@@ -9,7 +9,7 @@ void throw_error(ErrorCode code) { throw DeviceError{code, "acquire", "for a tes
 
 }  // namespace
 
-TEST_CASE("memory that another thread is getting counts against the limit", "[parts]") {
+TEST_CASE("memory that another thread is acquiring counts against the limit", "[parts]") {
   PartsRig rig;
   Allowance allowance{rig.stock, {.limit = 100 * MiB, .headroom = 0}};
   bool other = true;
@@ -27,7 +27,7 @@ TEST_CASE("memory that another thread is getting counts against the limit", "[pa
   CHECK(allowance.obtain(60 * MiB, rig.lock, [] {}));
 }
 
-TEST_CASE("a growth that the device refuses is over", "[parts]") {
+TEST_CASE("a growth that failed does not count against the limit", "[parts]") {
   PartsRig rig;
   Allowance allowance{rig.stock, {.limit = 100 * MiB, .headroom = 0}};
   CHECK_FALSE(allowance.obtain(60 * MiB, rig.lock, [] { throw_error(ErrorCode::out_of_memory); }));

@@ -8,7 +8,8 @@
 
 namespace millrace::test {
 
-TEST_CASE("callbacks are asked by turn, then as they were added, until one serves", "[parts]") {
+TEST_CASE("callbacks run by turn, then in the order of registration, until one frees memory",
+          "[parts]") {
   std::mutex mutex;
   Lock lock{mutex};
   Callbacks callbacks;
@@ -37,7 +38,7 @@ TEST_CASE("callbacks are asked by turn, then as they were added, until one serve
   CHECK(freed_any);
 }
 
-TEST_CASE("a callback that is added by a callback is asked the next time", "[parts]") {
+TEST_CASE("a callback that another callback adds runs the next time", "[parts]") {
   std::mutex mutex;
   Lock lock{mutex};
   Callbacks callbacks;

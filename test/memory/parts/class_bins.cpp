@@ -18,8 +18,7 @@ void push(ClassBins& bins, Block& block, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("class bins give the newest block of the size, before one that wastes something",
-          "[parts]") {
+TEST_CASE("class bins give the newest block of the exact size, then a larger one", "[parts]") {
   ClassBins bins;
   Block older, newer, larger;
   push(bins, older, 16 * KiB);
@@ -31,7 +30,7 @@ TEST_CASE("class bins give the newest block of the size, before one that wastes 
   CHECK(bins.pop(ClassBins::size_of(16 * KiB), 2 * KiB) == nullptr);
 }
 
-TEST_CASE("a block of the next class serves a request of which it wastes little", "[parts]") {
+TEST_CASE("a block of the next class serves a request if it wastes little", "[parts]") {
   ClassBins bins;
   Block block;
   push(bins, block, 33 * KiB);

@@ -22,7 +22,8 @@ TEST_CASE("a block that is held back is free once a poll has seen its uses compl
   CHECK(rig.lock.owns_lock());
 }
 
-TEST_CASE("a draining block is one with its ready neighbor once its uses are complete", "[parts]") {
+TEST_CASE("a draining block is merged with its ready neighbor once its uses are complete",
+          "[parts]") {
   PartsRig rig;
   Block* const left = rig.segment(8 * MiB, rig.main);
   Block* const right = rig.stock.heap.split(left, 4 * MiB);
@@ -38,18 +39,18 @@ TEST_CASE("a draining block is one with its ready neighbor once its uses are com
   CHECK(rig.stock.shelves.blocks() == 1);
 }
 
-TEST_CASE("the host waits for a claimed block, or the block is free again", "[parts]") {
+TEST_CASE("the host waits for a claimed block, and frees it again if the wait fails", "[parts]") {
   PartsRig rig;
   Block* const block = rig.segment(8 * MiB, rig.main);
   const Point used = rig.freed(rig.copy);
   block->points = PointSet{used};
   rig.work(rig.copy);
-  SECTION("it can wait") {
+  SECTION("the wait succeeds") {
     CHECK(rig.completions.complete_on_host(block, rig.lock));
     CHECK(rig.ordered.ledger().completed(used));
     CHECK(block->state == BlockState::claimed);
   }
-  SECTION("the driver refuses") {
+  SECTION("the wait fails") {
     FaultInjector faults{rig.device};
     faults.fail_each(Call::synchronize_event, ErrorCode::unknown);
     faults.fail_each(Call::synchronize_device, ErrorCode::unknown);

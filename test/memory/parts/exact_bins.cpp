@@ -7,7 +7,7 @@
 
 namespace millrace::test {
 
-TEST_CASE("exact bins keep sizes that were asked for, and give the newest block first", "[parts]") {
+TEST_CASE("exact bins keep sizes that were requested, and give the newest block first", "[parts]") {
   ExactBins bins;
   Block one, two;
   CHECK_FALSE(bins.expects(ExactBins::size_of(4096)));
@@ -23,7 +23,7 @@ TEST_CASE("exact bins keep sizes that were asked for, and give the newest block 
   CHECK(bins.pop(ExactBins::size_of(4096)) == nullptr);
 }
 
-TEST_CASE("a size that shares a bin with another gets it when no block is there", "[parts]") {
+TEST_CASE("a size takes over a bin from another size when the bin is empty", "[parts]") {
   ExactBins bins;
   Block block;
   std::size_t other = 512;
@@ -44,7 +44,7 @@ TEST_CASE("a size that shares a bin with another gets it when no block is there"
   CHECK_FALSE(bins.expects(ExactBins::size_of(512)));
 }
 
-TEST_CASE("exact bins keep few blocks, however many come back", "[parts]") {
+TEST_CASE("an exact bin keeps a bounded number of blocks", "[parts]") {
   ExactBins bins;
   std::vector<Block> blocks(ExactBins::kMost);
   bins.expect(ExactBins::size_of(512));
@@ -57,7 +57,7 @@ TEST_CASE("exact bins keep few blocks, however many come back", "[parts]") {
   CHECK(bins.expects(ExactBins::size_of(512)));
 }
 
-TEST_CASE("all blocks of all bins come out linked to one another", "[parts]") {
+TEST_CASE("taking all blocks of all bins gives one linked list", "[parts]") {
   ExactBins bins;
   std::vector<Block> blocks(100);
   std::set<Block*> kept;

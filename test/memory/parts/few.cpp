@@ -22,7 +22,8 @@ std::vector<Point> points_of(const PointSet& set) { return {set.begin(), set.end
 
 }  // namespace
 
-TEST_CASE("a set of points has the latest of each stream, in the order of streams", "[parts]") {
+TEST_CASE("a set of points has the latest point of each stream, in the order of streams",
+          "[parts]") {
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 200; ++round) {
     std::vector<PointSet> sets(3);

@@ -67,15 +67,15 @@ void run_frees(const Policy& policy, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("free neighbors that their lane may have are one block, and each is on its shelf",
+TEST_CASE("free neighbors that one lane may use are merged, and each block is on its shelf",
           "[parts]") {
   std::mt19937_64 random{seed()};
   SECTION("lanes mix") { run_frees(Policy::millrace(), random); }
-  SECTION("only what is complete is used") { run_frees(Policy::pinned(), random); }
+  SECTION("only complete blocks are used") { run_frees(Policy::pinned(), random); }
   SECTION("lanes never mix") { run_frees(Policy::torch(), random); }
 }
 
-TEST_CASE("neighbors that are merged on demand wait for all that they waited for", "[parts]") {
+TEST_CASE("a block that was merged on demand has all points of its neighbors", "[parts]") {
   PartsRig rig;
   Block* const left = rig.segment(64 * MiB, rig.main);
   Block* const right = rig.stock.heap.split(left, 32 * MiB);
@@ -90,7 +90,7 @@ TEST_CASE("neighbors that are merged on demand wait for all that they waited for
   CHECK(std::ranges::count(left->points, rig.freed(rig.copy)) == 1);
 }
 
-TEST_CASE("what was kept for a destroyed stream is nobody's once its work is complete", "[parts]") {
+TEST_CASE("a block of a destroyed stream has no lane once its work is complete", "[parts]") {
   PartsRig rig;
   StreamId gone;
   Block* block = nullptr;

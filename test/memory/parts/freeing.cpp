@@ -33,7 +33,8 @@ TEST_CASE("a freed block waits for the stream of its free and for each recorded 
   CHECK(to_mark.size() == 2);  // the program marks the stream of the free
 }
 
-TEST_CASE("earlier tenants count where the user's work does not come after them", "[parts]") {
+TEST_CASE("a free keeps earlier tenants' points unless its stream is ordered after them",
+          "[parts]") {
   FreeingRig rig;
   Block* const block = rig.live(4 * MiB, rig.main);
   const Point tenant = rig.freed(rig.copy);
@@ -44,7 +45,7 @@ TEST_CASE("earlier tenants count where the user's work does not come after them"
   CHECK(has_point(rig.freeing.points_of_free(*block, third, true, to_mark), tenant));
 }
 
-TEST_CASE("where polls complete frees, a block that others used is pending, others are free",
+TEST_CASE("if polls complete frees, a block with uses is pending and other blocks are free",
           "[parts]") {
   FreeingRig rig{Policy::torch()};
   Block* const used = rig.live(4 * MiB, rig.main);

@@ -9,7 +9,8 @@
 #include "test/support/sizes.hpp"
 
 namespace millrace::test {
-TEST_CASE("a pool whose last block is freed while it is given back is not left", "[parts]") {
+TEST_CASE("a pool whose last block is freed while the pool is given back is not leaked",
+          "[parts]") {
   Bench bench;
   CountedMemory memory{1000 * MiB};
   const Policy policy = Policy::millrace();

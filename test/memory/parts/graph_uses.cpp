@@ -26,7 +26,7 @@ PointSet points(std::initializer_list<Point> all) {
 
 }  // namespace
 
-TEST_CASE("a block that graphs of two pools use is kept until neither runs", "[parts]") {
+TEST_CASE("a block that graphs of two pools use is kept until both pools have ended", "[parts]") {
   const Place one{}, two{};
   int block = 0;
   GraphUses uses;
@@ -47,7 +47,7 @@ TEST_CASE("a block that graphs of two pools use is kept until neither runs", "[p
   CHECK(uses.end(pool(two), points({kOtherGraph})).empty());
 }
 
-TEST_CASE("a block that is freed after its graphs comes after their launches", "[parts]") {
+TEST_CASE("a block that is freed after its graphs is ordered after their launches", "[parts]") {
   const Place one{}, none{};
   int block = 0, idle = 0;
   GraphUses uses;

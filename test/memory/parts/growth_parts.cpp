@@ -36,7 +36,7 @@ struct GrowthRig : FrontsRig {
 
 }  // namespace
 
-TEST_CASE("a range grows by what free memory before its end lacks", "[parts]") {
+TEST_CASE("a range grows by the bytes that the free block at its end lacks", "[parts]") {
   GrowthRig rig;
   Block* const first = rig.grow(10 * MiB, rig.main);
   REQUIRE(first != nullptr);
@@ -48,7 +48,7 @@ TEST_CASE("a range grows by what free memory before its end lacks", "[parts]") {
   CHECK(rig.stock.meter.bytes().reserved.current == 16 * MiB);
 }
 
-TEST_CASE("a hole is filled where that maps less than growing at the end", "[parts]") {
+TEST_CASE("a hole is filled if that maps less than growth at the end", "[parts]") {
   GrowthRig rig;
   Block* const before = rig.grow(10 * MiB, rig.main);
   Block* const hole = rig.grow(10 * MiB, rig.main);
@@ -96,7 +96,8 @@ TEST_CASE("PyTorch's segments hold 2, 20 MiB, or the request in steps of 2 MiB",
   CHECK(rig.growth.grow(rig.request(31 * MiB, rig.main), rig.lock)->bytes == 32 * MiB);
 }
 
-TEST_CASE("wholly free segments go back, and those that the user reserved last", "[parts]") {
+TEST_CASE("completely free segments are released, and those that the user reserved last",
+          "[parts]") {
   GrowthRig rig{Policy::torch()};
   Block* const reserved = rig.segment(8 * MiB, rig.main);
   Block* const other = rig.segment(4 * MiB, rig.main);

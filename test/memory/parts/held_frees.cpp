@@ -19,8 +19,7 @@ struct HeldRig : FrontsRig {
 
 }  // namespace
 
-TEST_CASE("a held block is given out again as it is, if the best fit would begin there",
-          "[parts]") {
+TEST_CASE("a held block is given out again unchanged if the best fit begins there", "[parts]") {
   HeldRig rig;
   REQUIRE(rig.hold(rig.second));
   CHECK(rig.second->state == BlockState::quick);
@@ -30,7 +29,7 @@ TEST_CASE("a held block is given out again as it is, if the best fit would begin
   CHECK(rig.stock.meter.bytes().allocated.current == 8 * MiB);
 }
 
-TEST_CASE("a request that a held block does not fit finds it merged", "[parts]") {
+TEST_CASE("a held block that does not fit a request is merged", "[parts]") {
   HeldRig rig;
   REQUIRE(rig.hold(rig.second));
   CHECK(rig.held.take(rig.request(3 * MiB, rig.main)) == nullptr);
@@ -39,7 +38,8 @@ TEST_CASE("a request that a held block does not fit finds it merged", "[parts]")
   CHECK(rig.held.take(rig.request(4 * MiB, rig.main)) == nullptr);  // none is held
 }
 
-TEST_CASE("a lane holds the block that was freed last, and the one before it is free", "[parts]") {
+TEST_CASE("a freed block with a free neighbor is not held, and the block held before is free",
+          "[parts]") {
   HeldRig rig;
   REQUIRE(rig.hold(rig.first));
   REQUIRE(rig.hold(rig.second) == false);  // the free block before it would be merged with it
@@ -48,7 +48,7 @@ TEST_CASE("a lane holds the block that was freed last, and the one before it is 
   CHECK(rig.stock.shelves.blocks() == 2);
 }
 
-TEST_CASE("a block that a poll has found complete is held as it is", "[parts]") {
+TEST_CASE("a block that a poll has found complete is held unchanged", "[parts]") {
   HeldRig rig;
   rig.second->state = BlockState::claimed;
   rig.stock.heap.live().erase(rig.second);
@@ -63,7 +63,7 @@ TEST_CASE("a block that a poll has found complete is held as it is", "[parts]") 
   CHECK(rig.held.take(rig.request(4 * MiB, rig.main)) == rig.second);
 }
 
-TEST_CASE("a block that a poll has found complete is free if it has to be merged", "[parts]") {
+TEST_CASE("a block that a poll has found complete is free if it must be merged", "[parts]") {
   HeldRig rig;
   CHECK_FALSE(rig.held.take(rig.request(4 * MiB, rig.main)));
   REQUIRE(rig.hold(rig.first));
@@ -74,7 +74,7 @@ TEST_CASE("a block that a poll has found complete is free if it has to be merged
   CHECK(rig.first->bytes == 64 * MiB);
 }
 
-TEST_CASE("where lanes mix nothing is held", "[parts]") {
+TEST_CASE("no block is held if lanes mix", "[parts]") {
   FrontsRig rig;
   Block* const block = rig.live(4 * MiB, rig.main);
   block->state = BlockState::claimed;

@@ -51,7 +51,8 @@ TEST_CASE("each scope has the peaks since it was opened, in whatever order scope
   }
 }
 
-TEST_CASE("a tag is found at once however many there are, and keeps its number", "[parts]") {
+TEST_CASE("a tag is found in few steps however many tags there are, and keeps its number",
+          "[parts]") {
   for (const std::size_t n : {std::size_t{1'000}, std::size_t{65'000}}) {
     Meter meter;
     CHECK(meter.tag("untagged").index == 0);
@@ -81,7 +82,7 @@ TEST_CASE("tags are listed in the order in which they were made", "[parts]") {
   CHECK(listed == names);
 }
 
-TEST_CASE("a stream that took another's place is counted for itself", "[parts]") {
+TEST_CASE("a stream in a reused slot leaves exact totals", "[parts]") {
   Meter meter;
   const StreamId first{3, 1}, second{3, 2};
   meter.allocated(512, 512, first, {});

@@ -18,7 +18,7 @@ using Map = PageMap<Block, &Block::address>;
 
 }  // namespace
 
-TEST_CASE("the page map finds the blocks that are in it, and nothing else", "[parts]") {
+TEST_CASE("the page map finds only blocks that were inserted and not erased", "[parts]") {
   for (const std::uintptr_t spread :
        {std::uintptr_t{64} << 10, std::uintptr_t{4} << 20, std::uintptr_t{1} << 46}) {
     std::mt19937_64 random{seed()};
@@ -51,7 +51,7 @@ TEST_CASE("the page map finds the blocks that are in it, and nothing else", "[pa
   }
 }
 
-TEST_CASE("the page map takes little for many blocks of one size", "[parts]") {
+TEST_CASE("the page map needs few bytes for many blocks of one size", "[parts]") {
   const std::size_t size = GENERATE(512, 2048, 4096, 16384, 49152, 65536, 524288);
   CAPTURE(size);
   Map map;
@@ -71,8 +71,7 @@ TEST_CASE("the page map takes little for many blocks of one size", "[parts]") {
   CHECK(map.bytes() == made);
 }
 
-TEST_CASE("a visit of the page map meets what lies between two addresses, in their order",
-          "[parts]") {
+TEST_CASE("a visit of the page map meets the blocks between two addresses in order", "[parts]") {
   for (const std::uintptr_t spread :
        {std::uintptr_t{64} << 10, std::uintptr_t{64} << 20, std::uintptr_t{1} << 38}) {
     std::mt19937_64 random{seed()};

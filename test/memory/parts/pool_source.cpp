@@ -8,7 +8,7 @@
 #include "test/support/sizes.hpp"
 
 namespace millrace::test {
-TEST_CASE("a pool's segments are parked until they are to be given back", "[parts]") {
+TEST_CASE("released segments of a pool are parked until the pool gives them back", "[parts]") {
   CountedMemory memory{100 * MiB};
   PoolSource source{memory, StreamHandle{}};
   void* const small = source.acquire(4 * MiB);
@@ -37,7 +37,7 @@ TEST_CASE("a pool's segments are parked until they are to be given back", "[part
   CHECK(source.bytes() == 0);
 }
 
-TEST_CASE("segments that were not let go in time are parked again", "[parts]") {
+TEST_CASE("segments that are released after the giving back ended are parked", "[parts]") {
   CountedMemory memory{100 * MiB};
   PoolSource source{memory, StreamHandle{}};
   void* const live = source.acquire(4 * MiB);
@@ -51,7 +51,7 @@ TEST_CASE("segments that were not let go in time are parked again", "[parts]") {
   CHECK(memory.given.size() == 2);
 }
 
-TEST_CASE("under pressure a pool adds what one request needs", "[parts]") {
+TEST_CASE("under pressure a pool adds the memory that one request needs", "[parts]") {
   using Effort = GraphMemory::Effort;
   CountedMemory memory{10 * MiB};
   memory.left_if_pressed = 2 * MiB;
@@ -67,7 +67,7 @@ TEST_CASE("under pressure a pool adds what one request needs", "[parts]") {
   CHECK(memory.efforts.back() == Effort::quiet);
 }
 
-TEST_CASE("in a capture nothing is complete, and after it everything is", "[parts]") {
+TEST_CASE("no work is complete during a capture, and all work is complete after it", "[parts]") {
   CaptureOrder order;
   OrderedDevice& device = order.device();
   int one = 0, two = 0;

@@ -18,7 +18,7 @@ struct Rig : Bench {
 
 }  // namespace
 
-TEST_CASE("a request beside one that is pressed is as quiet as ever", "[parts]") {
+TEST_CASE("a request during another one's search under pressure stays quiet", "[parts]") {
   Rig rig;
   rig.pool.begin();
   const StreamRef inner = rig.pool.order().join(rig.main), other = rig.pool.order().join(rig.copy);
@@ -35,7 +35,7 @@ TEST_CASE("a request beside one that is pressed is as quiet as ever", "[parts]")
   rig.pool.end(false);
 }
 
-TEST_CASE("launches of one graph cost a pool one point", "[parts]") {
+TEST_CASE("launches of a graph on one stream cost a pool one point", "[parts]") {
   Rig rig;
   rig.pool.begin();
   rig.pool.end(true);
@@ -43,7 +43,7 @@ TEST_CASE("launches of one graph cost a pool one point", "[parts]") {
   CHECK(rig.pool.points().size() == 1);
 }
 
-TEST_CASE("launches on streams that are gone cost a pool nothing", "[parts]") {
+TEST_CASE("launches on destroyed streams leave few points in a pool", "[parts]") {
   Rig rig;
   rig.pool.begin();
   rig.pool.end(true);

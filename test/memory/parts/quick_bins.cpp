@@ -43,8 +43,7 @@ TEST_CASE("small bins keep up to a sixteenth of the highest live bytes", "[parts
   CHECK(kept > kRoomy / 32);
 }
 
-TEST_CASE("a size that the bins did not serve finds room once what is in its way is gone",
-          "[parts]") {
+TEST_CASE("a size finds room in the bins once the blocks that hinder it are taken out", "[parts]") {
   for (const std::size_t highest_live : {std::size_t{0}, kRoomy, 8 * kRoomy}) {
     for (std::size_t bytes = 512; bytes <= 1024 * KiB; bytes += bytes / 3 / 512 * 512 + 512) {
       CAPTURE(highest_live, bytes);
@@ -59,7 +58,7 @@ TEST_CASE("a size that the bins did not serve finds room once what is in its way
   }
 }
 
-TEST_CASE("a full class gives up its own blocks, and other classes stay", "[parts]") {
+TEST_CASE("a full class gives up its own blocks, and other classes keep theirs", "[parts]") {
   Filled filled;
   for (int i = 0; i < 4; ++i) REQUIRE(filled.keep(900 * KiB, 64 * kRoomy));
   REQUIRE(filled.keep(4 * KiB, 64 * kRoomy));
@@ -68,7 +67,7 @@ TEST_CASE("a full class gives up its own blocks, and other classes stay", "[part
   CHECK(filled.bins.pop(4 * KiB, 64 * kRoomy) != nullptr);
 }
 
-TEST_CASE("beside little live memory a request takes its exact size or none", "[parts]") {
+TEST_CASE("with little live memory a request gets a block of its exact size only", "[parts]") {
   Filled filled;
   REQUIRE(filled.keep(66 * KiB, 0));
   CHECK(filled.bins.pop(64 * KiB, kRoomy - 1) == nullptr);

@@ -3,7 +3,7 @@
 
 namespace millrace::test {
 
-TEST_CASE("what a stream's front keeps serves that stream, and no other", "[parts]") {
+TEST_CASE("a block that a stream's front keeps serves only that stream", "[parts]") {
   FrontsRig rig;
   Block* const block = rig.live(64 * KiB, rig.main);
   Block* const other = rig.live(64 * KiB, rig.copy);
@@ -19,7 +19,7 @@ TEST_CASE("what a stream's front keeps serves that stream, and no other", "[part
   CHECK(block->state == BlockState::live);
 }
 
-TEST_CASE("while fronts are paused they serve and keep nothing", "[parts]") {
+TEST_CASE("paused fronts neither serve nor keep blocks", "[parts]") {
   FrontsRig rig;
   for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);
   Block* const kept = rig.live(64 * KiB, rig.main);
@@ -34,7 +34,7 @@ TEST_CASE("while fronts are paused they serve and keep nothing", "[parts]") {
   CHECK(rig.quick.take(rig.request(64 * KiB, rig.main), 64 * KiB).block == kept);
 }
 
-TEST_CASE("a front that is emptied puts its blocks where all streams see them", "[parts]") {
+TEST_CASE("an emptied front makes its blocks visible to all streams", "[parts]") {
   FrontsRig rig;
   for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);
   Block* const small = rig.live(64 * KiB, rig.main);
@@ -46,7 +46,7 @@ TEST_CASE("a front that is emptied puts its blocks where all streams see them", 
   CHECK(rig.stock.heap.live().find(small->address) == nullptr);
 }
 
-TEST_CASE("what a stream has live stays its demand when memory is trimmed", "[parts]") {
+TEST_CASE("a trim lowers a stream's demand to its live bytes", "[parts]") {
   FrontsRig rig;
   rig.live(3 * MiB, rig.main);
   Block* const freed = rig.live(2 * MiB, rig.main);
@@ -58,7 +58,7 @@ TEST_CASE("what a stream has live stays its demand when memory is trimmed", "[pa
   CHECK(rig.upkeep.demand_of(rig.main.id()).largest_burst == 0);
 }
 
-TEST_CASE("a block that another stream used waits in the front until that is ordered before",
+TEST_CASE("a block with a use waits in the front until its stream is ordered after the use",
           "[parts]") {
   FrontsRig rig;
   for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);

@@ -22,7 +22,8 @@ std::size_t offset_of(const Block& block) {
 
 }  // namespace
 
-TEST_CASE("of a block its last whole pages are kept, and what is beside them is free", "[parts]") {
+TEST_CASE("the last whole pages of a block are kept, and the rest of the block is free",
+          "[parts]") {
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 200; ++round) {
     PagesRig rig;
@@ -48,7 +49,7 @@ TEST_CASE("of a block its last whole pages are kept, and what is beside them is 
   }
 }
 
-TEST_CASE("free pages of a range go back from its end, until that is enough", "[parts]") {
+TEST_CASE("free pages of a range are released from its end until enough are released", "[parts]") {
   PagesRig rig;
   Block* const first = rig.in_range(8 * MiB, rig.main);
   Block* const live = rig.in_range(1 * MiB, rig.main);

@@ -23,7 +23,7 @@ Block* make_live(PartsRig& rig, Block* block, std::uint64_t id) {
 
 }  // namespace
 
-TEST_CASE("only an observer is told, from when on it is there", "[parts]") {
+TEST_CASE("only a registered observer gets reports", "[parts]") {
   PartsRig rig;
   Told told;
   rig.reports.acquired(nullptr, 1);
@@ -34,7 +34,7 @@ TEST_CASE("only an observer is told, from when on it is there", "[parts]") {
   CHECK(told.segments == std::vector<std::size_t>{2});
 }
 
-TEST_CASE("all that there is: memory between holes as one segment, live blocks as they came",
+TEST_CASE("an observer gets memory between holes as one segment, and live blocks by age",
           "[parts]") {
   PartsRig rig;
   Block* const first = make_live(rig, rig.in_range(4 * MiB, rig.main), 7);

@@ -75,7 +75,7 @@ class Row {
 
 }  // namespace
 
-TEST_CASE("runs are the free neighbors there are, whatever becomes free or is claimed", "[parts]") {
+TEST_CASE("runs match the free neighbors after any sequence of frees and claims", "[parts]") {
   for (const std::size_t count : {std::size_t{8}, std::size_t{40}, 3 * Runs::kMost}) {
     std::mt19937_64 random{seed()};
     Row row{count};
@@ -92,8 +92,7 @@ TEST_CASE("runs are the free neighbors there are, whatever becomes free or is cl
   }
 }
 
-TEST_CASE("only runs of at least so many bytes are visited, and no more than asked for",
-          "[parts]") {
+TEST_CASE("a visit meets only runs of the requested size until the visitor stops it", "[parts]") {
   Row row{64};
   for (std::size_t i = 0; i < 64; ++i) {
     if (i % 4 != 3) row.flip(i);
@@ -111,7 +110,7 @@ TEST_CASE("only runs of at least so many bytes are visited, and no more than ask
   CHECK(visited == 3);
 }
 
-TEST_CASE("few of many runs that are a little too small are looked at", "[parts]") {
+TEST_CASE("a visit meets few of many runs that are a little too small", "[parts]") {
   const std::size_t n = GENERATE(1'000, 100'000);
   constexpr std::size_t kRun = std::size_t{1} << 20;
   Segment segment;

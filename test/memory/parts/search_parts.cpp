@@ -112,7 +112,7 @@ TEST_CASE("the smallest run of free neighbors that is large enough is merged", "
   CHECK(found->lane == rig.main.id());
 }
 
-TEST_CASE("before memory grows, streams without a marker are marked and asked", "[parts]") {
+TEST_CASE("before memory grows, streams without a marker are marked and polled", "[parts]") {
   SearchRig rig;
   BeforeGrowth before{rig.stock, rig.completions, rig.upkeep, rig.reuse, rig.merging};
   Block* const block = rig.free_segment(8 * MiB, rig.copy);

@@ -52,7 +52,7 @@ Block* first_of(const IndexModel& model, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("the index of sizes gives what a sorted set gives", "[parts]") {
+TEST_CASE("the index of sizes agrees with a sorted set", "[parts]") {
   for (std::uint64_t round = 0; round < 20; ++round) {
     Blocks blocks{seed() * 100 + round};
     const std::size_t most = round % 2 == 0 ? 8 : std::size_t{1} << 20;

@@ -54,7 +54,7 @@ TEST_CASE("a part of a stale block is unmapped, and the rest stays stale", "[par
   CHECK(rig.stale.blocks().front()->address == static_cast<std::byte*>(address) + 2 * MiB);
 }
 
-TEST_CASE("what the driver refuses to unmap is tried again after the others", "[parts]") {
+TEST_CASE("pages that the driver refuses to unmap are tried again after the others", "[parts]") {
   StaleRig rig;
   Block* const first = rig.add(4 * MiB, rig.main);
   Block* const second = rig.add(6 * MiB, rig.main);

@@ -42,7 +42,7 @@ std::uint64_t most_steps_of_a_use(std::uint32_t n) {
 
 }  // namespace
 
-TEST_CASE("each stream that uses a block is there once, in the order of recording", "[parts]") {
+TEST_CASE("each stream that uses a block is listed once", "[parts]") {
   CAPTURE(seed());
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 100; ++round) {
@@ -91,7 +91,8 @@ TEST_CASE("a stream that uses a block costs the same however many use it", "[par
   CHECK(most_steps_of_a_use(100'000) <= 20);
 }
 
-TEST_CASE("the points of a block that many streams used cost a constant for each", "[parts]") {
+TEST_CASE("joining the points of many streams that used a block costs a constant per stream",
+          "[parts]") {
   for (const std::uint32_t n : {1'000U, 100'000U}) {
     std::vector<Point> points;
     for (std::uint32_t i = 0; i < n; ++i) points.push_back({StreamId{n - i, 1}, 1});

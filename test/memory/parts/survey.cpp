@@ -13,8 +13,7 @@ struct SurveyRig : FrontsRig {
 
 }  // namespace
 
-TEST_CASE("free neighbors are usable together where lanes mix, and one by one where not",
-          "[parts]") {
+TEST_CASE("free neighbors are usable as one block only if lanes mix", "[parts]") {
   const bool mix = GENERATE(true, false);
   SurveyRig rig{mix ? Policy::millrace() : Policy::torch()};
   Block* const left = rig.segment(24 * MiB, rig.main);

@@ -32,7 +32,7 @@ void check_same(const MemoryGauges& a, const MemoryGauges& b) {
 
 }  // namespace
 
-TEST_CASE("a tally that is added before anything else changes leaves the meter exact", "[parts]") {
+TEST_CASE("a tally that is added before other changes leaves the meter exact", "[parts]") {
   std::mt19937_64 random{seed()};
   Meter told, added;
   const std::array<StreamId, 2> streams{StreamId{0, 1}, StreamId{1, 1}};
@@ -80,8 +80,7 @@ TEST_CASE("a tally that is added before anything else changes leaves the meter e
   CHECK(told.counts().frees == added.counts().frees);
 }
 
-TEST_CASE("a tally counts no more bytes than the peaks may miss, and no tag that is new",
-          "[parts]") {
+TEST_CASE("a tally has room for a bounded number of bytes, and for no new tag", "[parts]") {
   Meter meter;
   Tally tally;
   const Tag tag;

@@ -71,7 +71,8 @@ void check(const WaitQueue& queue, const std::vector<Block*>& model) {
 
 }  // namespace
 
-TEST_CASE("a queue gives the block of the earliest marker, whatever came and went", "[parts]") {
+TEST_CASE("a queue gives the block of the earliest marker after any insertions and erasures",
+          "[parts]") {
   for (std::uint64_t round = 0; round < 40; ++round) {
     std::mt19937_64 random{seed() * 100 + round};
     Markers markers{random()};
@@ -104,7 +105,7 @@ TEST_CASE("a queue gives the block of the earliest marker, whatever came and wen
   }
 }
 
-TEST_CASE("a visit of a queue ends when it has seen enough", "[parts]") {
+TEST_CASE("a visit of a queue ends when the visitor stops it", "[parts]") {
   std::pmr::unsynchronized_pool_resource memory;
   WaitQueue queue{nullptr, kStream, BlockWaits::for_all, memory};
   std::deque<Block> blocks(10);

@@ -18,7 +18,7 @@ void freed(Block& block, Marker own, Marker other) {
 
 }  // namespace
 
-TEST_CASE("a block waits for the only point that is not of its lane's stream", "[parts]") {
+TEST_CASE("the point that a block waits for is the only one of another stream", "[parts]") {
   Block block;
   freed(block, 3, 7);
   CHECK(WaitingBlocks::foreign_point(block) == Point{kOther, 7});
