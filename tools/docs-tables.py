@@ -62,7 +62,7 @@ def table(headings, rows):
 
 
 def name_of(run):
-    pool = run["figures"]["bytes"] == "modelled"
+    pool = run["figures"]["bytes"] == "modeled"
     return f"`{run['allocator']}`", ("~ " if pool else "") + f"`{run['strategy']}`"
 
 

@@ -83,11 +83,11 @@ def beside_the_profile(results, profile):
     facts = facts_of(results)
     rows = []
     for section, key, fact, part in BESIDE_THE_PROFILE:
-        modelled = profile.get(section, {}).get(key)
+        modeled = profile.get(section, {}).get(key)
         data = facts.get(fact, {}).get("data") or {}
-        if modelled is None or part not in data:
+        if modeled is None or part not in data:
             continue
-        value = modelled["value"] * SCALE.get(modelled["unit"], 1)
+        value = modeled["value"] * SCALE.get(modeled["unit"], 1)
         measured = data[part]
         ratio = f"{measured / value:.2f}" if value else "-"
         rows.append((f"`{section}.{key}`", f"{value:g}", f"{measured:.4g}", ratio, f"{fact}: {part}"))
@@ -102,16 +102,16 @@ def answers(results):
 
 
 def footprint(results):
-    measured, modelled = results.result("footprint"), results.result("footprint_model")
-    if not measured or not modelled:
+    measured, modeled = results.result("footprint"), results.result("footprint_model")
+    if not measured or not modeled:
         yield "Not both runs are there."
         return
-    of_model = {(run["allocator"], run["strategy"]): run for run in modelled["runs"]}
+    of_model = {(run["allocator"], run["strategy"]): run for run in modeled["runs"]}
     rows = []
     for run in measured["runs"]:
         model = of_model.get((run["allocator"], run["strategy"]))
         if "error" in run or not model or "error" in model:
-            rows.append((run["allocator"], run["strategy"], run.get("error", "modelled run failed"), "", "", "", ""))
+            rows.append((run["allocator"], run["strategy"], run.get("error", "modeled run failed"), "", "", "", ""))
             continue
         gib = [r["peak_reserved_bytes"] / GIB for r in (run, model)]
         p50 = [r["step_time_us"]["p50"] / 1e3 for r in (run, model)]

@@ -18,7 +18,7 @@ WIDTH, MARGIN, LABEL, GAP = 1000, 12, 66, 26
 ROW, ROW_GAP, MEMORY = 26, 12, 150
 GIB = 1 << 30
 STREAMS = ("main", "data-dist", "copy")
-COLOURS = {"main": "#4c78a8", "data-dist": "#72b7b2", "copy": "#e8903a"}
+COLORS = {"main": "#4c78a8", "data-dist": "#72b7b2", "copy": "#e8903a"}
 PHASES = (("backward", "#35587d"), ("update", "#35587d"), ("optimizer", "#8aa9cc"), ("zero", "#8aa9cc"))
 STYLE = """text{font:12px system-ui,sans-serif;fill:#222}.t{font-weight:600;font-size:13px}.s{font-size:11px;fill:#555}
 .w{fill:none;stroke:#555;stroke-width:.8;marker-end:url(#a)}.x{fill:#d9d9d9}.n{fill:#fff;text-anchor:middle}
@@ -72,10 +72,10 @@ class Timeline:
         return [(begin, first), *points, (end, value)]
 
 
-def colour(stream, name):
+def color(stream, name):
     if stream != "main":
-        return COLOURS[stream]
-    return next((shade for word, shade in PHASES if word in name), COLOURS["main"])
+        return COLORS[stream]
+    return next((shade for word, shade in PHASES if word in name), COLORS["main"])
 
 
 class Panel:
@@ -124,7 +124,7 @@ class Panel:
                 self.add(f'<rect class="x" x="{x}" y="{y + 9}" width="{width}" height="8"><title>{escape(name)}</title></rect>')
                 continue
             inset = 0.4 if width > 1.5 else 0
-            self.add(f'<rect x="{x}" y="{y}" width="{round(width - inset, 1)}" height="{ROW}" fill="{colour(stream, name)}">'
+            self.add(f'<rect x="{x}" y="{y}" width="{round(width - inset, 1)}" height="{ROW}" fill="{color(stream, name)}">'
                      f'<title>{escape(name)}</title></rect>')
 
     def draw_arrows(self):
@@ -205,7 +205,7 @@ class Stages:
         return left + (time - self.begin) / (self.end - self.begin) * (WIDTH - MARGIN - left)
 
     def draw(self):
-        out = [f'<text class="t" x="{MARGIN + LABEL}" y="20">{escape(self.title)}: boxes of a colour are of one batch</text>']
+        out = [f'<text class="t" x="{MARGIN + LABEL}" y="20">{escape(self.title)}: boxes of a color are of one batch</text>']
         for lane, stream in enumerate(self.lanes):
             y = 34 + lane * (ROW + ROW_GAP)
             out.append(f'<text x="{MARGIN}" y="{y + 17}">{escape(stream)}</text>')

@@ -17,10 +17,10 @@ import sys
 from html import escape
 
 SCHEMA = "millrace.bench-allocator/1"
-FIELDS = ("suite", "case", "subject", "unit", "ns_per_pair", "device_calls_per_pair", "modelled_call_ns_per_pair",
+FIELDS = ("suite", "case", "subject", "unit", "ns_per_pair", "device_calls_per_pair", "modeled_call_ns_per_pair",
           "reserved_over_live", "host_bytes_per_block", "given_up")
 HEAD = ("date", "device", "cpu", "cores", "commit", "compiler", "command", "seeds", "subjects", "left_out", "rows")
-COLOURS = {"millrace": "#c0392b", "millrace-no-ranges": "#e08e79", "torch": "#e8a33a", "cub": "#4c78a8",
+COLORS = {"millrace": "#c0392b", "millrace-no-ranges": "#e08e79", "torch": "#e8a33a", "cub": "#4c78a8",
            "thrust-pool": "#72b7b2", "thrust-locked-pool": "#9ecac7", "driver-pool": "#54a24b", "cuda-malloc": "#8c6d46",
            "mutex-floor": "#888", "thread-local-floor": "#bbb"}
 
@@ -150,7 +150,7 @@ def with_calls(results):
     for case in results.cases:
         sums = {}
         for name in results.subjects:
-            own, calls = results.get(case, name), results.get(case, name, "modelled_call_ns_per_pair")
+            own, calls = results.get(case, name), results.get(case, name, "modeled_call_ns_per_pair")
             if own is not None and calls is not None:
                 sums[name] = own + calls
         if case[0] != "cliffs" and len(sums) > 1:
@@ -259,7 +259,7 @@ def picture(files):
            f'{"; hollow: before" if len(files) == 2 else ""}</text>']
     x = 12
     for name in results.subjects:
-        svg.append(f'<circle cx="{x + 5}" cy="32" r="4" fill="{COLOURS.get(name, "#000")}"/>'
+        svg.append(f'<circle cx="{x + 5}" cy="32" r="4" fill="{COLORS.get(name, "#000")}"/>'
                    f'<text x="{x + 13}" y="36">{escape(name)}</text>')
         x += 26 + 6.2 * len(name)
     for mark in axis.marks():
@@ -272,8 +272,8 @@ def picture(files):
         for file in files:
             for name in reversed(file.subjects):
                 if value := file.get(case, name):
-                    colour = COLOURS.get(name, "#000")
-                    fill = f'fill="{colour}"' if file is results else f'fill="none" stroke="{colour}"'
+                    color = COLORS.get(name, "#000")
+                    fill = f'fill="{color}"' if file is results else f'fill="none" stroke="{color}"'
                     svg.append(f'<circle cx="{axis.at(value):.1f}" cy="{y}" r="4" {fill}><title>{escape(name)}: '
                                f'{nanoseconds(value)}</title></circle>')
     return "\n".join(svg) + "\n</svg>\n"

@@ -116,7 +116,7 @@ void each_row_has_every_field() {
       CHECK(!each.at(text).get<std::string>().empty());
     }
     for (const char* const figure :
-         {"ns_per_pair", "wall_ns_per_pair", "device_calls_per_pair", "modelled_call_ns_per_pair",
+         {"ns_per_pair", "wall_ns_per_pair", "device_calls_per_pair", "modeled_call_ns_per_pair",
           "reserved_over_live", "host_bytes_per_block"}) {
       CHECK((each.at(figure).is_null() || each.at(figure).is_number()));
     }
@@ -192,7 +192,7 @@ TEST_CASE("bench_allocator: an invalid option is refused at once with exit code 
       {"--device gpu", "right: null"},
       {"--quick", "--quick"},
       {"--repetitions 0", "right: 1"},
-      {"--colour", "--colour"},
+      {"--color", "--color"},
       {"--json /no/such/folder/file", "right:"}};
   for (const auto& [options, text] : wrong) {
     const bool scaled = options.starts_with("--scale");

@@ -186,7 +186,7 @@ TEST_CASE("a canceled meeting ends without an effect, and so do parts that join 
   CHECK(pair.value(0) == std::byte{7});
   pair.join(meeting, 1);
   CHECK(pair.value(1) == std::byte{9});
-  CHECK(meeting->cancelled());
+  CHECK(meeting->canceled());
   CHECK_FALSE(meeting->met());
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("a machine that ends cancels its incomplete meetings") {
     meeting = pair.meeting();
     pair.join(meeting, 0);
   }
-  CHECK(meeting->cancelled());
+  CHECK(meeting->canceled());
 }
 
 namespace {

@@ -39,7 +39,7 @@ TEST_CASE("lengths without deviation equal the average") {
   const InputShape batch = draw_batches(workload(0, 0), 1, test::seed()).front();
   CHECK(batch.batch_size == 2001);
   CHECK(batch.dense_features == 7);
-  CHECK(batch.labelled);
+  CHECK(batch.labeled);
   CHECK(batch.sparse.counts == std::vector<std::size_t>(5, 2001 * 30));
   CHECK(batch.weighted.counts == std::vector<std::size_t>(3, 2001 * 30));
   CHECK_FALSE(batch.sparse.weighted);

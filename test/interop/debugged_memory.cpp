@@ -30,12 +30,12 @@ class DebugVariable {
 }  // namespace
 
 TEST_CASE("the list of debug settings is parsed, and an unknown word is named") {
-  CHECK_FALSE(DebugSettings::parse("").tell_tools);
+  CHECK_FALSE(DebugSettings::parse("").notify_tools);
   CHECK_FALSE(DebugSettings::parse(" , ").poison);
-  CHECK(DebugSettings::parse("tools").tell_tools);
+  CHECK(DebugSettings::parse("tools").notify_tools);
   CHECK_FALSE(DebugSettings::parse("tools").poison);
   const DebugSettings both = DebugSettings::parse("poison, tools,");
-  CHECK(both.tell_tools);
+  CHECK(both.notify_tools);
   CHECK(both.poison);
   CHECK_THROWS_WITH(DebugSettings::parse("tools,poisson"),
                     "MILLRACE_DEBUG: 'poisson' is not known; it is a list of: tools, poison");
@@ -79,7 +79,7 @@ TEST_CASE("memory of a capture is served and not poisoned") {
 TEST_CASE("an object that ignores MILLRACE_DEBUG is not changed by it") {
   const DebugVariable variable{"not known"};
   DeviceMemory::Options options;
-  options.heeds_variable = false;
+  options.reads_environment = false;
   DropInBench bench{{}, options};
   CHECK(bench.memory.allocate(MiB, nullptr) != nullptr);
 }

@@ -34,7 +34,7 @@ TEST_CASE("statistics are written with every gauge, count and share") {
   CHECK(out["bytes"].size() == 5);
   CHECK(out["counts"]["allocations"] == 12);
   CHECK(out["counts"]["retries"] == 1);
-  CHECK(out["utilisation"] == 0.5);
+  CHECK(out["utilization"] == 0.5);
   CHECK(out["streams"][0]["name"] == "main");
   CHECK(out["streams"][0]["cached_bytes"] == 200);
   CHECK(out["tags"][0]["allocated_bytes"]["peak"] == 80);

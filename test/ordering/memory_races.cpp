@@ -133,7 +133,7 @@ TEST_CASE("memory that was never reported as an allocation is checked for data r
 }
 
 TEST_CASE("pinned memory may be refilled once the copy out of it is known to be complete") {
-  const auto refill = [](Scene& s, bool synchronised) {
+  const auto refill = [](Scene& s, bool synchronized) {
     s.checker.allocated_for_host(&s.pinned, sizeof s.pinned, s.loader);
     s.host_write(s.loader, s.pinned);
     s.checker.release(s.loader, 1);
@@ -142,7 +142,7 @@ TEST_CASE("pinned memory may be refilled once the copy out of it is known to be 
     s.record(1, s.copy);
     s.checker.release(s.trainer, 2);
     s.checker.acquire(s.loader, 2);
-    if (synchronised) s.checker.event_synchronized(Scene::key(1), s.loader);
+    if (synchronized) s.checker.event_synchronized(Scene::key(1), s.loader);
     s.host_write(s.loader, s.pinned);
   };
   Scene right, wrong;

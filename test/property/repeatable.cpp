@@ -8,7 +8,7 @@ namespace millrace::test {
 Recorded record(const Setup& setup, const Program& program, Flaw flaw) {
   World world{setup, flaw};
   run(world, program);
-  Recorded result{{}, {}, world.modelled.calls(), world.machine.now()};
+  Recorded result{{}, {}, world.modeled.calls(), world.machine.now()};
   const std::uintptr_t first = world.trace.segments().empty() ? 0 : world.trace.segments()[0].base;
   for (const TracedBlock& block : world.trace.blocks()) {
     result.offsets.push_back(world.host_memory()

@@ -65,10 +65,10 @@ World::World(const Setup& given, Device& gpu, ContentKernels& of_gpu)
 World::World(const Setup& given, Flaw flaw, Device* gpu, ContentKernels* of_gpu)
     : setup(given),
       machine({.schedule = setup.schedule, .seed = setup.seed, .host_memory = setup.memory_bytes}),
-      modelled(machine.add_device(device_options(setup))),
-      device(gpu == nullptr ? modelled : *gpu),
+      modeled(machine.add_device(device_options(setup))),
+      device(gpu == nullptr ? modeled : *gpu),
       kernels(of_gpu),
-      door(modelled),
+      door(modeled),
       way(gpu == nullptr ? door : *gpu),
       ordered(way) {
   if (kernels == nullptr) {
@@ -212,7 +212,7 @@ Lane& World::succeed(std::size_t place) {
 }
 
 std::size_t World::offset_of(const void* address) const {
-  return host_memory() ? reinterpret_cast<std::uintptr_t>(address) : modelled.offset_of(address);
+  return host_memory() ? reinterpret_cast<std::uintptr_t>(address) : modeled.offset_of(address);
 }
 
 void World::gave_out(void* address, std::size_t requested, const Lane& user) {

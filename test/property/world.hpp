@@ -112,8 +112,8 @@ class World {
 
   Setup setup;
   VirtualMachine machine;
-  VirtualDevice& modelled;
-  Device& device;           ///< `modelled`, or a GPU
+  VirtualDevice& modeled;
+  Device& device;           ///< `modeled`, or a GPU
   ContentKernels* kernels;  ///< for a GPU; otherwise nullptr
   CheckingObserver checker;
   TamperedDevice door;  ///< the library calls a virtual device through it

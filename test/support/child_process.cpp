@@ -102,7 +102,7 @@ void ChildProcess::kill() {
   }
 }
 
-void ChildProcess::tell(const std::string& line) {
+void ChildProcess::send_line(const std::string& line) {
   const std::string text = line + '\n';
   if (::write(to_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) fail("a pipe");
 }

@@ -28,7 +28,7 @@ class ChildProcess {
   /// Sends SIGKILL and waits. Does nothing if it has ended.
   void kill();
 
-  void tell(const std::string& line);
+  void send_line(const std::string& line);
   /// Returns its next line, or nothing after ten seconds without one.
   [[nodiscard]] std::optional<std::string> line();
 

@@ -28,7 +28,7 @@ std::string KafkaCluster::spec(const std::string& topic, const std::string& sett
 }
 
 void KafkaCluster::order(const std::string& words) {
-  process_.tell(words);
+  process_.send_line(words);
   if (process_.line() != "ok") throw std::runtime_error{"the mock cluster refused: " + words};
 }
 

@@ -24,7 +24,7 @@ class ThreadedDevice final : public Device {
   ~ThreadedDevice() override;
 
   std::string name() const override { return "threads"; }
-  bool modelled() const override { return true; }
+  bool modeled() const override { return true; }
   bool has_driver_pool() const override { return false; }
   StreamHandle per_thread_stream() override { return {&capacity_}; }
   std::size_t page_bytes() const override;

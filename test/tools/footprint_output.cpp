@@ -95,17 +95,17 @@ TEST_CASE("the document has a run for each allocator and strategy, with all of i
     rows.emplace(run.at("allocator"), run.at("strategy"));
     for (const char* const key :
          {"peak_reserved_bytes", "peak_active_bytes", "peak_allocated_bytes",
-          "peak_requested_bytes", "utilisation", "h2d_hidden"}) {
+          "peak_requested_bytes", "utilization", "h2d_hidden"}) {
       CHECK(run.at(key).is_number());
     }
     CHECK(run.at("step_time_us").at("p50") <= run.at("step_time_us").at("p90"));
     CHECK(run.at("device_calls").at("launch") > 10);
     CHECK(run.contains("stranded_peak_bytes"));
     CHECK(run.contains("external_fragmentation"));
-    CHECK(run.at("figures").at("step_time_us") == "modelled");
+    CHECK(run.at("figures").at("step_time_us") == "modeled");
     CHECK(run.at("figures").at("device_calls") == "measured");
     const bool pool = run.at("allocator") == "driver" || run.at("strategy") == "driver-async";
-    CHECK(run.at("figures").at("bytes") == (pool ? "modelled" : "measured"));
+    CHECK(run.at("figures").at("bytes") == (pool ? "modeled" : "measured"));
     CHECK(run.at("seeds").size() == 2);
   }
   CHECK(rows.size() == 15);
@@ -124,8 +124,8 @@ TEST_CASE("levels ascend from requested to reserved bytes") {
     CHECK(run.at("peak_requested_bytes") <= run.at("peak_allocated_bytes"));
     CHECK(run.at("peak_allocated_bytes") <= run.at("peak_active_bytes"));
     CHECK(run.at("peak_active_bytes") <= run.at("peak_reserved_bytes"));
-    CHECK(run.at("utilisation") > 0);
-    CHECK(run.at("utilisation") <= 1);
+    CHECK(run.at("utilization") > 0);
+    CHECK(run.at("utilization") <= 1);
     const Json& steps = ladder.at("steps");
     std::size_t sum = ladder.at("l0");
     for (const Json& step : steps) sum += step.get<std::size_t>();

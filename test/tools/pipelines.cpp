@@ -44,7 +44,7 @@ TEST_CASE("pipelines: every pipeline is a row, with time, bound, memory and no r
     CHECK(row.at("peak_reserved_bytes") >= row.at("peak_allocated_bytes"));
     CHECK(row.at("ladder").at("l0") <= row.at("ladder").at("reserved"));
     CHECK(row.at("races") == 0);
-    for (const Json& busy : row.at("utilisation")) CHECK((busy >= 0 && busy <= 1));
+    for (const Json& busy : row.at("utilization")) CHECK((busy >= 0 && busy <= 1));
   }
 }
 

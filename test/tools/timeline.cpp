@@ -51,7 +51,7 @@ TEST_CASE("a timeline of a row has its run and does not change the table") {
   const Json json = Json::parse(read_file(file));
   const Json& facts = json.at("otherData");
   CHECK(facts.at("device") == "virtual:h200");
-  CHECK(facts.at("times") == "modelled");
+  CHECK(facts.at("times") == "modeled");
   CHECK(facts.at("seed") == "5");
   CHECK(facts.at("allocator") == "torch");
   CHECK(facts.at("strategy") == "side-stream");

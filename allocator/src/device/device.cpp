@@ -64,7 +64,7 @@ Device::Entry::~Entry() {
 }
 
 template <typename Notify>
-void Device::tell(Notify notify) {
+void Device::notify_observers(Notify notify) {
   for (DeviceObserver* observer : observers_) notify(*observer);
 }
 
@@ -116,7 +116,7 @@ void Device::unmap(void* address, std::size_t bytes) {
 void Device::alias(void* to, void* from, std::size_t bytes) {
   const Entry entry{*this, Call::map};
   do_alias(to, from, bytes);
-  tell([&](DeviceObserver& observer) { observer.aliased(to, from, bytes); });
+  notify_observers([&](DeviceObserver& observer) { observer.aliased(to, from, bytes); });
 }
 
 void* Device::do_reserve_range(std::size_t) { refuse(*this, Call::reserve_range, kRanges); }
@@ -134,13 +134,14 @@ void Device::do_free_async(void*, StreamHandle) { refuse(*this, Call::free_async
 void* Device::allocate_async(std::size_t bytes, StreamHandle stream) {
   const Entry entry{*this, Call::allocate_async};
   void* const address = do_allocate_async(bytes, stream);
-  tell([&](DeviceObserver& observer) { observer.pool_allocated(stream, address, bytes); });
+  notify_observers(
+      [&](DeviceObserver& observer) { observer.pool_allocated(stream, address, bytes); });
   return address;
 }
 
 void Device::free_async(void* address, StreamHandle stream) {
   const Entry entry{*this, Call::free_async};
-  tell([&](DeviceObserver& observer) { observer.pool_freed(stream, address); });
+  notify_observers([&](DeviceObserver& observer) { observer.pool_freed(stream, address); });
   do_free_async(address, stream);
 }
 
@@ -152,14 +153,14 @@ void Device::trim_pool(std::size_t keep_bytes) {
 StreamHandle Device::create_stream(const StreamOptions& options) {
   const Entry entry{*this, Call::create_stream};
   const StreamHandle stream = do_create_stream(options);
-  tell([&](DeviceObserver& observer) { observer.stream_created(stream, options); });
+  notify_observers([&](DeviceObserver& observer) { observer.stream_created(stream, options); });
   return stream;
 }
 
 void Device::destroy_stream(StreamHandle stream) {
   const Entry entry{*this, Call::destroy_stream};
   do_destroy_stream(stream);
-  tell([&](DeviceObserver& observer) { observer.stream_destroyed(stream); });
+  notify_observers([&](DeviceObserver& observer) { observer.stream_destroyed(stream); });
 }
 
 std::uint64_t Device::stream_id(StreamHandle stream) {
@@ -180,20 +181,21 @@ CaptureStatus Device::capture_status(StreamHandle stream) {
 bool Device::query(StreamHandle stream) {
   const Entry entry{*this, Call::query_stream};
   const bool complete = do_query(stream);
-  if (complete) tell([&](DeviceObserver& observer) { observer.stream_completed(stream); });
+  if (complete)
+    notify_observers([&](DeviceObserver& observer) { observer.stream_completed(stream); });
   return complete;
 }
 
 void Device::synchronize(StreamHandle stream) {
   const Entry entry{*this, Call::synchronize_stream};
   do_synchronize(stream);
-  tell([&](DeviceObserver& observer) { observer.stream_completed(stream); });
+  notify_observers([&](DeviceObserver& observer) { observer.stream_completed(stream); });
 }
 
 void Device::synchronize() {
   const Entry entry{*this, Call::synchronize_device};
   do_synchronize();
-  tell([](DeviceObserver& observer) { observer.device_completed(); });
+  notify_observers([](DeviceObserver& observer) { observer.device_completed(); });
 }
 
 EventHandle Device::create_event(bool timed) {
@@ -204,32 +206,33 @@ EventHandle Device::create_event(bool timed) {
 void Device::destroy_event(EventHandle event) {
   const Entry entry{*this, Call::destroy_event};
   do_destroy_event(event);
-  tell([&](DeviceObserver& observer) { observer.event_destroyed(event); });
+  notify_observers([&](DeviceObserver& observer) { observer.event_destroyed(event); });
 }
 
 void Device::record(EventHandle event, StreamHandle stream) {
   const Entry entry{*this, Call::record};
   do_record(event, stream);
-  tell([&](DeviceObserver& observer) { observer.recorded(event, stream); });
+  notify_observers([&](DeviceObserver& observer) { observer.recorded(event, stream); });
 }
 
 void Device::wait(StreamHandle stream, EventHandle event) {
   const Entry entry{*this, Call::wait};
   do_wait(stream, event);
-  tell([&](DeviceObserver& observer) { observer.waited(stream, event); });
+  notify_observers([&](DeviceObserver& observer) { observer.waited(stream, event); });
 }
 
 bool Device::query(EventHandle event) {
   const Entry entry{*this, Call::query_event};
   const bool complete = do_query(event);
-  if (complete) tell([&](DeviceObserver& observer) { observer.event_completed(event); });
+  if (complete)
+    notify_observers([&](DeviceObserver& observer) { observer.event_completed(event); });
   return complete;
 }
 
 void Device::synchronize(EventHandle event) {
   const Entry entry{*this, Call::synchronize_event};
   do_synchronize(event);
-  tell([&](DeviceObserver& observer) { observer.event_completed(event); });
+  notify_observers([&](DeviceObserver& observer) { observer.event_completed(event); });
 }
 
 Nanoseconds Device::event_time(EventHandle event) {
@@ -243,7 +246,7 @@ void Device::copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
   do_copy(to, from, bytes, kind, stream);
   if (observers_.empty()) return;
   const Operation operation = copy_operation(to, from, bytes, kind);
-  tell([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
+  notify_observers([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
 }
 
 void Device::fill(void* address, unsigned char value, std::size_t bytes, StreamHandle stream) {
@@ -251,32 +254,32 @@ void Device::fill(void* address, unsigned char value, std::size_t bytes, StreamH
   do_fill(address, value, bytes, stream);
   if (observers_.empty()) return;
   const Operation operation = fill_operation(address, bytes);
-  tell([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
+  notify_observers([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
 }
 
 void Device::launch(Operation operation, StreamHandle stream) {
   const Entry entry{*this, Call::launch};
   if (observers_.empty()) return do_launch(std::move(operation), stream);
   do_launch(operation, stream);
-  tell([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
+  notify_observers([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
 }
 
 void Device::callback(StreamHandle stream, std::function<void()> function) {
   const Entry entry{*this, Call::callback};
   const std::uint64_t serial = callback_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
-  tell([&](DeviceObserver& observer) { observer.callback_enqueued(stream, serial); });
+  notify_observers([&](DeviceObserver& observer) { observer.callback_enqueued(stream, serial); });
   auto observed = [this, stream, serial, function = std::move(function)] {
-    tell([&](DeviceObserver& observer) { observer.callback_started(stream, serial); });
+    notify_observers([&](DeviceObserver& observer) { observer.callback_started(stream, serial); });
     {
       const HostCallbackScope inside;
       function();
     }
-    tell([&](DeviceObserver& observer) { observer.callback_ended(stream, serial); });
+    notify_observers([&](DeviceObserver& observer) { observer.callback_ended(stream, serial); });
   };
   try {
     do_callback(stream, std::move(observed), serial);
   } catch (...) {
-    tell([&](DeviceObserver& observer) { observer.callback_ended(stream, serial); });
+    notify_observers([&](DeviceObserver& observer) { observer.callback_ended(stream, serial); });
     throw;
   }
 }
@@ -300,7 +303,7 @@ void Device::remove_observer(DeviceObserver& observer) {
 
 void Device::learn_completions() {
   do_learn_completions();
-  tell([](DeviceObserver& observer) { observer.completions_learned(); });
+  notify_observers([](DeviceObserver& observer) { observer.completions_learned(); });
 }
 
 }  // namespace millrace

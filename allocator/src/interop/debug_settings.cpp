@@ -15,7 +15,7 @@ DebugSettings DebugSettings::parse(std::string_view list) {
     while (item.ends_with(' ')) item.remove_suffix(1);
     if (item.empty()) continue;
     if (item == "tools") {
-      settings.tell_tools = true;
+      settings.notify_tools = true;
     } else if (item == "poison") {
       settings.poison = true;
     } else {

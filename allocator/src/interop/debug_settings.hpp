@@ -6,7 +6,7 @@ namespace millrace {
 
 /** @brief The checks of its memory use that a program asked for (MILLRACE_DEBUG). */
 struct DebugSettings {
-  bool tell_tools = false;
+  bool notify_tools = false;
   bool poison = false;
 
   /**

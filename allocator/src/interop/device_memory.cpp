@@ -19,8 +19,8 @@ namespace {
 
 DebugSettings settings_for(const DeviceMemory::Options& options) {
   DebugSettings settings;
-  if (options.heeds_variable) settings = DebugSettings::of_environment();
-  settings.tell_tools = settings.tell_tools || options.tell_tools;
+  if (options.reads_environment) settings = DebugSettings::of_environment();
+  settings.notify_tools = settings.notify_tools || options.notify_tools;
   settings.poison = settings.poison || options.poison;
   return settings;
 }
@@ -46,7 +46,7 @@ struct DeviceMemory::State {
 
   [[nodiscard]] SegmentSource& source_for(const Options& options, const DebugSettings& debug) {
     SegmentSource& given = options.source == nullptr ? device_source : *options.source;
-    if (!debug.tell_tools) return given;
+    if (!debug.notify_tools) return given;
     return noted.emplace(given, notes.emplace());
   }
 

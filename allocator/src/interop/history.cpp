@@ -55,32 +55,32 @@ trace::TorchSnapshot History::snapshot(std::uint32_t device, SnapshotOptions opt
 
 void History::allocated(const AllocationEvent& event) {
   is_reporting() ? trace_.found(event) : trace_.allocated(event);
-  tell([&](AllocationObserver& next) { next.allocated(event); });
+  notify_next([&](AllocationObserver& next) { next.allocated(event); });
 }
 
 void History::use_recorded(std::uint64_t id, StreamId stream) {
   trace_.use_recorded(id, stream);
-  tell([&](AllocationObserver& next) { next.use_recorded(id, stream); });
+  notify_next([&](AllocationObserver& next) { next.use_recorded(id, stream); });
 }
 
 void History::freed(const FreeEvent& event) {
   trace_.freed(event);
-  tell([&](AllocationObserver& next) { next.freed(event); });
+  notify_next([&](AllocationObserver& next) { next.freed(event); });
 }
 
 void History::segment_acquired(void* base, std::size_t bytes) {
   trace_.segment_acquired(base, bytes);
-  tell([&](AllocationObserver& next) { next.segment_acquired(base, bytes); });
+  notify_next([&](AllocationObserver& next) { next.segment_acquired(base, bytes); });
 }
 
 void History::segment_released(void* base, std::size_t bytes) {
   trace_.segment_released(base, bytes);
-  tell([&](AllocationObserver& next) { next.segment_released(base, bytes); });
+  notify_next([&](AllocationObserver& next) { next.segment_released(base, bytes); });
 }
 
 void History::pages_moved(void* to, void* from, std::size_t bytes) {
   trace_.pages_moved(to, from, bytes);
-  tell([&](AllocationObserver& next) { next.pages_moved(to, from, bytes); });
+  notify_next([&](AllocationObserver& next) { next.pages_moved(to, from, bytes); });
 }
 
 }  // namespace millrace::interop

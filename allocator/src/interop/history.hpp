@@ -52,10 +52,10 @@ class History final : public AllocationObserver {
  private:
   [[nodiscard]] static bool is_reporting() noexcept;
 
-  template <typename Tell>
-  void tell(const Tell& tell) {
+  template <typename Notify>
+  void notify_next(const Notify& notify) {
     if (is_reporting()) return;
-    if (AllocationObserver* const next = next_.load(std::memory_order_relaxed)) tell(*next);
+    if (AllocationObserver* const next = next_.load(std::memory_order_relaxed)) notify(*next);
   }
 
   std::optional<CallStacks> stacks_;

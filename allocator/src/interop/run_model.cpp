@@ -113,7 +113,7 @@ class RepeatedRun {
   static DeviceMemory::Options options(const Policy& policy) {
     DeviceMemory::Options options;
     options.policy = policy;
-    options.heeds_variable = false;
+    options.reads_environment = false;
     return options;
   }
 

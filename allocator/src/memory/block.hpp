@@ -45,11 +45,11 @@ struct TreeHook {
 };
 
 /** @brief The additional record of an allocation that other streams than its owner use. */
-struct Company {
+struct UseRecord {
   StreamId user;    ///< the first user
   StreamUses uses;  ///< streams with recorded uses
   FirstMarkers first_markers;
-  Company* next_spare = nullptr;  ///< link of a record that belongs to no allocation
+  UseRecord* next_spare = nullptr;  ///< link of a record that belongs to no allocation
 
   /** @brief Starts the record of an allocation that only `owner` has used so far. */
   void begin(StreamId owner, const FirstMarkers& first) noexcept {
@@ -80,8 +80,8 @@ struct WhileLive {
   std::uint64_t id;
   std::size_t requested;
   StreamRef owner;
-  Marker first_marker;  ///< the owner's next marker at the time of the allocation
-  Company* company;     ///< nullptr: the owner is the first and only user
+  Marker first_marker;    ///< the owner's next marker at the time of the allocation
+  UseRecord* use_record;  ///< nullptr: the owner is the first and only user
 };
 
 /**
@@ -128,7 +128,7 @@ struct alignas(64) Block {
   [[nodiscard]] std::size_t rounded() const noexcept { return bytes - spare; }
   /** Returns the first markers of a live block. */
   [[nodiscard]] FirstMarkers first_markers() const noexcept {
-    if (live.company != nullptr) return live.company->first_markers;
+    if (live.use_record != nullptr) return live.use_record->first_markers;
     const Point first{live.owner.id(), live.first_marker};
     return {first, first};
   }

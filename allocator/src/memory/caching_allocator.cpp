@@ -39,7 +39,7 @@ CachingAllocator::~CachingAllocator() {
 
 Lock CachingAllocator::State::enter() {
   Lock lock = enter_to_serve();
-  held.let_go();
+  held.shelve();
   return lock;
 }
 
@@ -48,7 +48,7 @@ Lock CachingAllocator::State::enter_to_serve() {
   Lock lock{stock.mutex, std::try_to_lock};
   if (!lock.owns_lock()) {
     lock.lock();
-    stock.turns.crowd();
+    stock.turns.give_own_locks();
   }
   return lock;
 }
@@ -97,7 +97,7 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
   }
   // Held blocks were freed before those that the poll completes. The ages of segments, which
   // `collect_old_segments` compares, have to follow that order.
-  if (stock.policy.collect_threshold > 0) held.let_go();
+  if (stock.policy.collect_threshold > 0) held.shelve();
   const bool plain = stock.has_fronts && request.user.id() == request.owner.id();
   if (plain && ask_front) {
     if (Block* const block = quick.take_alone(request)) return block->address;
@@ -150,10 +150,10 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
   block->tag = request.tag;
   block->live = {stock.new_id(), request.requested, request.owner, request.next, nullptr};
   if (user != owner) {
-    Company& company = allocations.company_of(*block);
-    company.user = user;
-    company.uses.add(request.user);
-    company.first_markers.user = {user, request.next_of_user};
+    UseRecord& use_record = allocations.use_record_of(*block);
+    use_record.user = user;
+    use_record.uses.add(request.user);
+    use_record.first_markers.user = {user, request.next_of_user};
   }
   upkeep.count_out(*block, request);
   reports.allocated(*block, user);
@@ -165,7 +165,7 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream,
   if (graphs.any() && graphs.deallocate(address, stream)) return;
   Lock lock = enter_to_serve();
   if (stock.policy.collect_threshold > 0)
-    held.let_go();  // `collect_old_segments` needs to know how long each segment was free
+    held.shelve();  // `collect_old_segments` needs to know how long each segment was free
   Block* const block = allocations.claim("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
   if (held.hold(block, on)) return;
@@ -208,8 +208,8 @@ void CachingAllocator::record_use(void* address, StreamRef stream) {
   const Lock lock = state_->enter_to_serve();
   Block* const block = state_->allocations.find("record_use", address);
   if (state_->graphs.any() && state_->stock.device.captured(stream.id())) {
-    // No front keeps a block that has company, so its free asks the graphs.
-    state_->allocations.company_of(*block);
+    // No front keeps a block that has a use record, so its free asks the graphs.
+    state_->allocations.use_record_of(*block);
     if (state_->graphs.use(address, stream.id())) return;
   }
   if (state_->allocations.add_use(*block, stream)) {

@@ -82,18 +82,18 @@ class alignas(64) Front {
   Tally tally;          // used once two threads have met; until then all fronts share one
   Tally::Change share;  // of the bytes that the stream owns, not added to the meter yet
   [[nodiscard]] bool has_uncounted() const noexcept { return !share.empty() || !tally.empty(); }
-  std::uint64_t next_id = 0, end_id = 0;  // reserved ids for blocks that the front serves
-  Company* spare_company = nullptr;       // unused records of freed blocks; linked by `next_spare`
+  std::uint64_t next_id = 0, end_id = 0;   // reserved ids for blocks that the front serves
+  UseRecord* spare_use_records = nullptr;  // unused records of freed blocks; linked by `next_spare`
 
   /** @brief Takes out an unused record; nullptr if there is none. */
-  [[nodiscard]] Company* take_company() noexcept {
-    Company* const company = spare_company;
-    if (company != nullptr) spare_company = company->next_spare;
-    return company;
+  [[nodiscard]] UseRecord* take_use_record() noexcept {
+    UseRecord* const use_record = spare_use_records;
+    if (use_record != nullptr) spare_use_records = use_record->next_spare;
+    return use_record;
   }
-  void put_company(Company* company) noexcept {
-    company->uses.clear();
-    company->next_spare = std::exchange(spare_company, company);
+  void put_use_record(UseRecord* use_record) noexcept {
+    use_record->uses.clear();
+    use_record->next_spare = std::exchange(spare_use_records, use_record);
   }
 
   /** @brief The links of a front in a FrontList. */

@@ -37,7 +37,7 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
     free_blocks.put(stock.heap.split(block, request.bytes));
   }
   hand_out(request, block, false);
-  allocations.company_of(*block);  // no front keeps a block that has company
+  allocations.use_record_of(*block);  // no front keeps a block that has a use record
   graphs.hide(block->address);
   return block->address;
 }

@@ -26,7 +26,7 @@ Block* Heap::take_block() {
   return &blocks_.back()[used_of_last_++];
 }
 
-void Heap::put_by(Block* block) noexcept { block->next = std::exchange(spare_, block); }
+void Heap::keep_spare(Block* block) noexcept { block->next = std::exchange(spare_, block); }
 
 Block* Heap::make() {
   Block* const block = take_block();
@@ -40,14 +40,14 @@ Block* Heap::make() {
   return block;
 }
 
-Company* Heap::make_company() {
-  if (spare_company_ == nullptr) return &companies_.emplace_back();
-  return std::exchange(spare_company_, spare_company_->next_spare);
+UseRecord* Heap::make_use_record() {
+  if (spare_use_records_ == nullptr) return &companies_.emplace_back();
+  return std::exchange(spare_use_records_, spare_use_records_->next_spare);
 }
 
-void Heap::forget(Company* company) {
-  company->uses.clear();
-  company->next_spare = std::exchange(spare_company_, company);
+void Heap::forget(UseRecord* use_record) {
+  use_record->uses.clear();
+  use_record->next_spare = std::exchange(spare_use_records_, use_record);
 }
 
 Block* Heap::make(Segment& segment, std::byte* address, std::size_t bytes) {
@@ -146,7 +146,7 @@ void Heap::vacate(Block* block) {
   if (range.small) small_bytes_ -= block->bytes;
   range.last = block->previous;
   (range.last == nullptr ? range.first : range.last->next) = nullptr;
-  put_by(block);
+  keep_spare(block);
 }
 
 std::unique_ptr<Segment> Heap::extract(Segment* segment) {
@@ -163,7 +163,7 @@ void Heap::insert(std::unique_ptr<Segment> segment) {
   small_bytes_ += small;
 }
 
-void Heap::forget(std::unique_ptr<Segment> segment) { put_by(segment->first); }
+void Heap::forget(std::unique_ptr<Segment> segment) { keep_spare(segment->first); }
 
 Block* Heap::split(Block* block, std::size_t bytes) {
   Block* rest = make(*block->segment, block->address + bytes, block->bytes - bytes);
@@ -181,7 +181,7 @@ void Heap::absorb(Block* left, Block* right) {
   left->bytes += right->bytes;
   left->next = right->next;
   (right->next == nullptr ? left->segment->last : right->next->previous) = left;
-  put_by(right);
+  keep_spare(right);
 }
 
 void Heap::check() const {

@@ -60,8 +60,8 @@ class Heap {
   Block* split(Block* block, std::size_t bytes);
 
   /** @brief Returns an unused record for an allocation that other streams than its owner use. */
-  [[nodiscard]] Company* make_company();
-  void forget(Company* company);
+  [[nodiscard]] UseRecord* make_use_record();
+  void forget(UseRecord* use_record);
 
   /** @brief Merges `right`, the block after `left`, into `left`. `right` is in no index. The caller
    * merges the points. */
@@ -85,7 +85,7 @@ class Heap {
  private:
   Block* make();
   Block* take_block();
-  void put_by(Block* block) noexcept;
+  void keep_spare(Block* block) noexcept;
   Block* make(Segment& segment, std::byte* address, std::size_t bytes);
 
   std::map<std::byte*, std::unique_ptr<Segment>> segments_;
@@ -99,8 +99,8 @@ class Heap {
   std::vector<std::unique_ptr<Block[]>> blocks_;  // rows of all blocks that were ever made
   std::size_t in_last_ = 0, used_of_last_ = 0;    // blocks in the last row, and those in use
   Block* spare_ = nullptr;                        // unused blocks, linked by `next`
-  std::deque<Company> companies_;
-  Company* spare_company_ = nullptr;  // unused records, linked by `next_spare`
+  std::deque<UseRecord> companies_;
+  UseRecord* spare_use_records_ = nullptr;  // unused records, linked by `next_spare`
 };
 
 }  // namespace millrace

@@ -104,7 +104,7 @@ void CachingAllocator::observe_all(AllocationObserver& observer) {
   const Lock lock = state_->enter();
   const FrontUpkeep::Paused paused{state_->upkeep};
   state_->upkeep.empty();
-  state_->reports.tell_all(state_->stock.heap, observer);
+  state_->reports.report_all(state_->stock.heap, observer);
   state_->reports.send_to(&observer);
 }
 
@@ -112,7 +112,7 @@ void CachingAllocator::report_all(AllocationObserver& observer) const {
   const Lock lock = state_->enter();
   const FrontUpkeep::Paused paused{state_->upkeep};
   state_->upkeep.empty();
-  state_->reports.tell_all(state_->stock.heap, observer);
+  state_->reports.report_all(state_->stock.heap, observer);
 }
 
 std::size_t CachingAllocator::block_size(const void* address) const {

@@ -201,7 +201,7 @@ MemoryStatistics Meter::statistics(const OrderedDevice& device) const {
   return result;
 }
 
-double MemoryStatistics::utilisation() const noexcept {
+double MemoryStatistics::utilization() const noexcept {
   return bytes.reserved.peak == 0
              ? 1.0
              : static_cast<double>(bytes.active.peak) / static_cast<double>(bytes.reserved.peak);

@@ -54,7 +54,7 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
   MemoryPicture seen;
   {
     const FrontUpkeep::Paused paused{upkeep};
-    held.let_go();
+    held.shelve();
     stock.turns.add_all();
     upkeep.empty();
     free_blocks.list_all();

@@ -4,33 +4,33 @@
 
 namespace millrace {
 
-// Once the fronts are crowded, the shared lock stays taken. So this checks both in turn. It does
-// not make the fronts crowded, because the caller may have the allocator's lock, which `meet`
-// takes.
+// Once the fronts have their own locks, the shared lock stays taken. So this checks both in turn.
+// It does not give the fronts their own locks, because the caller may have the allocator's lock,
+// which `enter_contended` takes.
 std::unique_lock<SpinLock> Turns::wait_for(Front& front) {
   std::unique_lock shared{shared_, std::defer_lock};
-  while (!crowded_.load(std::memory_order_acquire)) {
+  while (!own_locks_.load(std::memory_order_acquire)) {
     if (shared.try_lock()) return shared;
     std::this_thread::yield();
   }
   return std::unique_lock{front.lock};
 }
 
-void Turns::meet(Front& front) {
-  if (!crowded_.load(std::memory_order_acquire)) {
+void Turns::enter_contended(Front& front) {
+  if (!own_locks_.load(std::memory_order_acquire)) {
     const std::lock_guard hold{mutex_};
-    crowd();
+    give_own_locks();
   }
   front.lock.lock();
 }
 
-// The shared lock is never released again: a thread that reads an old `crowded_` cannot get it, and
-// so cannot enter a front without the front's own lock.
-void Turns::crowd() {
-  if (crowded_.load(std::memory_order_relaxed)) return;
+// The shared lock is never released again: a thread that reads an old `own_locks_` cannot get it,
+// and so cannot enter a front without the front's own lock.
+void Turns::give_own_locks() {
+  if (own_locks_.load(std::memory_order_relaxed)) return;
   shared_.lock();
-  crowded_.store(true,
-                 std::memory_order_release);  // before `add`: no thread must wait if that throws
+  own_locks_.store(true,
+                   std::memory_order_release);  // before `add`: no thread must wait if that throws
   meter_.add(together_);
 }
 
@@ -41,7 +41,7 @@ void Turns::add_current() {
 }
 
 Tally* Turns::tally_with_room(Front& front, const Block& block) noexcept {
-  if (!crowded_.load(std::memory_order_relaxed)) {
+  if (!own_locks_.load(std::memory_order_relaxed)) {
     return together_.knows(block.tag) ? &together_ : nullptr;
   }
   return front.tally.has_room(block.bytes, block.tag) ? &front.tally : nullptr;
@@ -67,7 +67,7 @@ bool Turns::free(Front& front, std::size_t requested, const Block& block) noexce
 }
 
 bool Turns::pass_all() {
-  if (crowded_.load(std::memory_order_relaxed)) return false;
+  if (own_locks_.load(std::memory_order_relaxed)) return false;
   { const std::lock_guard hold{shared_}; }  // threads that were in a front have left it then
   add_all();
   return true;
@@ -81,7 +81,7 @@ void Turns::add_all() {
 
 void Turns::add(Front& front) {
   if (!front.stream().valid()) return;
-  meter_.add(crowded_.load(std::memory_order_relaxed) ? front.tally : together_);
+  meter_.add(own_locks_.load(std::memory_order_relaxed) ? front.tally : together_);
   meter_.add(front.stream(), front.share);
 }
 

@@ -14,7 +14,7 @@ namespace millrace {
  *
  * At first, all fronts share one lock and one tally: the meter's peaks are exact, and a call on
  * another stream costs nothing more. When two calls first meet at this lock or at the allocator's,
- * the fronts become *crowded*: from then on each front has its own lock and its own tally.
+ * each front gets its own lock and its own tally, for good.
  */
 class Turns {
  public:
@@ -25,7 +25,7 @@ class Turns {
 
   /** @brief Takes the front's lock. The thread must not have the lock of another front. */
   [[nodiscard, gnu::always_inline]] std::unique_lock<SpinLock> hold(Front& front) {
-    SpinLock& lock = crowded_.load(std::memory_order_acquire) ? front.lock : shared_;
+    SpinLock& lock = own_locks_.load(std::memory_order_acquire) ? front.lock : shared_;
     if (!lock.take()) [[unlikely]]
       return wait_for(front);
     return std::unique_lock{lock, std::adopt_lock};
@@ -70,12 +70,12 @@ class Turns {
     return meter_;
   }
   /** @brief Gives each front its own lock and tally from now on. */
-  void crowd();
-  /** @brief Adds the shared tally to the meter. Once the fronts are crowded, it is empty. */
+  void give_own_locks();
+  /** @brief Adds the shared tally to the meter. Once fronts have their own, it is empty. */
   void add_current();
   /**
    * @brief Waits until no thread is in a front, and adds all tallies to the meter.
-   * @return false if the fronts are crowded; nothing has happened then
+   * @return false if the fronts have their own locks; nothing has happened then
    */
   bool pass_all();
   /** @brief Adds all tallies to the meter. Call it before the meter is read. */
@@ -88,27 +88,27 @@ class Turns {
   /** Returns the tally for the front if it can count the block, otherwise nullptr. The caller has
    * the front's lock. */
   [[nodiscard]] Tally* tally_with_room(Front& front, const Block& block) noexcept;
-  /** Makes the fronts crowded, and takes the front's own lock. Called when another thread has the
-   * lock. */
-  [[gnu::noinline]] void meet(Front& front);
+  /** Gives the fronts their own locks, and takes the front's own lock. Called when another thread
+   * has the lock. */
+  [[gnu::noinline]] void enter_contended(Front& front);
   /** Takes the front's lock after another thread had it. */
   [[nodiscard, gnu::noinline]] std::unique_lock<SpinLock> wait_for(Front& front);
 
   std::mutex& mutex_;
   Meter& meter_;
-  std::atomic<bool> crowded_{false};  // changes once, under `shared_`
+  std::atomic<bool> own_locks_{false};  // changes once, under `shared_`
   FrontList<&Front::with_tally> uncounted_;
-  alignas(64) SpinLock shared_;  // the lock of all fronts; stays taken once they are crowded
+  alignas(64) SpinLock shared_;  // the lock of all fronts; stays taken once they have their own
   Tally together_;               // the tally of all fronts, guarded by `shared_`
 };
 
 [[gnu::always_inline]] inline Turns::Turn::Turn(Turns& turns, Front& front)
     : turns_(turns), front_(front) {
-  const bool alone = turns.crowded_.load(std::memory_order_acquire);
+  const bool alone = turns.own_locks_.load(std::memory_order_acquire);
   lock_ = alone ? &front.lock : &turns.shared_;
   tally_ = alone ? &front.tally : &turns.together_;
   if (!lock_->take()) [[unlikely]] {
-    turns.meet(front);
+    turns.enter_contended(front);
     lock_ = &front.lock;
     tally_ = &front.tally;
   }

@@ -49,7 +49,7 @@ void to_json(json& out, const MemoryStatistics& statistics) {
          {"segments", statistics.segments},
          {"live_blocks", statistics.live_blocks},
          {"free_blocks", statistics.free_blocks},
-         {"utilisation", statistics.utilisation()},
+         {"utilization", statistics.utilization()},
          {"streams", std::move(streams)},
          {"tags", std::move(tags)}};
 }

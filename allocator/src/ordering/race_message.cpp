@@ -34,7 +34,7 @@ std::string wait_before(const Label& label, RaceChecker::OpIndex index) {
   }
 }
 
-std::string synchronise_threads(const Label& first, RaceChecker::OpIndex after, const Label& second,
+std::string synchronize_threads(const Label& first, RaceChecker::OpIndex after, const Label& second,
                                 const std::string& before) {
   return fmt::format("synchronize {} with {} after op {} and before {}", describe(second),
                      describe(first), after, before);
@@ -46,10 +46,10 @@ std::string edge(const Op& first, const Label& second, const Label& second_threa
     return record_after(first) + ", " + wait_before(second, index);
   }
   if (second.kind == Label::Kind::stream) {
-    return synchronise_threads(*first.label, first.index, second_thread,
+    return synchronize_threads(*first.label, first.index, second_thread,
                                fmt::format("enqueuing op {}", index));
   }
-  return synchronise_threads(*first.label, first.index, second, fmt::format("op {}", index));
+  return synchronize_threads(*first.label, first.index, second, fmt::format("op {}", index));
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ std::string use_after_free_message(const Op& free, const Op& use) {
 std::string use_beside_free_message(const Op& use, const Op& free) {
   return fmt::format("{} gives back memory while {} may still have to be enqueued: {}",
                      describe(free), describe(use),
-                     synchronise_threads(*use.thread_label, use.index, *free.thread_label,
+                     synchronize_threads(*use.thread_label, use.index, *free.thread_label,
                                          fmt::format("op {}", free.index)));
 }
 
@@ -90,7 +90,7 @@ std::string use_before_allocate_message(const Op& allocation, const Op& use) {
   return fmt::format(
       "{} is not after {}, which made its memory: {}", describe(use), describe(allocation),
       in_stream_order ? missing_edge(allocation, use)
-                      : synchronise_threads(*allocation.label, allocation.index, *use.thread_label,
+                      : synchronize_threads(*allocation.label, allocation.index, *use.thread_label,
                                             fmt::format("op {}", use.index)));
 }
 

@@ -16,7 +16,7 @@ class NullDevice final : public Device {
   NullDevice(NullMemory& memory, NullEvents& events) : memory_(memory), events_(events) {}
 
   std::string name() const override { return "null"; }
-  bool modelled() const override { return true; }
+  bool modeled() const override { return true; }
   bool has_driver_pool() const override { return false; }
   StreamHandle per_thread_stream() override;
   std::size_t page_bytes() const override { return memory_.page(); }

@@ -9,7 +9,7 @@ namespace millrace::bench {
 namespace {
 
 // The device profile with the host times for `call_ns`.
-const DeviceProfile& modelled_device() {
+const DeviceProfile& modeled_device() {
   static const DeviceProfile profile = DeviceProfile::named("h100");
   return profile;
 }
@@ -76,9 +76,9 @@ void Trial::end_calls() {
   const auto program = static_cast<double>(subject_->program_calls() - program_calls_before_);
   measured_.calls += static_cast<double>(calls.all()) - program;
   // Nearly all calls of the program itself are records.
-  const auto record = static_cast<double>(modelled_device().host(Call::record).count());
+  const auto record = static_cast<double>(modeled_device().host(Call::record).count());
   measured_.call_ns +=
-      calls.nanoseconds(modelled_device(), machine_->mapped_pages() - pages_before_) -
+      calls.nanoseconds(modeled_device(), machine_->mapped_pages() - pages_before_) -
       program * record;
 }
 

@@ -67,7 +67,7 @@ nlohmann::ordered_json json_of(const ResultRow& row) {
       {"ns_per_pair_range", spread(values_of(row, per_pair(&Measured::cpu_ns)))},
       {"wall_ns_per_pair", number(median(values_of(row, per_pair(&Measured::wall_ns))))},
       {"device_calls_per_pair", number(median(values_of(row, per_pair(&Measured::calls))))},
-      {"modelled_call_ns_per_pair", number(median(values_of(row, per_pair(&Measured::call_ns))))},
+      {"modeled_call_ns_per_pair", number(median(values_of(row, per_pair(&Measured::call_ns))))},
       {"reserved_over_live", number(median(values_of(row, reserved)))},
       {"reserved_over_live_range", spread(values_of(row, reserved))},
       {"host_bytes_per_block", number(median(values_of(row, host)))},

@@ -55,7 +55,7 @@ std::vector<std::size_t> InputShape::tensor_bytes() const {
   check_batch("sparse", sparse, batch_size, false);
   check_batch("weighted", weighted, batch_size, true);
   return {batch_size * dense_features * sizeof(float),
-          labelled ? batch_size * sizeof(float) : 0,
+          labeled ? batch_size * sizeof(float) : 0,
           sparse.length_bytes(),
           sparse.offset_bytes(),
           sparse.value_bytes(),

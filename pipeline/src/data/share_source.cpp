@@ -102,7 +102,7 @@ std::optional<ModelInput> ShareSource::do_next() {
   const std::vector<Range> weighted = values_of(whole.weighted, examples);
   const InputShape shape{.batch_size = examples.size(),
                          .dense_features = whole.dense_features,
-                         .labelled = !whole.labels.empty(),
+                         .labeled = !whole.labels.empty(),
                          .sparse = part_of(whole.sparse.layout(), examples, sparse),
                          .weighted = part_of(whole.weighted.layout(), examples, weighted)};
   try {

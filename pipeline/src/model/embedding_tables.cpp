@@ -59,7 +59,7 @@ EmbeddingBags::EmbeddingBags(ModelContext& context, std::vector<TableConfig> tab
   check(configs_);
   if (options.observer != nullptr) add_observer(*options.observer);
   lay_out();
-  initialise();
+  initialize();
 }
 
 EmbeddingBags::~EmbeddingBags() = default;
@@ -151,7 +151,7 @@ void EmbeddingBags::allocate_tables() {
   second_moment_ = own_second_moment_.data();
 }
 
-void EmbeddingBags::initialise() {
+void EmbeddingBags::initialize() {
   const StreamRef main = context_.main();
   const auto cost = [this](const char* name, std::size_t size) {
     const double bytes = kScalar * static_cast<double>(size);

@@ -101,7 +101,7 @@ CapturedRows Copier::rows_of(const Delivery& delivery, Slot& slot) {
   const CaptureHeader header = gatherer_.header(slot);
   CapturedRows rows = step_of(delivery, shared_.dirty.missing(delivery.dirty, header.missing));
   if (gatherer_.cost_only()) {
-    rows.modelled_rows = header.rows;
+    rows.modeled_rows = header.rows;
     return rows;
   }
   const std::byte* at = slot.host();

@@ -20,7 +20,7 @@ void DirtyMarker::mark_dirty(const RowList& list, double rows, StreamRef on) {
     bitmap_.mark_dirty(list, on);
     shared_.dirty.marked(list.most);
     streams_.operated(on);
-    modelled_missing_ += rows;
+    modeled_missing_ += rows;
   });
   if (done) return;
   shared_.counters.failed();
@@ -43,7 +43,7 @@ void DirtyMarker::apply_pending(StreamRef on) {
       mark_all(on);
     } else {
       bitmap_.mark_dirty(pending.rows, environment_.pinned, on);
-      modelled_missing_ += static_cast<double>(pending.rows.size());
+      modeled_missing_ += static_cast<double>(pending.rows.size());
     }
     shared_.dirty.marked(pending.all ? gatherer_.rows().rows() : pending.rows.size());
     streams_.operated(on);
@@ -65,7 +65,7 @@ void DirtyMarker::mark_all(StreamRef on) {
     first = begin + static_cast<std::uint64_t>(table.rows);
   }
   bitmap_.mark_dirty(first, rows.rows(), on);
-  modelled_missing_ = static_cast<double>(rows.rows());
+  modeled_missing_ = static_cast<double>(rows.rows());
 }
 
 // The slot still has the ids of the rows that could not be delivered.
@@ -77,7 +77,7 @@ void DirtyMarker::mark_returned(Slot& slot, StreamRef on) {
        rows.most_rows(memory.bytes)},
       on);
   shared_.dirty.marked(slot.returned);
-  modelled_missing_ += static_cast<double>(slot.expected.rows);
+  modeled_missing_ += static_cast<double>(slot.expected.rows);
   streams_.operated(on);
   shared_.dirty.marked_returned(std::exchange(slot.returned, 0));
 }
@@ -97,16 +97,16 @@ GatheredRows DirtyMarker::gathered(const PickedRows& picked) {
     const auto expected = static_cast<double>(shared_.dirty.missing_at_header());
     return picked.gathered(gatherer_.rows(), expected);
   }
-  const double expected = std::exchange(modelled_missing_, 0);
+  const double expected = std::exchange(modeled_missing_, 0);
   const GatheredRows rows = picked.gathered(gatherer_.rows(), expected);
-  modelled_missing_ = expected - rows.rows;
+  modeled_missing_ = expected - rows.rows;
   return rows;
 }
 
 void DirtyMarker::expect(Slot& slot, const GatheredRows& rows) {
   if (!gatherer_.cost_only()) return;
-  modelled_missing_ += gatherer_.expect(slot, rows);
-  slot.expected.missing = static_cast<std::uint64_t>(std::ceil(modelled_missing_));
+  modeled_missing_ += gatherer_.expect(slot, rows);
+  slot.expected.missing = static_cast<std::uint64_t>(std::ceil(modeled_missing_));
 }
 
 }  // namespace millrace::capture

@@ -53,7 +53,7 @@ class DirtyMarker {
   Gatherer& gatherer_;
   SharedParts& shared_;
   CaptureStreams& streams_;
-  double modelled_missing_ = 0;  ///< expected number of set bits if nothing is computed
+  double modeled_missing_ = 0;  ///< expected number of set bits if nothing is computed
 };
 
 }  // namespace millrace::capture

@@ -192,8 +192,8 @@ void SourceRows::gather(const GatheredRows& rows, const SlotMemory& slot, const 
       .bytes = rows.bytes - from_host + ids + (slot.on_host ? 0 : to_slot),
       .host_read = from_host,
       .host_written = slot.on_host ? to_slot : 0};
-  const auto part = [](bool told, const float* data, std::size_t size) {
-    return reads(told ? data : nullptr, size);
+  const auto part = [](bool wanted, const float* data, std::size_t size) {
+    return reads(wanted ? data : nullptr, size);
   };
   with_key(type_, [&]<typename Key>(Key) {
     enqueue<host::gather_rows<float, Key>, cuda::gather_rows<Key>>(

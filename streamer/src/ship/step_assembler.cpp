@@ -9,7 +9,7 @@
 namespace millrace::ship {
 
 void StepAssembler::add(const CapturedRows& rows) {
-  modelled_ += rows.modelled_rows;
+  modeled_ += rows.modeled_rows;
   Source& source = sources_[rows.source];
   if (!rows.empty()) {
     Pending& step = pending_[rows.step];

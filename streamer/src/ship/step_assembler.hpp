@@ -40,7 +40,7 @@ class StepAssembler {
    */
   [[nodiscard]] std::optional<Step> take();
 
-  [[nodiscard]] std::uint64_t modelled_rows() const noexcept { return modelled_; }
+  [[nodiscard]] std::uint64_t modeled_rows() const noexcept { return modeled_; }
 
  private:
   struct SourceStep {
@@ -63,7 +63,7 @@ class StepAssembler {
   std::vector<Source> sources_;
   std::map<std::uint64_t, Pending> pending_;  ///< by step
   std::uint64_t number_ = 0;                  ///< number of the newest commit
-  std::uint64_t modelled_ = 0;
+  std::uint64_t modeled_ = 0;
 };
 
 }  // namespace millrace::ship

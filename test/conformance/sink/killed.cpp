@@ -59,9 +59,10 @@ void check_written(Sink& sink, std::uint64_t drawn_from, std::size_t written, bo
   for (std::size_t i = 0; i < kBatches; ++i) {
     const StepBatch batch = batches.next();
     const auto commit = commits.find(batch.commit.rank);
-    const bool is_told = commit != commits.end() && batch.commit.version <= commit->second.version;
-    if (i < written) REQUIRE(is_told);
-    if (is_told) fold(expected, batch);
+    const bool is_observed =
+        commit != commits.end() && batch.commit.version <= commit->second.version;
+    if (i < written) REQUIRE(is_observed);
+    if (is_observed) fold(expected, batch);
     if (i > written + 1000) break;
   }
   const Rows rows = rows_of(sink);

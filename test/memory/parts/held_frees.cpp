@@ -44,7 +44,7 @@ TEST_CASE("a freed block with a free neighbor is not held, and the block held be
   REQUIRE(rig.hold(rig.first));
   REQUIRE(rig.hold(rig.second) == false);  // the free block before it would be merged with it
   CHECK(rig.first->state == BlockState::free);
-  rig.held.let_go();
+  rig.held.shelve();
   CHECK(rig.stock.shelves.blocks() == 2);
 }
 

@@ -25,13 +25,13 @@ TEST_CASE("released segments of a pool are parked until the pool gives them back
   const Point last{{3, 1}, 7};
   {
     PoolSource::GivingBack giving_back{source, PointSet{last}};
-    giving_back.let_go(large);
+    giving_back.release(large);
     CHECK(memory.given.size() == 2);
     source.release(large, 6 * MiB);
     CHECK(memory.given.size() == 1);
     CHECK(memory.points_of_last == PointSet{last});
-    giving_back.let_go(small);
-    giving_back.let_go(small);  // no longer in the source
+    giving_back.release(small);
+    giving_back.release(small);  // no longer in the source
   }
   CHECK(memory.left == 100 * MiB);
   CHECK(source.bytes() == 0);
@@ -43,7 +43,7 @@ TEST_CASE("segments that are released after the giving back ended are parked", "
   void* const live = source.acquire(4 * MiB);
   {
     PoolSource::GivingBack giving_back{source, {}};
-    giving_back.let_go(live);
+    giving_back.release(live);
     void* const other = source.acquire(8 * MiB);
     source.release(other, 8 * MiB);
   }

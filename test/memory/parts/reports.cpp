@@ -43,7 +43,7 @@ TEST_CASE("an observer gets memory between holes as one segment, and live blocks
   rig.put(rig.in_range(8 * MiB, rig.main), rig.main);
   rig.stock.heap.vacate(hole);
   Told told;
-  rig.reports.tell_all(rig.stock.heap, told);
+  rig.reports.report_all(rig.stock.heap, told);
   CHECK(told.segments == std::vector<std::size_t>{4 * MiB, 10 * MiB});
   CHECK(told.ids == std::vector<std::uint64_t>{3, 7});
   CHECK(first->state == BlockState::live);

@@ -102,7 +102,7 @@ TEST_CASE("the failure that a rank reports is thrown in the ranks that wait") {
     const auto thrown = on_threads(3, [&](unsigned rank) {
       const auto meet = make(rank, 3, kLong);
       int value = 0;
-      if (rank == 1) meet->tell_failure({1, "rank 1 failed: no disk"});
+      if (rank == 1) meet->report_failure({1, "rank 1 failed: no disk"});
       if (rank == 1) return;
       meet->share(std::as_writable_bytes(std::span{&value, 1}));
     });

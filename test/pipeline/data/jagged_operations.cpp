@@ -162,14 +162,14 @@ TEST_CASE("jagged operations only enqueue work on the stream, and never wait for
   const KeyedJaggedTensor tensor = bench.upload(two_keys());
   bench.main.synchronize();
   Gate gate = bench.device.enqueue_gate(bench.main.handle());
-  const std::uint64_t synchronised = bench.device.calls(Call::synchronize_stream) +
+  const std::uint64_t synchronized = bench.device.calls(Call::synchronize_stream) +
                                      bench.device.calls(Call::synchronize_event) +
                                      bench.device.calls(Call::synchronize_device);
   const auto swapped = permute(bench.scope(), tensor, std::vector<std::size_t>{1, 0});
   const auto parts = split(bench.scope(), swapped, std::vector<std::size_t>{1, 1});
   const auto whole = concat(bench.scope(), parts);
   CHECK(bench.device.pending() > 0);
-  CHECK(synchronised == bench.device.calls(Call::synchronize_stream) +
+  CHECK(synchronized == bench.device.calls(Call::synchronize_stream) +
                             bench.device.calls(Call::synchronize_event) +
                             bench.device.calls(Call::synchronize_device));
   gate.open();

@@ -102,7 +102,7 @@ TEST_CASE("a batch is the same on the device, by every copy strategy and at ever
 TEST_CASE("absent parts of a batch take no memory") {
   InputBench bench;
   const ModelInput batch{
-      bench.host_memory, bench.copy, {.batch_size = 4, .dense_features = 0, .labelled = false}};
+      bench.host_memory, bench.copy, {.batch_size = 4, .dense_features = 0, .labeled = false}};
   CHECK(batch.bytes() == 0);
   CHECK(batch.contents().sparse.empty());
   DeviceModelInput copy = batch.to(*bench.strategy);

@@ -42,6 +42,6 @@ TEST_CASE("the step that diverged is reported, however many steps precede or fol
     const bool reported = trainer.diverged_at().has_value();
     if (reported != (trainer.steps() > seen)) FAIL("after " << trainer.steps() << " steps");
   }
-  trainer.look_at_losses();
+  trainer.check_losses();
   CHECK(trainer.diverged_at() == before + bad);
 }

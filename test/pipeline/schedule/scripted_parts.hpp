@@ -55,7 +55,7 @@ class ScriptedSource final : public BatchSource {
       return std::nullopt;
     }
     script_.say(fmt::format("draw {}", next_));
-    InputShape shape{.batch_size = ++next_, .labelled = true};
+    InputShape shape{.batch_size = ++next_, .labeled = true};
     shape.sparse = {
         .keys = make_keys({"a"}), .batch_size = next_, .counts = {next_}, .weighted = false};
     return ModelInput{rig_.pinned, rig_.streams.copy, shape};

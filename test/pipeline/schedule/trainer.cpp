@@ -239,7 +239,7 @@ TEST_CASE("a loss that is not a finite number is reported with its step, and not
   while (run.trainer.step()) {
   }
   CHECK(run.trainer.diverged_at() == std::nullopt);  // none in the losses checked so far
-  run.trainer.look_at_losses();
+  run.trainer.check_losses();
   CHECK(run.trainer.diverged_at() == 40 + first);
   CHECK(!std::isfinite(run.trainer.take_progress().loss));
   const test::ScratchFolder scratch;

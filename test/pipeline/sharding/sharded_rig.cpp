@@ -233,7 +233,7 @@ class ShardedRank::Source final : public BatchSource {
                     rank_.streams_.copy,
                     {.batch_size = count_,
                      .dense_features = config.dense_features,
-                     .labelled = true,
+                     .labeled = true,
                      .sparse = sparse.layout,
                      .weighted = weighted.layout}};
     const InputTensors& to = host.contents();

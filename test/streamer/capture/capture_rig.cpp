@@ -51,7 +51,7 @@ bool SinkReceiver::captured(const CapturedRows& delivered) {
   ++calls;
   steps.push_back(delivered.step);
   missing = delivered.missing;
-  modelled += delivered.modelled_rows;
+  modeled += delivered.modeled_rows;
   if (what_.refuse_every != 0 && random_() % what_.refuse_every == 0) return false;
   StepBatch batch;
   delivered.visit(1, [&](const RowRecord& row) {

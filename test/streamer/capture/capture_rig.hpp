@@ -43,7 +43,7 @@ class SinkReceiver final : public CaptureReceiver {
 
   MemorySink sink;
   std::vector<std::uint64_t> steps;  ///< in the order of delivery
-  std::uint64_t calls = 0, rows = 0, missing = 0, modelled = 0;
+  std::uint64_t calls = 0, rows = 0, missing = 0, modeled = 0;
 
  private:
   const CaptureCase& what_;

@@ -255,7 +255,7 @@ TEST_CASE("a cost-only capture reports a modeled number of rows and delivers non
   CHECK(capture.flush(bench.main, Nanoseconds::max()));
   const CaptureCounts counts = capture.counts();
   CHECK(receiver.rows == 0);
-  CHECK(receiver.modelled == counts.rows);
+  CHECK(receiver.modeled == counts.rows);
   CHECK(counts.rows > 3 * 4'000);
   CHECK(counts.changed_bytes == counts.rows * 64 * sizeof(float));
   CHECK((counts.overflowed_rows > 0) == (slot_bytes == 500'000));

@@ -195,7 +195,7 @@ MILLRACE_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void
   return entry(Function::cudaIpcGetMemHandle, [&](const Runtime& runtime, Process& process) {
     if (process.settings.what_if || process.owner_of(address) == nullptr)
       return runtime.cudaIpcGetMemHandle(handle, address);
-    tell_once(
+    warn_once(
         "cudaIpcGetMemHandle: Millrace's memory cannot be shared with other processes. Run the "
         "program with --leave-malloc: then cudaMalloc stays the runtime's own");
     KeepsLastError::lost = cudaErrorNotSupported;

@@ -13,7 +13,8 @@ constexpr std::size_t kHistory = 500'000, kStackFrames = 24;
 
 DeviceMemory::Options options(const Settings& settings) {
   DeviceMemory::Options options;
-  options.heeds_variable = false;  // the program's cudaMalloc bypasses the checks of MILLRACE_DEBUG
+  // MILLRACE_DEBUG: the program's cudaMalloc bypasses its checks.
+  options.reads_environment = false;
   if (settings.waits) options.policy = Policy::millrace();
   return options;
 }

@@ -58,7 +58,7 @@ Gpu* Process::make(int ordinal) {
     return made.release();
   } catch (const std::exception& error) {
     refused_.insert(ordinal);
-    tell_once(
+    warn_once(
         ("GPU " + std::to_string(ordinal) +
          " keeps the program's own allocator, because Millrace cannot use it: " + error.what())
             .c_str());

@@ -48,12 +48,12 @@ Recorder::Recorder(const std::string& name_of_file, bool sites) {
       break;
     } catch (const std::system_error& error) {
       if (error.code() == std::errc::file_exists && name == file) {
-        tell_once((file + " is written by another process: this one writes " + file + '.' +
+        warn_once((file + " is written by another process: this one writes " + file + '.' +
                    std::to_string(getpid()))
                       .c_str());
         continue;
       }
-      tell_once(("the trace cannot be written: " + std::string{error.what()}).c_str());
+      warn_once(("the trace cannot be written: " + std::string{error.what()}).c_str());
       break;
     }
   }

@@ -18,7 +18,7 @@ std::string variable(const char* name) {
 bool is_set(const char* name, const char* value) {
   const std::string found = variable(name);
   if (found.empty() || found == value) return !found.empty();
-  tell_once((std::string{name} + ": '" + found + "' is not known; it is '" + value + "' or empty")
+  warn_once((std::string{name} + ": '" + found + "' is not known; it is '" + value + "' or empty")
                 .c_str());
   return false;
 }

@@ -20,8 +20,8 @@ bool made_any_call(const Process& process) {
 }
 
 /** The program used CUDA, and this library saw no call. */
-void tell_what_was_not_caught() {
-  tell_once(
+void warn_of_uncaught_use() {
+  warn_once(
       "this process used the CUDA driver, and no call of a shared CUDA runtime (libcudart.so) was "
       "seen: its memory was not Millrace's. A runtime that is linked statically cannot be caught: "
       "link the shared one (nvcc -cudart shared; CMake: CUDA_RUNTIME_LIBRARY Shared). Memory of "
@@ -34,7 +34,7 @@ void write_snapshot_of(const Process& process) {
   try {
     write_snapshot(name, process);
   } catch (const std::exception& error) {
-    tell_once(("the snapshot cannot be written: " + std::string{error.what()}).c_str());
+    warn_once(("the snapshot cannot be written: " + std::string{error.what()}).c_str());
   }
 }
 
@@ -43,7 +43,7 @@ void add_place(std::vector<ReportFile>& files, const std::string& place, bool as
   if (place.empty()) return;
   const std::string name = of_this_process(place);
   std::FILE* const file = name == "-" ? stderr : std::fopen(name.c_str(), "w");
-  if (file == nullptr) return tell_once(("the report cannot be written to " + name).c_str());
+  if (file == nullptr) return warn_once(("the report cannot be written to " + name).c_str());
   files.push_back({file, as_json});
 }
 
@@ -55,7 +55,7 @@ void report(Process& process, const char* ended_by) {
   const Settings& settings = process.settings;
   if ((settings.report.empty() && settings.json.empty()) || process.is_child()) return;
   if (!made_any_call(process)) {
-    if (driver_is_loaded() && !runtime_is_loaded()) tell_what_was_not_caught();
+    if (driver_is_loaded() && !runtime_is_loaded()) warn_of_uncaught_use();
     return;
   }
   std::vector<ReportFile> files;

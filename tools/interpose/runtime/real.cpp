@@ -90,7 +90,7 @@ struct Opened {
       library = dlopen(name_of_runtime().c_str(), RTLD_NOW | RTLD_LOCAL);
     for_allocator = library != nullptr && fill_trampolines(library);
     if (for_allocator) return;
-    tell_once(("this program uses the CUDA runtime " + std::to_string(runtime.major) +
+    warn_once(("this program uses the CUDA runtime " + std::to_string(runtime.major) +
                ", and Millrace was built for " + name_of_runtime() +
                ", which is not found: the program keeps its own allocator. Put the folder with " +
                name_of_runtime() + " into LD_LIBRARY_PATH")
@@ -142,7 +142,7 @@ void* driver_function(const char* name) noexcept {
   return library == nullptr ? nullptr : dlsym(library, name);
 }
 
-void tell_once(const char* what) noexcept {
+void warn_once(const char* what) noexcept {
   try {
     static std::mutex mutex;
     static auto* const told = new std::set<std::string>;

@@ -61,6 +61,6 @@ struct Runtime {
 [[nodiscard]] bool pytorch_is_loaded() noexcept;
 
 /** @brief Prints a message for the user on standard error, once for each `what`. */
-void tell_once(const char* what) noexcept;
+void warn_once(const char* what) noexcept;
 
 }  // namespace millrace::interpose

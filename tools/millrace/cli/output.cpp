@@ -14,7 +14,7 @@
 
 namespace millrace::cli {
 
-bool colours_on_stdout() {
+bool colors_on_stdout() {
   const char* const refused = std::getenv("NO_COLOR");
   const char* const terminal = std::getenv("TERM");
   if (refused != nullptr && *refused != '\0') return false;

@@ -8,7 +8,7 @@
 namespace millrace::cli {
 
 /** @brief Whether standard output is a terminal that shows colors, and NO_COLOR is not set. */
-[[nodiscard]] bool colours_on_stdout();
+[[nodiscard]] bool colors_on_stdout();
 
 /**
  * @brief The place of a command's result: standard output, or a file.

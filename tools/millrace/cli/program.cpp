@@ -72,7 +72,7 @@ UsageError with_one_right(const UsageError& error) {
 }
 
 // Prints the message in one call, because other processes may write to the same terminal.
-void tell(std::string_view command, const UsageError& given) {
+void print_error(std::string_view command, const UsageError& given) {
   const UsageError error = with_one_right(given);
   const bool is_hint = error.right() != given.right();  // from a library, without secrets
   std::string text = fmt::format("{}: {}\n", command, one_line(without_secrets(error.what())));
@@ -175,15 +175,15 @@ int parse_and_run(CLI::App& program, int argc, const char* const* argv) {
     program.parse(argc, argv);
     return 0;
   } catch (const CLI::ExtrasError&) {
-    tell(full_name(program), unexpected(program));
+    print_error(full_name(program), unexpected(program));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return say_help(program, error);
     if (argc <= 1) {
       fmt::print(stderr, "{}", program.help());
     } else if (!program.remaining(true).empty()) {  // explains the failure better
-      tell(full_name(program), unexpected(program));
+      print_error(full_name(program), unexpected(program));
     } else {
-      tell(full_name(program), unfinished(program, error));
+      print_error(full_name(program), unfinished(program, error));
     }
   }
   return number_of(ExitCode::failed);
@@ -204,16 +204,17 @@ int run_to_the_end(CLI::App& program, int argc, const char* const* argv) {
     finish_standard_output();
     return exit_code;
   } catch (const UsageErrors& several) {
-    for (const UsageError& error : several.errors()) tell(full_name(program), error);
+    for (const UsageError& error : several.errors()) print_error(full_name(program), error);
   } catch (const UsageError& error) {
-    tell(full_name(program), error);
+    print_error(full_name(program), error);
   } catch (const std::exception& error) {
     // out_of_memory is a bad_alloc with its own message. The message of a plain bad_alloc says
     // nothing.
     const bool plain = std::string_view{error.what()} == std::bad_alloc{}.what();
-    tell(full_name(program), plain ? UsageError{"this machine does not have enough memory", "",
-                                                "a smaller input, or a machine with more memory"}
-                                   : UsageError{error.what()});
+    print_error(full_name(program),
+                plain ? UsageError{"this machine does not have enough memory", "",
+                                   "a smaller input, or a machine with more memory"}
+                      : UsageError{error.what()});
   }
   return number_of(ExitCode::failed);
 }

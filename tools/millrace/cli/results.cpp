@@ -42,13 +42,13 @@ void Results::write(const std::function<std::string(const Painter&)>& text,
   if (json_is_main_) {
     main_->write(json_text(document()));
   } else {
-    main_->write(text(Painter{main_->to_stdout() && colours_on_stdout()}));
+    main_->write(text(Painter{main_->to_stdout() && colors_on_stdout()}));
   }
 }
 
 bool RunningResults::prints() const { return results_.main_ && results_.main_->to_stdout(); }
 
-Painter RunningResults::painter() const { return Painter{prints() && colours_on_stdout()}; }
+Painter RunningResults::painter() const { return Painter{prints() && colors_on_stdout()}; }
 
 void RunningResults::say(const std::string& part) {
   if (results_.json_is_main_ || !results_.main_) return;

@@ -71,7 +71,7 @@ std::string printable(std::string_view text) {
 }
 
 std::string Painter::operator()(std::string_view text, Look look) const {
-  if (!colours_ || look == Look::plain) return std::string{text};
+  if (!colors_ || look == Look::plain) return std::string{text};
   return fmt::format(style(look), "{}", text);
 }
 

@@ -15,11 +15,11 @@ enum class Look { plain, strong, faint, good, bad, step };
 /** @brief Gives text its look, or leaves it plain if the output is not a terminal. */
 class Painter {
  public:
-  explicit Painter(bool colours) : colours_(colours) {}
+  explicit Painter(bool colors) : colors_(colors) {}
   [[nodiscard]] std::string operator()(std::string_view text, Look look) const;
 
  private:
-  bool colours_;
+  bool colors_;
 };
 
 /**

@@ -36,7 +36,7 @@ Json gpu(const GpuFacts& facts) {
 Json choice(const DeviceChoice& device) {
   return {{"name", device.name},
           {"works", device.works},
-          {"modelled", device.modelled},
+          {"modeled", device.modeled},
           {"problem", known(device.problem)},
           {"remedy", known(device.remedy)},
           {"trains", device.trains},

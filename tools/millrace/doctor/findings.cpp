@@ -67,7 +67,7 @@ std::vector<DeviceChoice> device_choices(const MachineFacts& facts) {
   std::vector<DeviceChoice> choices;
   for (const std::string& name : DeviceProfile::names()) {
     choices.push_back(
-        {.name = "virtual:" + name, .title = DeviceProfile::named(name).title, .modelled = true});
+        {.name = "virtual:" + name, .title = DeviceProfile::named(name).title, .modeled = true});
   }
   for (std::size_t i = 0; i < facts.gpus.size(); ++i) {
     const GpuFacts& gpu = facts.gpus[i];

@@ -13,7 +13,7 @@ struct DeviceChoice {
   std::string name;  ///< "virtual:h200", "cuda:0"
   std::string title;
   bool works = true;
-  bool modelled = false;
+  bool modeled = false;
   std::string problem;  ///< why it does not work
   std::string remedy;   ///< how to solve the problem
   bool trains = true;   ///< `millrace train` also works; if not, see `lacking`

@@ -173,7 +173,7 @@ std::string sinks() {
 }
 
 std::string verdict(const DeviceChoice& device) {
-  if (device.works && device.modelled) {
+  if (device.works && device.modeled) {
     return fmt::format("works: a model of {}; the allocators run as on a GPU, times are modeled",
                        device.title);
   }

@@ -45,7 +45,7 @@ constexpr std::array<Step, 5> kSteps{{
      [](const FootprintFigures& f) { return f.policy(); }},
 }};
 
-constexpr std::size_t kWorthTelling = std::size_t{64} << 20;
+constexpr std::size_t kLeastReported = std::size_t{64} << 20;
 
 std::map<std::string, std::size_t> idle_by_stream(const FootprintRow& row) {
   std::map<std::string, std::size_t> idle;
@@ -66,7 +66,7 @@ std::string blocks_behind(const FootprintRow& row) {
   for (const auto& [stream, tags] : behind) {
     std::vector<std::string> parts;
     for (const auto& [tag, size] : tags) {
-      if (size >= kWorthTelling) parts.push_back(fmt::format("{} {}", tag, gib(size)));
+      if (size >= kLeastReported) parts.push_back(fmt::format("{} {}", tag, gib(size)));
     }
     if (!parts.empty()) {
       texts.push_back(fmt::format("{} GiB waiting for {}'s work", fmt::join(parts, ", "), stream));
@@ -91,7 +91,7 @@ std::string explain_usual(const FootprintRow& row) {
   }
   std::vector<std::string> idle;
   for (const auto& [stream, size] : idle_by_stream(row)) {
-    if (size >= kWorthTelling) idle.push_back(fmt::format("{} {}", stream, gib(size)));
+    if (size >= kLeastReported) idle.push_back(fmt::format("{} {}", stream, gib(size)));
   }
   if (!idle.empty()) {
     text += fmt::format(" Free at the peak of live memory, by last user: {} GiB.",
@@ -125,7 +125,7 @@ std::string idle_change(const FootprintRow& from, const FootprintRow& to) {
   for (const auto& [stream, size] : idle_by_stream(to)) idle[stream][1] = size;
   std::vector<std::string> parts;
   for (const auto& [stream, sizes] : idle) {
-    if (std::max(sizes[0], sizes[1]) < kWorthTelling) continue;
+    if (std::max(sizes[0], sizes[1]) < kLeastReported) continue;
     parts.push_back(fmt::format("{} {} → {}", stream, gib(sizes[0]), gib(sizes[1])));
   }
   return parts.empty() ? ""
@@ -137,7 +137,7 @@ std::string reason(const FootprintRow& from, const FootprintRow& to) {
   std::vector<std::pair<double, const Step*>> changes;
   for (const Step& step : kSteps) {
     const double change = bytes(step.size(to.figures)) - bytes(step.size(from.figures));
-    if (std::abs(change) >= bytes(kWorthTelling)) changes.emplace_back(change, &step);
+    if (std::abs(change) >= bytes(kLeastReported)) changes.emplace_back(change, &step);
   }
   if (changes.empty()) return "no step of the ladder changes by much.";
   std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) {

@@ -56,10 +56,10 @@ Json explained(const FootprintRow& row) {
 
 /** Whether each figure of a run is measured or modeled. */
 Json basis_of(const FootprintRow& row) {
-  const char* const sizes = row.modelled_sizes() ? "modelled" : "measured";
-  const char* const times = row.example.modelled ? "modelled" : "measured";
+  const char* const sizes = row.modeled_sizes() ? "modeled" : "measured";
+  const char* const times = row.example.modeled ? "modeled" : "measured";
   return {{"bytes", sizes},       {"external_fragmentation", sizes},
-          {"utilisation", sizes}, {"step_time_us", times},
+          {"utilization", sizes}, {"step_time_us", times},
           {"h2d_hidden", times},  {"device_calls", "measured"}};
 }
 
@@ -91,7 +91,7 @@ Json run_of(const FootprintRow& row, const FootprintTable& table, const Footprin
   run["shares"] = explained(row);
   run["stranded_peak_bytes"] = row.knows_usable() ? Json(f.stranded) : Json();
   run["external_fragmentation"] = row.knows_usable() ? Json(f.fragmentation) : Json();
-  run["utilisation"] = f.utilisation();
+  run["utilization"] = f.utilization();
   run["step_time_us"] = times_of(f);
   run["h2d_hidden"] = f.hidden;
   run["device_calls"] = calls_of(f);
@@ -134,7 +134,7 @@ nlohmann::ordered_json to_document(const std::vector<FootprintTable>& tables,
                  {{"name", options.device.name},
                   {"title", options.device.title},
                   {"memory_bytes", options.device.memory_bytes},
-                  {"modelled", options.device.modelled}}},
+                  {"modeled", options.device.modeled}}},
                 {"options",
                  {{"waits", to_string(options.waits)},
                   {"seed", options.seed},

@@ -21,7 +21,7 @@ constexpr const char* kBase = "train_pipeline_base";
 constexpr std::size_t kBatchBytes = std::size_t{1} << 30;  // of built-in workloads
 // With this many seeds, medians over different sets of seeds have a standard deviation of 2%. For
 // savings it is 0.2 to 0.7 GiB (docs/footprint.md).
-constexpr std::size_t kModelledSeeds = 16;
+constexpr std::size_t kModeledSeeds = 16;
 
 constexpr std::size_t kMostBatchBytes = std::size_t{64} << 30;
 constexpr std::size_t kMostActivations = std::size_t{1} << 40;
@@ -90,7 +90,7 @@ FootprintOptions read_options(const FootprintArguments& arguments) {
     options.workloads.push_back(adapted(read_workload(name), arguments));
   }
   options.device = read_device(arguments.device);
-  options.seeds = options.device.modelled ? kModelledSeeds : 1;
+  options.seeds = options.device.modeled ? kModeledSeeds : 1;
   if (arguments.seeds) options.seeds = read_whole("--seeds", *arguments.seeds, 1, 1000);
   return options;
 }

@@ -8,7 +8,7 @@
 namespace millrace::cli {
 
 RecordedPage footprint_page(const std::string& file, const FootprintOptions& options) {
-  check_page_device(options.device.name, options.device.modelled);
+  check_page_device(options.device.name, options.device.modeled);
   const std::string first = options.workloads.front().name;
   const std::size_t rows = rows_of(options);
   check_page_runs(rows, fmt::format("{} rows", rows),

@@ -109,7 +109,7 @@ void for_each_index(std::size_t count, const FootprintOptions& options, const Wo
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  const unsigned threads = options.device.modelled ? std::min(2U, cores) : 1;
+  const unsigned threads = options.device.modeled ? std::min(2U, cores) : 1;
   std::vector<std::jthread> others;
   for (unsigned i = 1; i < threads; ++i) others.emplace_back(work_on);
   work_on();

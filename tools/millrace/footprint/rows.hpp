@@ -28,7 +28,7 @@ struct FootprintFigures {
   [[nodiscard]] std::size_t packing() const noexcept { return packed - ordered; }
   [[nodiscard]] std::size_t policy() const noexcept { return reserved - packed; }
 
-  [[nodiscard]] double utilisation() const {
+  [[nodiscard]] double utilization() const {
     return reserved == 0 ? 1 : static_cast<double>(active) / static_cast<double>(reserved);
   }
   [[nodiscard]] double all_calls() const;
@@ -51,8 +51,8 @@ struct FootprintRow {
    */
   [[nodiscard]] bool knows_usable() const noexcept { return !uses_driver_pool(allocator, method); }
   /** @brief True if the sizes come from a model of the driver's pool and not from an allocator. */
-  [[nodiscard]] bool modelled_sizes() const noexcept {
-    return example.modelled && uses_driver_pool(allocator, method);
+  [[nodiscard]] bool modeled_sizes() const noexcept {
+    return example.modeled && uses_driver_pool(allocator, method);
   }
   /** @brief The name of a stream of the loop; "another stream" for an unknown stream. */
   [[nodiscard]] std::string stream_name(StreamId stream) const;

@@ -27,7 +27,7 @@ std::string_view idea_of(std::string_view allocator) {
 }
 
 const char* basis_of(const FootprintOptions& options) {
-  return options.device.modelled ? "modeled" : "measured";
+  return options.device.modeled ? "modeled" : "measured";
 }
 
 /** A range is shown only beside a median of several draws. */
@@ -82,7 +82,7 @@ Cell hidden_cell(const FootprintFigures& f, const Best& best) {
 }
 
 std::string name_of(const FootprintRow& row) {
-  return (row.modelled_sizes() ? "~ " : "  ") + std::string{millrace::to_string(row.method)};
+  return (row.modeled_sizes() ? "~ " : "  ") + std::string{millrace::to_string(row.method)};
 }
 
 std::string range_text(const Spread& spread) {
@@ -125,7 +125,7 @@ std::vector<Cell> wide_cells(const FootprintRow& row, const Best& best) {
       step_cell(f.policy()),
       {usable(gib(f.stranded))},
       {usable(percent(f.fragmentation))},
-      {percent(f.utilisation())},
+      {percent(f.utilization())},
       {fmt::format("{:.0f}", f.all_calls())},
       time_cell(f.step_p50, best),
       time_cell(f.step_p90, best),
@@ -212,8 +212,8 @@ std::string strategies_text() {
   return text;
 }
 
-std::string modelled_text(const FootprintOptions& options) {
-  if (!options.device.modelled) return " Sizes and times are measured.";
+std::string modeled_text(const FootprintOptions& options) {
+  if (!options.device.modeled) return " Sizes and times are measured.";
   return fmt::format(
       " Sizes are measured: what the real allocators decided. Times are modeled by the profile of "
       "{}. ~: sizes of the driver's pool as it is modeled there.",
@@ -235,7 +235,7 @@ std::string first_legend(const FootprintTable& table, const FootprintOptions& op
       "on the main stream to the end of the next (P50). overlap: of the time in which batches are "
       "copied, the share in which main computes.{} --wide: all columns, and how to save.",
       has_range(options) ? "; range: least and most of the draws" : "", saved_text(table, options),
-      modelled_text(options));
+      modeled_text(options));
 }
 
 std::string wide_legend(const FootprintOptions& options) {
@@ -248,7 +248,7 @@ std::string wide_legend(const FootprintOptions& options) {
       "have. util: active / reserved. calls: driver calls a step. overlap: of the time in "
       "which batches are copied, the share in which main computes. –: the driver's pool does not "
       "say.{}",
-      modelled_text(options));
+      modeled_text(options));
 }
 
 std::string legend(const FootprintTable& table, const FootprintOptions& options) {

@@ -7,7 +7,7 @@ namespace {
 
 const DeviceDescription& checked(const TraceForm& form, const FootprintOptions& options) {
   check_one_run(options, form.option, form.name);
-  if (options.device.modelled) return options.device;
+  if (options.device.modeled) return options.device;
   throw UsageError{"this command records runs on virtual devices only", form.option,
                    std::string{"with --device virtual:h200; or millrace run "} + form.option +
                        " FILE -- PROGRAM, for a program on a GPU"};

@@ -26,8 +26,8 @@ void check_page_runs(std::size_t count, const std::string& runs, const std::stri
                    "--html", fmt::format("with {}, for two", two)};
 }
 
-void check_page_device(const std::string& device, bool modelled) {
-  if (modelled) return;
+void check_page_device(const std::string& device, bool modeled) {
+  if (modeled) return;
   throw UsageError{fmt::format("the work of {} is not recorded", device), "--html",
                    "a virtual device"};
 }

@@ -27,7 +27,7 @@ struct PlannedRun {
  *         not recorded
  */
 void check_page_runs(std::size_t count, const std::string& runs, const std::string& two);
-void check_page_device(const std::string& device, bool modelled);
+void check_page_device(const std::string& device, bool modeled);
 
 /** @brief The page of `--html` for one recorded run, or for two on one axis. */
 class RecordedPage {

@@ -18,7 +18,7 @@ Json explained(const PipelineRow& row) {
   return shares_of(row.example.ladder, name_of, row.knows_usable());
 }
 
-Json utilisation_of(const experiment::PipelineRun& run) {
+Json utilization_of(const experiment::PipelineRun& run) {
   Json engines = Json::object();
   for (const Engine engine :
        {Engine::compute, Engine::host_to_device, Engine::device_to_host, Engine::link}) {
@@ -57,7 +57,7 @@ Json row_of(const PipelineRow& row, const experiment::Workload& workload) {
   json["ladder"] = nlohmann::json(run.ladder);
   json["shares"] = explained(row);
   json["stranded_peak_bytes"] = row.knows_usable() ? Json(run.stranded_peak) : Json();
-  json["utilisation"] = utilisation_of(run);
+  json["utilization"] = utilization_of(run);
   json["exposed_copy_ms"] = in_milliseconds(run.engines.exposed_copies);
   json["exposed_exchange_ms"] = in_milliseconds(run.engines.exposed_exchanges);
   json["races"] = row.races.size();
@@ -83,7 +83,7 @@ nlohmann::ordered_json to_document(const std::vector<PipelineRow>& rows,
        {{"name", options.device.name},
         {"title", options.device.title},
         {"memory_bytes", options.device.memory_bytes},
-        {"modelled", true}}},
+        {"modeled", true}}},
       {"options",
        {{"seed", options.seed}, {"seeds", options.seeds}, {"cache", cache_of(options.cache)}}},
       {"workload", std::move(workload)},

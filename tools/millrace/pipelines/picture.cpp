@@ -19,8 +19,8 @@ constexpr double kLeft = 64, kRight = 250, kTop = 44, kBottom = 48;
 constexpr double kMark = 7;  // half the width of a mark
 
 // Okabe and Ito's colors, which people with color blindness can distinguish.
-constexpr std::array<std::string_view, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                   "#e69f00", "#56b4e9", "#7a6a00", "#444444"};
+constexpr std::array<std::string_view, 8> kColors{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                  "#e69f00", "#56b4e9", "#7a6a00", "#444444"};
 
 /** One axis. It maps values to coordinates, and has marks at round numbers. */
 class Axis {
@@ -45,21 +45,20 @@ class Axis {
   double from_, to_, step_ = 1, least_ = 0, most_ = 1;
 };
 
-std::string_view colour_of(PipelineKind kind) {
+std::string_view color_of(PipelineKind kind) {
   const auto at = std::ranges::find(kPipelineKinds, kind) - kPipelineKinds.begin();
-  return kColours[static_cast<std::size_t>(at) % kColours.size()];
+  return kColors[static_cast<std::size_t>(at) % kColors.size()];
 }
 
 /** The mark of an allocator: torch is a circle, millrace a square, driver a diamond. */
-std::string mark(double x, double y, std::string_view allocator, std::string_view colour) {
+std::string mark(double x, double y, std::string_view allocator, std::string_view color) {
   if (allocator == "torch") {
-    return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" fill="{}"/>)", x, y, kMark,
-                       colour);
+    return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" fill="{}"/>)", x, y, kMark, color);
   }
   const std::string turn =
       allocator == "driver" ? fmt::format(R"~( transform="rotate(45 {:.1f} {:.1f})")~", x, y) : "";
   return fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="{}" height="{}" fill="{}"{}/>)",
-                     x - kMark, y - kMark, 2 * kMark, 2 * kMark, colour, turn);
+                     x - kMark, y - kMark, 2 * kMark, 2 * kMark, color, turn);
 }
 
 /** The letter inside a mark. */
@@ -127,7 +126,7 @@ class Picture {
         "<g><title>{} {} {} {}: {:.1f} ms, {:.2f} GiB</title>{}{}</g>\n", title_of(row.cell),
         row.cell.allocator, millrace::to_string(row.cell.options.copy),
         millrace::to_string(row.cell.options.waits), runtime_ms(row), reserved_gib(row),
-        mark(x, y, row.cell.allocator, colour_of(row.cell.pipeline)),
+        mark(x, y, row.cell.allocator, color_of(row.cell.pipeline)),
         svg_text(x, y + 3, letter_of(row.cell.options.copy), " class=\"m\""));
   }
 
@@ -141,7 +140,7 @@ class Picture {
     for (const PipelineKind kind : kPipelineKinds) {
       if (has([&](const PipelineRow& row) { return row.cell.pipeline == kind; })) {
         line(fmt::format(R"(<path d="M{0:.1f} {1:.1f}h12" stroke="{2}" stroke-width="6"/>)", x - 6,
-                         y, colour_of(kind)),
+                         y, color_of(kind)),
              millrace::to_string(kind));
       }
     }

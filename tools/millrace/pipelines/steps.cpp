@@ -35,7 +35,7 @@ enum class Part {
 
 struct Kind {
   Part part;
-  std::string_view colour, name;
+  std::string_view color, name;
 };
 // Okabe and Ito's colors, which people with color blindness can distinguish.
 constexpr std::array kKinds{
@@ -164,7 +164,7 @@ class Steps {
         "<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\">"
         "<title>{}: {:.2f} ms</title></rect>\n",
         from, top_of(lane) + 2, std::max(kLeastWidth, to - from), kBox,
-        kind_of(part_of(operation)).colour, svg_escaped(operation.name),
+        kind_of(part_of(operation)).color, svg_escaped(operation.name),
         in_milliseconds(operation.end - operation.begin));
   }
 
@@ -175,7 +175,7 @@ class Steps {
       const double y = legend_top() + static_cast<double>(i / kLegendColumns) * kLegendLine;
       out_ +=
           fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>", x,
-                      y, kKinds[i].colour);
+                      y, kKinds[i].color);
       out_ += svg_text(x + 18, y + 10, kKinds[i].name);
     }
   }

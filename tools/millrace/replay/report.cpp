@@ -135,7 +135,7 @@ std::vector<Cell> parts_of(const ReplayReport& report, bool wide) {
   }
   return {{mib(ladder.requested)},       ladder_cell(ladder.rounding()),
           ladder_cell(ladder.streams()), ladder_cell(ladder.packing()),
-          ladder_cell(ladder.policy()),  {percent(report.statistics.utilisation())}};
+          ladder_cell(ladder.policy()),  {percent(report.statistics.utilization())}};
 }
 
 void add_bound(TextTable& table, std::string name, std::size_t bytes, std::size_t least,

@@ -127,7 +127,7 @@ auto measured(const char* options, Run run) {
  * capture. */
 RecordedPage page_of(const std::string& file, const BenchOptions& options) {
   const experiment::CaptureWorkload& workload = options.workload;
-  check_page_device(workload.device, find_device(workload.device).modelled);
+  check_page_device(workload.device, find_device(workload.device).modeled);
   const std::size_t ways = options.ways.size(), sizes = options.rows.size();
   check_page_runs(sizes * (ways == 1 ? 2 : ways),
                   fmt::format("{} ways of capture at {} numbers of rows", ways, sizes),
@@ -191,7 +191,7 @@ Json to_document(const BenchOptions& options, const std::vector<BenchSize>& size
   for (const BenchSize& size : sizes) all.push_back(to_document(size));
   return {{"schema", "millrace.stream.bench/1"},
           {"device", workload.device},
-          {"modelled", find_device(workload.device).modelled},
+          {"modeled", find_device(workload.device).modeled},
           {"allocator", workload.allocator},
           {"width", workload.width},
           {"tables", workload.tables},
@@ -204,9 +204,9 @@ Json to_document(const BenchOptions& options, const std::vector<BenchSize>& size
 
 std::string title(const BenchOptions& options) {
   const experiment::CaptureWorkload& workload = options.workload;
-  const bool modelled = find_device(workload.device).modelled;
+  const bool modeled = find_device(workload.device).modeled;
   return fmt::format("{}, {}: {} tables, {} floats per row, {} ms of other work per step\n\n",
-                     workload.device, modelled ? "modeled" : "measured", workload.tables,
+                     workload.device, modeled ? "modeled" : "measured", workload.tables,
                      workload.width, in_milliseconds(workload.compute));
 }
 

@@ -139,7 +139,7 @@ Json to_document(const StatusArguments& given, const StatusReport& found) {
                 {"epoch", status.sink.newest_epoch()},
                 {"step", counts ? Json(counts->step) : Json()},
                 {"ranks", status.ranks},
-                {"ranks_told", status.committed},
+                {"ranks_committed", status.committed},
                 {"missing_rows", status.missing},
                 {"newest_mark_age_ms", or_null(status.age_ms)},
                 {"oldest_undelivered", document_of_age(status)},

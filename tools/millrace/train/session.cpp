@@ -121,7 +121,7 @@ class Session {
  private:
   TrainResult train_all() {
     listener_.planned(plan_);
-    tell_steps();
+    print_steps();
     while (!options_.evaluate_only && !done()) train_epoch();
     result_.plan = plan_;
     result_.steps = trainer_->steps();
@@ -272,7 +272,7 @@ class Session {
     try {
       const bool stepped = trainer_->step();
       if (stepped && stream_) stream_->step_done();
-      if (stepped) tell_steps();
+      if (stepped) print_steps();
       return stepped;
     } catch (const InvalidIdError& error) {
       refuse(error, {options_.data.name, loader_.position(), of_rank()});
@@ -283,18 +283,18 @@ class Session {
     const std::uint64_t before = trainer_->steps();
     trainer_->drain();
     if (stream_ && trainer_->steps() > before) stream_->step_done();
-    if (trainer_->steps() > before) tell_steps();
+    if (trainer_->steps() > before) print_steps();
     position_.batch += trainer_->steps() - before;
   }
 
-  void tell_steps() const {
+  void print_steps() const {
     if (listener_.steps_done) listener_.steps_done(trainer_->steps());
   }
 
   void save() {
     drain();
     // The host reads losses late. A checkpoint of a diverged model must not replace a good one.
-    trainer_->look_at_losses();
+    trainer_->check_losses();
     if (const auto step = trainer_->diverged_at()) refuse_diverged(step, place());
     const CheckpointHeader header{.model = plan_.model.to_json(),
                                   .data = data_text_,

@@ -12,11 +12,11 @@ bool checked() {
          process_refusal.load(std::memory_order_relaxed) == cudaSuccess;
 }
 
-template <typename Tell>
-void with_checker(Tell tell) {
+template <typename Use>
+void with_checker(Use use) {
   if (!checked()) return;
   const Lock lock{runtime().engine.mutex()};
-  tell(*checker());
+  use(*checker());
 }
 
 std::uint64_t number(const void* object) { return reinterpret_cast<std::uintptr_t>(object); }

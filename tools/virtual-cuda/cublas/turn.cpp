@@ -13,7 +13,7 @@
 namespace millrace::virtual_cublas {
 namespace {
 
-void tell_cost(const MillraceLaunch* launch, MillraceCost* cost) {
+void set_cost(const MillraceLaunch* launch, MillraceCost* cost) {
   const Cost& told = *static_cast<const Cost*>(launch->arguments[0]);
   cost->flops = told.flops;
   cost->bytes = told.bytes;
@@ -41,7 +41,7 @@ class Kernels {
     kernel.pattern = entry->first.c_str();
     kernel.argument_bytes = kBytes;
     kernel.argument_count = 1;
-    kernel.cost = tell_cost;
+    kernel.cost = set_cost;
     cuda->add_kernel(&kernel);
     __cudaRegisterFunction(module_, &entry->second, nullptr, entry->first.c_str(), -1, nullptr,
                            nullptr, nullptr, nullptr, nullptr);

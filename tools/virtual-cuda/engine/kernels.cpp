@@ -44,7 +44,7 @@ struct Registry {
   std::vector<std::unique_ptr<Kernel>> retired;  ///< unregistered; launches may refer to them
   std::unordered_map<const void*, Variable> variables;
   std::deque<HostKernel> host_kernels;
-  std::vector<std::pair<std::string, ToldCost>> costs;  ///< costs of kernels, by name pattern
+  std::vector<std::pair<std::string, GivenCost>> costs;  ///< costs of kernels, by name pattern
 };
 
 Registry& registry() {
@@ -78,11 +78,11 @@ const HostKernel* match(const Registry& all, Kernel& kernel) {
   return nullptr;
 }
 
-void tell_cost(const Registry& all, Kernel& kernel) {
+void set_cost(const Registry& all, Kernel& kernel) {
   const auto found = std::find_if(all.costs.begin(), all.costs.end(),
                                   [&](const auto& cost) { return matches(cost.first, kernel); });
-  kernel.told = found == all.costs.end() ? ToldCost{} : found->second;
-  if (kernel.told.by_bytes)
+  kernel.given_cost = found == all.costs.end() ? GivenCost{} : found->second;
+  if (kernel.given_cost.by_bytes)
     kernel.pointers =
         pointer_parameters(readable(kernel)).value_or(std::vector<PointerParameter>{});
 }
@@ -100,11 +100,11 @@ std::optional<Nanoseconds> parse_time(const std::string& word) {
   return std::nullopt;
 }
 
-std::optional<ToldCost> parse_cost(const std::string& word) {
-  if (word == "bytes") return ToldCost{Nanoseconds{0}, true};
+std::optional<GivenCost> parse_cost(const std::string& word) {
+  if (word == "bytes") return GivenCost{Nanoseconds{0}, true};
   const std::optional<Nanoseconds> time = parse_time(word);
   if (!time) return std::nullopt;
-  return ToldCost{*time, false};
+  return GivenCost{*time, false};
 }
 
 void add(const MillraceKernel* kernel) { add_host_kernel(*kernel); }
@@ -201,7 +201,7 @@ void register_kernel(void** module, const void* host_function, const char* name)
   if (const auto from = all.modules.find(module); from != all.modules.end())
     kernel.images = from->second.images.get();
   kernel.host_kernel = match(all, kernel);
-  tell_cost(all, kernel);
+  set_cost(all, kernel);
 }
 
 void register_variable(const void* host_variable, const char* name, std::size_t bytes,
@@ -251,7 +251,7 @@ Kernel* module_kernel(void** module, const char* name) {
   kernel->host_function = kernel;
   kernel->module = module;
   kernel->host_kernel = match(all, *kernel);
-  tell_cost(all, *kernel);
+  set_cost(all, *kernel);
   all.handles.insert(kernel);
   all.kernels[kernel] = std::move(made);
   return kernel;
@@ -300,11 +300,11 @@ void add_host_kernel(const MillraceKernel& kernel) {
       known->host_kernel = &all.host_kernels.back();
 }
 
-void add_kernel_cost(const std::string& pattern, const ToldCost& cost) {
+void add_kernel_cost(const std::string& pattern, const GivenCost& cost) {
   Registry& all = registry();
   const std::lock_guard lock{all.mutex};
   all.costs.emplace_back(pattern, cost);
-  for (auto& [pointer, known] : all.kernels) tell_cost(all, *known);
+  for (auto& [pointer, known] : all.kernels) set_cost(all, *known);
 }
 
 void read_kernel_times(const std::string& file) {
@@ -320,7 +320,7 @@ void read_kernel_times(const std::string& file) {
     words >> time >> std::ws;
     if (time.empty() || time.front() == '#') continue;
     std::getline(words, pattern);
-    const std::optional<ToldCost> parsed = parse_cost(time);
+    const std::optional<GivenCost> parsed = parse_cost(time);
     if (!parsed || pattern.empty())
       refuse(", line " + std::to_string(number) + ": '" + line +
              "' is not a cost; a line is a time and a pattern: 12.5us *gemm*; or: bytes *copy*");
@@ -350,7 +350,7 @@ void copy_arguments(KernelWork& work, void** arguments) {
 }
 
 void cost_bytes_of_pointers(KernelWork& work, void** arguments) {
-  if (work.cost_known || !work.kernel->told.by_bytes || arguments == nullptr) return;
+  if (work.cost_known || !work.kernel->given_cost.by_bytes || arguments == nullptr) return;
   std::map<std::uintptr_t, std::uintptr_t> lowest;  // lowest pointer, by the allocation's end
   for (const PointerParameter& parameter : work.kernel->pointers) {
     const void* const pointer = *static_cast<void**>(arguments[parameter.index]);
@@ -366,7 +366,7 @@ void cost_bytes_of_pointers(KernelWork& work, void** arguments) {
 }
 
 Nanoseconds time_of(const KernelWork& work, const DeviceProfile& profile) {
-  if (!work.cost_known) return work.kernel->told.time;
+  if (!work.cost_known) return work.kernel->given_cost.time;
   const double seconds =
       std::max(work.flops / profile.flops, work.bytes / profile.memory_bandwidth);
   return work.fixed + Nanoseconds{static_cast<std::int64_t>(std::ceil(seconds * 1e9))};

@@ -26,7 +26,7 @@ struct HostKernel {
 };
 
 /** @brief The cost of a kernel in the file MILLRACE_VIRTUAL_COSTS. */
-struct ToldCost {
+struct GivenCost {
   Nanoseconds time{0};    ///< 0: not given
   bool by_bytes = false;  ///< the cost is the bytes that its pointers reach
 
@@ -42,8 +42,8 @@ struct Kernel {
   int max_dynamic_shared = 48 << 10;
   int carveout = -1;
   const HostKernel* host_kernel = nullptr;
-  ToldCost told;
-  std::vector<PointerParameter> pointers;            ///< set only if `told.by_bytes`
+  GivenCost given_cost;
+  std::vector<PointerParameter> pointers;            ///< set only if `given_cost.by_bytes`
   mutable std::atomic<int> runs{0};                  ///< 1: has code for the GPUs, -1: has none
   mutable std::atomic<std::uint64_t> uncomputed{0};  ///< launches without a host implementation
 
@@ -91,7 +91,7 @@ void register_variable(const void* host_variable, const char* name, std::size_t 
 void add_host_kernel(const MillraceKernel& kernel);
 /** @brief Sets the cost of all kernels whose names match, unless their host implementation gives a
  * cost. If several patterns match a kernel, the first one counts. */
-void add_kernel_cost(const std::string& pattern, const ToldCost& cost);
+void add_kernel_cost(const std::string& pattern, const GivenCost& cost);
 /** @brief Reads costs from a file. A line has a time such as 12.5us, or the word "bytes", and a
  * pattern. A line that begins with `#` is a comment.
  *  @throws std::runtime_error that names the line and what is valid */

@@ -22,7 +22,7 @@ std::size_t oldest(const std::vector<Operation*>& ready) {
 }
 
 /** The time that the program gives for a kernel; 0 if it gives none. */
-Nanoseconds told(const Operation& operation, const DeviceProfile& profile) {
+Nanoseconds given_time(const Operation& operation, const DeviceProfile& profile) {
   const auto* const kernel = std::get_if<KernelWork>(&operation.work);
   return kernel == nullptr ? Nanoseconds{0} : time_of(*kernel, profile);
 }
@@ -42,7 +42,7 @@ class Instant final : public Schedule {
   std::size_t choose(const std::vector<Operation*>& ready) override { return oldest(ready); }
   void stamp(Operation& operation) override {
     operation.begin = now();
-    skipped_.fetch_add(told(operation, profile_).count(), std::memory_order_relaxed);
+    skipped_.fetch_add(given_time(operation, profile_).count(), std::memory_order_relaxed);
     operation.end = now();
   }
   Nanoseconds now() const override {
@@ -65,7 +65,7 @@ class CountingSchedule : public Schedule {
   void stamp(Operation& operation) override {
     operation.begin = now_;
     operation.end = now_ +=
-        std::max<Nanoseconds>(std::chrono::microseconds{1}, told(operation, profile_));
+        std::max<Nanoseconds>(std::chrono::microseconds{1}, given_time(operation, profile_));
   }
   Nanoseconds now() const override { return now_; }
 

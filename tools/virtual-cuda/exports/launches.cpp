@@ -30,7 +30,7 @@ cudaError_t launch(CUstream_st* stream, const Kernel* kernel, const dim3& grid, 
   if (shared_bytes > static_cast<std::size_t>(kernel->max_dynamic_shared))
     return cudaErrorInvalidValue;
   const bool computes = kernel->host_kernel != nullptr;
-  if (quick() && !computes && kernel->told.none()) {
+  if (quick() && !computes && kernel->given_cost.none()) {
     kernel->note_uncomputed();
     return cudaSuccess;
   }

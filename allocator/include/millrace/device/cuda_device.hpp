@@ -121,7 +121,7 @@ class CudaDevice : public Device {
   [[nodiscard]] static std::unique_ptr<CudaDevice> create(int ordinal);
   [[nodiscard]] static std::unique_ptr<CudaDevice> create(int ordinal, const Options& options);
 
-  [[nodiscard]] bool modelled() const final { return false; }
+  [[nodiscard]] bool modeled() const final { return false; }
   [[nodiscard]] virtual int ordinal() const noexcept = 0;
   [[nodiscard]] virtual const CudaDeviceInfo& info() const noexcept = 0;
 

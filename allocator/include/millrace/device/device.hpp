@@ -162,7 +162,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   [[nodiscard]] virtual std::string name() const = 0;      ///< e.g. "virtual:h200"
-  [[nodiscard]] virtual bool modelled() const = 0;         ///< times are modeled, not measured
+  [[nodiscard]] virtual bool modeled() const = 0;          ///< times are modeled, not measured
   [[nodiscard]] virtual bool has_driver_pool() const = 0;  ///< whether `allocate_async` works
 
   /**
@@ -349,7 +349,7 @@ class Device {
   };
 
   template <typename Notify>
-  void tell(Notify notify);
+  void notify_observers(Notify notify);
 
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Call::count_)> calls_{};
   std::vector<DeviceObserver*> observers_;

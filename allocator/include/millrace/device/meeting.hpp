@@ -48,8 +48,8 @@ class Meeting {
   [[nodiscard]] std::uint64_t serial() const noexcept;  ///< unique for each meeting
   /** @brief Returns whether the meeting has begun or has ended. */
   [[nodiscard]] bool met() const noexcept;
-  /** @brief Returns whether it was cancelled before it began, so that its data was not moved. */
-  [[nodiscard]] bool cancelled() const noexcept;
+  /** @brief Returns whether it was canceled before it began, so that its data was not moved. */
+  [[nodiscard]] bool canceled() const noexcept;
 
   /**
    * @brief Cancels the meeting; any actor may call it.

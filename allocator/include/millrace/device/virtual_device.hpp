@@ -61,7 +61,7 @@ class VirtualDevice final : public Device {
   ~VirtualDevice() override;
 
   [[nodiscard]] std::string name() const override;  ///< "virtual:h200"
-  [[nodiscard]] bool modelled() const override { return true; }
+  [[nodiscard]] bool modeled() const override { return true; }
   [[nodiscard]] bool has_driver_pool() const override { return true; }
   [[nodiscard]] DriverPoolInfo pool_info() override;
   [[nodiscard]] std::size_t page_bytes() const override;  ///< the profile's granularity

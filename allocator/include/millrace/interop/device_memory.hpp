@@ -57,12 +57,12 @@ class DeviceMemory final : public Allocator {
     /// Tells tools which memory is allocated, by NVTX's memory API. The checker of the virtual CUDA
     /// runtime then finds uses of memory that is not allocated (docs/memory-errors.md). Without
     /// growable ranges, and slower. Also set by MILLRACE_DEBUG=tools.
-    bool tell_tools = false;
+    bool notify_tools = false;
     /// Fills memory with bytes 0xff (as floats, NaNs) when it is allocated, in the order of the
     /// stream that uses it first. Also set by MILLRACE_DEBUG=poison.
     bool poison = false;
     /// Whether MILLRACE_DEBUG applies to this object.
-    bool heeds_variable = true;
+    bool reads_environment = true;
   };
 
   /**

@@ -84,7 +84,7 @@ struct MemoryStatistics {
   GraphPoolStatistics graph_pools;
 
   /** @brief Returns peak active bytes / peak reserved bytes; 1 if nothing was ever reserved. */
-  [[nodiscard]] double utilisation() const noexcept;
+  [[nodiscard]] double utilization() const noexcept;
 };
 
 /** @brief The free memory of an allocator, and how much of it one stream could use now. Bytes. */

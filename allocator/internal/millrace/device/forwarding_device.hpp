@@ -15,7 +15,7 @@ class ForwardingDevice : public Device {
   explicit ForwardingDevice(Device& device) : device_(device) {}
 
   std::string name() const override { return device_.name(); }
-  bool modelled() const override { return device_.modelled(); }
+  bool modeled() const override { return device_.modeled(); }
   bool has_driver_pool() const override { return device_.has_driver_pool(); }
   DriverPoolInfo pool_info() override { return device_.pool_info(); }
   StreamHandle per_thread_stream() override { return device_.per_thread_stream(); }

@@ -187,7 +187,7 @@ void Actors::run(Actor& actor, std::function<void()> body) {
     throw_pending(actor);
     acquired(&actor);
     owned();
-  } catch (const ActorCancelled&) {
+  } catch (const ActorCanceled&) {
   } catch (...) {
     actor.error = std::current_exception();
   }
@@ -300,7 +300,7 @@ void Actors::join_quietly(Actor& actor) noexcept {
 
 void Actors::cancel(Actor& actor) {
   if (actor.state == Actor::State::finished) return;
-  actor.pending = std::make_exception_ptr(ActorCancelled{});
+  actor.pending = std::make_exception_ptr(ActorCanceled{});
   wake(actor, actor.clock);
 }
 

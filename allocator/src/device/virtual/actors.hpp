@@ -73,7 +73,7 @@ struct Actor {
 };
 
 /** @brief Ends an actor that the machine does not wait for. Not a std::exception. */
-struct ActorCancelled {};
+struct ActorCanceled {};
 
 /** @brief Chooses the actor that runs next, and advances the devices as far as necessary. */
 class Picker {

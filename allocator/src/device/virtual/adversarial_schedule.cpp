@@ -57,7 +57,7 @@ class AdversarialSchedule final : public Schedule {
 
   void opened(WorkItem&) override { ++progress_; }
 
-  void cancelled(MeetingState&) override { ++progress_; }
+  void canceled(MeetingState&) override { ++progress_; }
 
   void called_back(WorkItem& item, Nanoseconds when) override {
     now_ = std::max(now_, when);
@@ -136,7 +136,7 @@ class AdversarialSchedule final : public Schedule {
   /** Returns the other parts of the item's meeting that were launched so far. */
   static std::vector<const WorkItem*> met_by(const WorkItem& item) {
     std::vector<const WorkItem*> others;
-    if (item.meeting == nullptr || item.meeting->cancelled) return others;
+    if (item.meeting == nullptr || item.meeting->canceled) return others;
     for (const MeetingState::Part& part : item.meeting->parts) {
       if (part.item != nullptr && part.item.get() != &item) others.push_back(part.item.get());
     }
@@ -150,7 +150,7 @@ class AdversarialSchedule final : public Schedule {
   static bool runnable(const WorkItem& item) {
     if (item.phase != WorkItem::Phase::queued) return false;  // a callback on the host
     if (item.kind == WorkItem::Kind::gate && !item.open) return false;
-    if (item.meeting != nullptr && !item.meeting->cancelled) {
+    if (item.meeting != nullptr && !item.meeting->canceled) {
       const auto others = met_by(item);
       if (!item.meeting->complete() ||
           !std::ranges::all_of(others, [](const WorkItem* part) { return at_head(*part); })) {
@@ -193,7 +193,7 @@ class AdversarialSchedule final : public Schedule {
       machine_.call_back(item, now_);
       return;
     }
-    if (item->meeting != nullptr && !item->meeting->cancelled) return meet(item->meeting);
+    if (item->meeting != nullptr && !item->meeting->canceled) return meet(item->meeting);
     machine_.begin(*item, now_);
     now_ += item->demand.alone();
     end(*item);

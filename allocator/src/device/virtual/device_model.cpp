@@ -320,7 +320,7 @@ void DeviceModel::run_callbacks() {
     machine.begin(*item, me.clock);
     try {
       if (const auto function = std::exchange(item->effect, nullptr)) function();
-    } catch (const ActorCancelled&) {
+    } catch (const ActorCanceled&) {
       throw;
     } catch (...) {
       lose(fmt::format("a callback on stream {} threw", item->stream->name));

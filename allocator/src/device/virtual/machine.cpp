@@ -24,7 +24,7 @@ Machine::~Machine() {
   actors.adopt_thread();
   try {
     drain();
-  } catch (...) {  // for example a callback that never ends: its actor is cancelled below
+  } catch (...) {  // for example a callback that never ends: its actor is canceled below
   }
   actors.cancel_all();
 }

@@ -16,7 +16,7 @@ Meeting::~Meeting() = default;
 unsigned Meeting::parties() const noexcept { return static_cast<unsigned>(state_->parts.size()); }
 std::uint64_t Meeting::serial() const noexcept { return state_->serial; }
 bool Meeting::met() const noexcept { return state_->begun; }
-bool Meeting::cancelled() const noexcept { return state_->cancelled; }
+bool Meeting::canceled() const noexcept { return state_->canceled; }
 void Meeting::cancel() { state_->cancel(); }
 
 namespace simulation {
@@ -83,9 +83,9 @@ void MeetingState::take_effect() {
 }
 
 void MeetingState::cancel() {
-  if (begun || std::exchange(cancelled, true)) return;
+  if (begun || std::exchange(canceled, true)) return;
   effect = nullptr;
-  machine.schedule->cancelled(*this);
+  machine.schedule->canceled(*this);
 }
 
 }  // namespace simulation

@@ -36,7 +36,7 @@ struct MeetingState {
   std::vector<Part> parts;
   std::size_t come = 0;
   bool begun = false;
-  bool cancelled = false;
+  bool canceled = false;
   Meeting::Effect effect;
   bool data = true;  ///< whether all devices have data
 };

@@ -17,8 +17,8 @@ class Schedule : public Picker {
   virtual void submitted(StreamState& stream) = 0;
   /** @brief Reports that `gate` was opened. */
   virtual void opened(WorkItem& gate) = 0;
-  /** @brief Reports that `meeting` was cancelled before it began. */
-  virtual void cancelled(MeetingState& meeting) = 0;
+  /** @brief Reports that `meeting` was canceled before it began. */
+  virtual void canceled(MeetingState& meeting) = 0;
   /** @brief Reports that a callback ended, which the schedule had given to the host. */
   virtual void called_back(WorkItem& item, Nanoseconds end) = 0;
   /** @brief Answers a query whether all `items` have ended. */

@@ -57,7 +57,7 @@ class TimedSchedule final : public Schedule {
     settle();
   }
 
-  void cancelled(MeetingState& meeting) override {
+  void canceled(MeetingState& meeting) override {
     for (const MeetingState::Part& part : meeting.parts) {
       if (part.at_head) end_unmet(part.item);
     }
@@ -234,7 +234,7 @@ class TimedSchedule final : public Schedule {
 
   void come_to_meeting(const std::shared_ptr<WorkItem>& item) {
     MeetingState& meeting = *item->meeting;
-    if (meeting.cancelled) return end_unmet(item);
+    if (meeting.canceled) return end_unmet(item);
     for (MeetingState::Part& part : meeting.parts) part.at_head |= part.item == item;
     if (meeting.all_at_head()) met_.push_back(item->meeting);
   }
@@ -251,7 +251,7 @@ class TimedSchedule final : public Schedule {
   void start_meetings() {
     std::vector<std::shared_ptr<MeetingState>> wait;
     for (const auto& meeting : std::exchange(met_, {})) {
-      if (meeting->cancelled) continue;
+      if (meeting->canceled) continue;
       const bool busy = std::ranges::any_of(meeting->parts, [&](const MeetingState::Part& part) {
         return engines_of(*part.item->stream->device).linked;
       });

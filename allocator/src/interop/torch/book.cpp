@@ -165,7 +165,7 @@ void Book::add_block(void* address, Live live) {
   count_block(*block.live, 1);
   ++live_there;
   count_in_segment(block, true);
-  if (!is_told()) return;
+  if (!is_observed()) return;
   enter({.action = Action::alloc,
          .address = number(address),
          .bytes = block.live->requested,
@@ -182,7 +182,7 @@ std::optional<Book::Live> Book::remove_block(const void* address, std::shared_pt
   std::optional<Live> live = blocks_.remove(*found);
   count_block(*live, -1);
   if (--live_in(live->pool) == 0) live_by_pool_.erase(live->pool);
-  if (!is_told()) return live;
+  if (!is_observed()) return live;
   TorchTraceEntry entry{.action = Action::free_requested,
                         .address = number(address),
                         .bytes = live->requested,
@@ -283,10 +283,10 @@ void Book::track(Tracker tracker) {
   trackers_.push_back(std::move(tracker));
 }
 
-bool Book::is_told() const { return history_.enabled || !trackers_.empty(); }
+bool Book::is_observed() const { return history_.enabled || !trackers_.empty(); }
 
 void Book::enter(TorchTraceEntry entry) {
-  if (!is_told()) return;
+  if (!is_observed()) return;
   entry.time_us = now_us();
   for (const Tracker& tracker : trackers_) tracker(entry);
   const unsigned bit = 1U << static_cast<unsigned>(entry.action);

@@ -137,7 +137,7 @@ class Book {
   static void take_away(Segment& segment, const Segment& other, std::size_t gaps);
   [[nodiscard]] std::size_t& live_in(TorchPoolId pool);
   [[nodiscard]] std::size_t count_live(TorchPoolId pool) const;
-  [[nodiscard]] bool is_told() const;
+  [[nodiscard]] bool is_observed() const;
   void enter(TorchTraceEntry entry);
 
   mutable std::mutex mutex_;

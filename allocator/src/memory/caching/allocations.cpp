@@ -38,32 +38,32 @@ std::vector<Block*> Allocations::claim(std::span<void* const> addresses) {
   return blocks;
 }
 
-Company& Allocations::company_of(Block& block) {
+UseRecord& Allocations::use_record_of(Block& block) {
   // Host memory is allocated without the front's spin lock. The loop then checks again, because
   // another thread may have added a record meanwhile.
-  Company* made = nullptr;
+  UseRecord* made = nullptr;
   for (;;) {
     {
       const auto hold = upkeep_.hold(block);
-      Company*& company = block.live.company;
-      if (company == nullptr && made == nullptr && hold.owns_lock()) {
-        made = stock_.fronts.find(block.lane)->take_company();
+      UseRecord*& use_record = block.live.use_record;
+      if (use_record == nullptr && made == nullptr && hold.owns_lock()) {
+        made = stock_.fronts.find(block.lane)->take_use_record();
       }
-      if (company == nullptr && made != nullptr) {
+      if (use_record == nullptr && made != nullptr) {
         made->begin(block.live.owner.id(), block.first_markers());
-        company = std::exchange(made, nullptr);
+        use_record = std::exchange(made, nullptr);
       }
-      if (company != nullptr) break;
+      if (use_record != nullptr) break;
     }
-    made = stock_.heap.make_company();
+    made = stock_.heap.make_use_record();
   }
   if (made != nullptr) stock_.heap.forget(made);  // another thread added a record first
-  return *block.live.company;
+  return *block.live.use_record;
 }
 
 bool Allocations::add_use(Block& block, StreamRef stream) {
   if (stream.id() == block.live.owner.id()) return false;
-  StreamUses& uses = company_of(block).uses;
+  StreamUses& uses = use_record_of(block).uses;
   const auto hold = upkeep_.hold(block);
   return uses.add(stream);
 }
@@ -71,7 +71,7 @@ bool Allocations::add_use(Block& block, StreamRef stream) {
 void Allocations::transfer(Block& block, StreamRef new_owner) {
   const StreamRef owner = block.live.owner;
   if (owner.id() == new_owner.id()) return;
-  StreamUses& uses = company_of(block).uses;
+  StreamUses& uses = use_record_of(block).uses;
   {
     const auto hold = upkeep_.hold(block);
     uses.remove(new_owner.id());

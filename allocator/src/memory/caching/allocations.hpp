@@ -41,7 +41,7 @@ class Allocations {
    * @brief Returns the block's record of uses by other streams than its owner. Adds one if the
    *        block has none, preferably a spare record of its front.
    */
-  Company& company_of(Block& block);
+  UseRecord& use_record_of(Block& block);
   /**
    * @brief Records that `stream` uses the block.
    * @return false if that use was recorded before, or `stream` is the owner

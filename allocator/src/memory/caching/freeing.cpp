@@ -10,7 +10,7 @@
 namespace millrace {
 
 bool Freeing::free_plainly(Block* block, StreamRef stream) {
-  if (block->live.company != nullptr || stream.id() != block->lane) return false;
+  if (block->live.use_record != nullptr || stream.id() != block->lane) return false;
   if (!stock_.follows_order) return false;  // host memory: its own stream may have to wait, too
   const Marker next = stock_.device.ledger().next_if_open(stream.id());
   if (next == 0) return false;
@@ -24,7 +24,8 @@ bool Freeing::free_plainly(Block* block, StreamRef stream) {
 }
 
 void Freeing::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
-  if (free_plainly(block, stream)) return;  // false for a block that graphs use: it has company
+  if (free_plainly(block, stream))
+    return;  // false for a block that graphs use: it has a use record
   PointSet points;
   const bool kept = live_again_on_error({&block, 1}, [&] {
     StreamUses used;
@@ -59,12 +60,12 @@ PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool give
   const Ledger& ledger = stock_.device.ledger();
   PointSet points = std::move(memory);
   points.set(Point{stream.id(), ledger.next(stream.id())});
-  const Company* const company = block->live.company;
-  const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
-  if (company != nullptr) {
-    const bool are_many = company->uses.size() > StreamUses::kFew;
-    if (are_many) join_many(company->uses, stream.id(), points);
-    for (const StreamRef use : company->uses) {
+  const UseRecord* const use_record = block->live.use_record;
+  const StreamId user = use_record == nullptr ? block->live.owner.id() : use_record->user;
+  if (use_record != nullptr) {
+    const bool are_many = use_record->uses.size() > StreamUses::kFew;
+    if (are_many) join_many(use_record->uses, stream.id(), points);
+    for (const StreamRef use : use_record->uses) {
       if (use.id() == stream.id()) continue;
       if (!are_many) points.join({use.id(), ledger.next(use.id())});
       if (ledger.is_open(use.id())) used.add(use);  // a closed stream has left its last marker

@@ -157,7 +157,7 @@ WhileLive FrontUpkeep::count_in(Block& block, bool uses_may_go_on) {
     add_tally(owner);
     stock_.turns.current().freed(was.requested, block.bytes, owner, block.tag);
   }
-  if (was.company != nullptr) stock_.heap.forget(was.company);
+  if (was.use_record != nullptr) stock_.heap.forget(was.use_record);
   return was;
 }
 

@@ -38,7 +38,7 @@ void GivingBack::release(Block* whole, Lock& lock) {
 std::size_t GivingBack::release_free_memory(std::size_t keep_bytes, std::size_t enough,
                                             Lock& lock) {
   const GivingOrder::Turn mine = turn(lock);
-  held_.let_go();
+  held_.shelve();
   upkeep_.empty();
   free_blocks_.list_all();  // this notes which ranges may have free pages
   std::size_t released = release_free_segments(keep_bytes, enough, false, lock);
@@ -70,7 +70,7 @@ std::size_t GivingBack::release_free_memory(std::size_t keep_bytes, std::size_t 
 std::size_t GivingBack::release_free_segments(std::size_t keep_bytes, std::size_t enough, bool kept,
                                               Lock& lock) {
   completions_.await(completions_.pending().points(), lock);
-  held_.let_go();
+  held_.shelve();
   std::size_t released = 0;
   std::vector<std::pair<std::size_t, std::byte*>> places;  // by number, then by address
   for (const bool small : {false, true}) {
@@ -141,7 +141,7 @@ void GivingBack::collect_old_segments(const Request& request, Lock& lock) {
                                                   static_cast<double>(allowance_.limit()));
   const GivingOrder::Turn mine{order_, std::try_to_lock};
   while (mine.has() && stock_.meter.bytes().reserved.current + request.bytes > threshold) {
-    held_.let_go();  // another thread may have freed a block while the lock was dropped
+    held_.shelve();  // another thread may have freed a block while the lock was dropped
     const Segment* oldest = oldest_free_segment();
     if (oldest == nullptr) return;
     Block* whole = oldest->first;

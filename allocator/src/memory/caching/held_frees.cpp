@@ -9,12 +9,12 @@ namespace millrace {
 
 bool HeldFrees::hold_in_lane(Block* block, StreamRef stream) {
   try {
-    let_go(block->lane);
+    shelve(block->lane);
   } catch (...) {
     block->state = BlockState::live;
     throw;
   }
-  if (block->live.company != nullptr || stock_.policy.expandable_segments) return false;
+  if (block->live.use_record != nullptr || stock_.policy.expandable_segments) return false;
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;
   if (block->spare != 0 || FreeBlocks::mergeable(block->previous, id)) return false;
@@ -36,7 +36,7 @@ void HeldFrees::put_completed(Block* block) {
                         stock_.policy.collect_threshold <= 0 && block->spare == 0 &&
                         held_.has_room(lane) && stock_.device.ledger().is_open(lane);
   if (!may_hold) return free_blocks_.put(block);
-  let_go(lane);
+  shelve(lane);
   if (FreeBlocks::mergeable(block->previous, lane)) return free_blocks_.put(block);
   // The uses by other streams are complete, so only the point of its own stream remains.
   if (const Marker own = block->points.on(lane); own != 0) {
@@ -58,7 +58,7 @@ Block* HeldFrees::take_of_lane(const Request& request) {
                     request.user.id() == request.owner.id() &&
                     request.bytes < stock_.policy.max_split;
   if (!fits || !is_best_fit(*block)) {
-    let_go(request.lane);
+    shelve(request.lane);
     return nullptr;
   }
   static_cast<void>(held_.take(request.lane));
@@ -98,7 +98,7 @@ void HeldFrees::put_back(Block* block) {
   free_blocks_.put(block, nullptr);
 }
 
-void HeldFrees::let_go() {
+void HeldFrees::shelve() {
   while (Block* const block = held_.take_any()) put_back(block);
 }
 

@@ -42,11 +42,11 @@ class HeldFrees {
   Block* take(const Request& request) { return stock_.lanes_mix ? nullptr : take_of_lane(request); }
 
   /** @brief Puts the lane's held block on its shelf. Call it before a search of the lane. */
-  void let_go(StreamId lane) {
+  void shelve(StreamId lane) {
     if (Block* const block = held_.take(lane)) put_back(block);
   }
   /** @brief The same for all lanes. */
-  void let_go();
+  void shelve();
 
  private:
   bool hold_in_lane(Block* block, StreamRef stream);

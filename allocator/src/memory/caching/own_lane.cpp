@@ -26,7 +26,7 @@ Block* OwnLane::take(const Request& request) {
 }
 
 Block* OwnLane::take_best_fit(const Request& request) {
-  held_.let_go(request.lane);  // another thread or a callback may have freed a block meanwhile
+  held_.shelve(request.lane);  // another thread or a callback may have freed a block meanwhile
   Lane* const lane = stock_.shelves.find(request.lane);
   if (lane == nullptr) return nullptr;
   const Shelf& shelf = lane->shelf(request.small);

@@ -23,7 +23,7 @@ namespace millrace {
 [[gnu::always_inline]] inline bool QuickPath::keepable(const Stock& stock, const Front& front,
                                                        const Block& block, StreamId stream,
                                                        QuickBins::Size size) {
-  return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
+  return front.stream() == stream && block.lane == stream && block.live.use_record == nullptr &&
          block.spare != Block::kMuch && front.quick.accepts(size) &&
          front.quick.affords(size.bytes, front.demand.live.peak) && stock.in_its_pool(block, size);
 }
@@ -95,7 +95,7 @@ namespace millrace {
     Turns::Turn turn{stock.turns, *front};
     if (block->state != BlockState::live || block->lane != id) return Kept::no;
     if (block->live.owner.id() != id) return Kept::no;
-    if (block->live.company == nullptr) [[likely]]
+    if (block->live.use_record == nullptr) [[likely]]
       return keep_plain(stock, turn, *front, block, {id, next});
   }
   return uses_.keep(*front, block);

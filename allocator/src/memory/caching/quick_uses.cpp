@@ -17,14 +17,14 @@ bool QuickUses::record_use(void* address, StreamRef stream) {
   if (front->stream() != lane || stock_.is_shut()) return false;
   if (block->state != BlockState::live || block->lane != lane) return false;
   if (stream.id() == block->live.owner.id()) return true;
-  Company*& company = block->live.company;
-  if (company == nullptr) {
-    Company* const spare = front->take_company();
+  UseRecord*& use_record = block->live.use_record;
+  if (use_record == nullptr) {
+    UseRecord* const spare = front->take_use_record();
     if (spare == nullptr) return false;
     spare->begin(block->live.owner.id(), block->first_markers());
-    company = spare;
+    use_record = spare;
   }
-  company->uses.add(stream);
+  use_record->uses.add(stream);
   return true;
 }
 
@@ -35,9 +35,9 @@ bool QuickUses::claim(Front& front, Block* block, StreamRef& used) const {
   if (block->state != BlockState::live || stock_.is_shut()) return false;
   if (block->lane != id || block->live.owner.id() != id) return false;
   if (!may_wait(*block)) return false;
-  const Company* const company = block->live.company;
-  if (company == nullptr || company->user != id || company->uses.size() != 1) return false;
-  used = *company->uses.begin();
+  const UseRecord* const use_record = block->live.use_record;
+  if (use_record == nullptr || use_record->user != id || use_record->uses.size() != 1) return false;
+  used = *use_record->uses.begin();
   if (!front.quick.waiting().has_room(block->bytes)) return false;
   block->state = BlockState::claimed;
   return true;
@@ -67,7 +67,7 @@ bool QuickUses::keep_marked(Front& front, Block* block) {
   front.demand.uncount(block->bytes);
   block->state = BlockState::quick;
   stock_.with_small.add(front);
-  front.put_company(was.company);
+  front.put_use_record(was.use_record);
   return true;
 }
 

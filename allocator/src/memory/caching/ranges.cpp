@@ -45,11 +45,11 @@ std::optional<Ranges::Gap> Ranges::find_gap(const Request& request, Lock& lock) 
 }
 
 std::optional<Ranges::Gap> Ranges::find_gap_of(const Request& request, bool stale_too, Lock& lock) {
-  held_.let_go();  // a held block may merge with blocks before a gap
+  held_.shelve();  // a held block may merge with blocks before a gap
   auto gap = least_gap(request, request.lane, stale_too);
   if (gap) return gap;
   const bool added = add_range(request, lock);
-  held_.let_go();  // another thread may have freed a block meanwhile
+  held_.shelve();  // another thread may have freed a block meanwhile
   if (added) gap = least_gap(request, request.lane, stale_too);
   return gap ? gap : least_gap(request, {}, stale_too);
 }

@@ -5,14 +5,14 @@
 
 namespace millrace {
 
-void Reports::tell_allocated(const Block& block, StreamId user) const {
+void Reports::report_allocated(const Block& block, StreamId user) const {
   const Frontier frontier = device_.ledger().frontier(user);
   const Frontier completed = device_.ledger().completed_frontier();
   observer_->allocated({block.live.id, block.address, block.live.requested, block.bytes,
                         block.live.owner.id(), user, meter_.name(block.tag), frontier, completed});
 }
 
-void Reports::tell_all(const Heap& heap, AllocationObserver& observer) const {
+void Reports::report_all(const Heap& heap, AllocationObserver& observer) const {
   std::vector<const Block*> live;
   for (const auto& [base, segment] : heap.segments()) {
     // Each piece of memory without holes is one segment for the observer.

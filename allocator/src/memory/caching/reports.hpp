@@ -21,7 +21,7 @@ class Reports {
 
   /** @brief Reports that the live block was given out; `user` uses it first. */
   void allocated(const Block& block, StreamId user) const {
-    if (any()) tell_allocated(block, user);
+    if (any()) report_allocated(block, user);
   }
   void use_recorded(std::uint64_t id, StreamId stream) const {
     if (any()) observer_->use_recorded(id, stream);
@@ -41,10 +41,10 @@ class Reports {
   }
 
   /** @brief Reports each segment and each live block to `observer`, as if they were new. */
-  void tell_all(const Heap& heap, AllocationObserver& observer) const;
+  void report_all(const Heap& heap, AllocationObserver& observer) const;
 
  private:
-  void tell_allocated(const Block& block, StreamId user) const;
+  void report_allocated(const Block& block, StreamId user) const;
 
   const OrderedDevice& device_;
   const Meter& meter_;

@@ -18,7 +18,7 @@ class CaptureDevice final : public Device {
   void set_capturing(bool capturing) noexcept { capturing_ = capturing; }
 
   std::string name() const override { return "capture"; }
-  bool modelled() const override { return true; }
+  bool modeled() const override { return true; }
   bool has_driver_pool() const override { return false; }
   DriverPoolInfo pool_info() override { return {}; }
   StreamHandle per_thread_stream() override { return {this}; }

@@ -85,7 +85,7 @@ PoolSource::GivingBack::~GivingBack() {
   for (Segment& segment : source_.segments_) segment.leaving = false;
 }
 
-void PoolSource::GivingBack::let_go(void* base) {
+void PoolSource::GivingBack::release(void* base) {
   PointSet after;
   {
     const std::lock_guard lock{source_.mutex_};

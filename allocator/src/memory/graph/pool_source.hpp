@@ -48,7 +48,7 @@ class PoolSource final : public SegmentSource {
      * @brief Gives the segment back: at once if it is parked, otherwise when it is released while
      *        this object exists.
      */
-    void let_go(void* base);
+    void release(void* base);
 
    private:
     PoolSource& source_;

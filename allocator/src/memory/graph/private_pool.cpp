@@ -84,7 +84,7 @@ void PrivatePool::drop_unused() {
   }
   PoolSource::GivingBack giving_back{source_, freed_outside};
   for (void* const base : source_.acquired()) {
-    giving_back.let_go(base);
+    giving_back.release(base);
     inner_.release_segment(base);
   }
 }
@@ -203,7 +203,7 @@ bool PrivatePool::give_back() {
   }
   order_.device().synchronize();
   PoolSource::GivingBack giving_back{source_, points()};
-  for (void* const base : source_.segments()) giving_back.let_go(base);
+  for (void* const base : source_.segments()) giving_back.release(base);
   inner_.trim();
   return source_.bytes() == 0;
 }

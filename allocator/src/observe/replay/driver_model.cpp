@@ -31,10 +31,10 @@ std::size_t modeled_bytes(const AllocationLog& log, std::uint32_t device, std::s
 }
 
 /** Repeats a log's requests on a modeled GPU without data. */
-class ModelledRun {
+class ScheduledRun {
  public:
-  ModelledRun(const trace::AllocationLog& log, std::uint32_t device, std::size_t device_bytes,
-              VirtualMachine::Schedule schedule)
+  ScheduledRun(const trace::AllocationLog& log, std::uint32_t device, std::size_t device_bytes,
+             VirtualMachine::Schedule schedule)
       : log_(log),
         number_(device),
         machine_({.schedule = schedule, .seed = 1}),
@@ -198,8 +198,8 @@ DriverModel model_driver(const trace::AllocationLog& log, std::uint32_t device,
                          std::size_t device_bytes) {
   using Schedule = VirtualMachine::Schedule;
   device_bytes = modeled_bytes(log, device, device_bytes);
-  return {.least = ModelledRun{log, device, device_bytes, Schedule::timed}.peak(),
-          .most = ModelledRun{log, device, device_bytes, Schedule::adversarial}.peak()};
+  return {.least = ScheduledRun{log, device, device_bytes, Schedule::timed}.peak(),
+          .most = ScheduledRun{log, device, device_bytes, Schedule::adversarial}.peak()};
 }
 
 }  // namespace millrace

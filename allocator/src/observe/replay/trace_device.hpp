@@ -25,7 +25,7 @@ class TraceDevice final : public Device {
   explicit TraceDevice(std::size_t bytes);
 
   std::string name() const override { return "trace"; }
-  bool modelled() const override { return true; }
+  bool modeled() const override { return true; }
   bool has_driver_pool() const override { return false; }
   // Must not equal the legacy stream's handle, 0.
   StreamHandle per_thread_stream() override { return {reinterpret_cast<void*>(2)}; }  // NOLINT

@@ -207,7 +207,7 @@ void NcclCommunicators::abort_all(Rendezvous::Failure failure) {
   if (failure_) return;
   failure_ = std::move(failure);
   failed_at_ = Clock::now();
-  rendezvous_.tell_failure(*failure_);
+  rendezvous_.report_failure(*failure_);
   for (const auto& each : communicators_) {
     if (!each->in_use) abort(*each);
   }

@@ -51,7 +51,7 @@ class FileRendezvous final : public Rendezvous {
     ++shared_;
   }
 
-  void tell_failure(const Failure& failure) noexcept override {
+  void report_failure(const Failure& failure) noexcept override {
     try {
       if (this->failure()) return;
       write("failed", fmt::format("{} {}", failure.rank, failure.why));

@@ -107,7 +107,7 @@ class TcpRendezvous final : public Rendezvous {
 
   ~TcpRendezvous() override {
     if (std::uncaught_exceptions() > exceptions_) {
-      tell_failure({rank(), fmt::format("rank {} failed: an exception ended it", rank())});
+      report_failure({rank(), fmt::format("rank {} failed: an exception ended it", rank())});
     }
     // A connection that closes without this message means that the rank was killed.
     for (Peer& peer : peers_) static_cast<void>(peer.send(Frame::Kind::leaves, rank(), {}));
@@ -133,7 +133,7 @@ class TcpRendezvous final : public Rendezvous {
     std::ranges::copy(got, bytes.begin());
   }
 
-  void tell_failure(const Failure& failure) noexcept override {
+  void report_failure(const Failure& failure) noexcept override {
     const std::lock_guard lock{mutex_};
     record(failure);
   }

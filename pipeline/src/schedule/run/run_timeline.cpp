@@ -11,7 +11,7 @@ RunTimeline::RunTimeline(Timeline* timeline, const RunNotes& notes, VirtualMachi
     : timeline_(timeline) {
   if (timeline_ == nullptr) return;
   timeline_->note("device", notes.device);
-  timeline_->note("times", notes.modelled ? "modelled" : "measured");
+  timeline_->note("times", notes.modeled ? "modeled" : "measured");
   timeline_->note("allocator", notes.allocator);
   timeline_->note("strategy", to_string(notes.copy));
   for (const auto& [key, value] : notes.more) timeline_->note(key, value);
@@ -23,7 +23,7 @@ RunTimeline::RunTimeline(Timeline* timeline, RunDevice& device, std::string allo
                          CopyMethod copy)
     : RunTimeline(timeline,
                   {.device = std::string{device.device().name()},
-                   .modelled = device.device().modelled(),
+                   .modeled = device.device().modeled(),
                    .allocator = std::move(allocator),
                    .copy = copy},
                   device.machine(), std::array{&device.device()}) {}

@@ -264,7 +264,7 @@ std::optional<std::uint64_t> Trainer::diverged_at() const noexcept {
   return before + *first + 1;
 }
 
-void Trainer::look_at_losses() { parts_->losses.collect(); }
+void Trainer::check_losses() { parts_->losses.collect(); }
 
 Evaluation Trainer::evaluate(EpochSource& source) {
   TestedSource batches{source, parts_->source.schema()};

@@ -35,7 +35,7 @@ struct TrainingDevice::Parts {
         memory(ordered, {.allocator = given.allocator,
                          .method = given.copy,
                          .executor = &executor,
-                         .check = given.check_races && environment.device.modelled(),
+                         .check = given.check_races && environment.device.modeled(),
                          .checking = environment.checking,
                          .keep = kTracedAllocations}),
         streams(ordered, given.pipeline),

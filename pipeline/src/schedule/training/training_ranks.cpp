@@ -17,7 +17,7 @@ namespace millrace {
 namespace {
 
 DeviceProfile profile_of(const std::string& device) {
-  if (!find_device(device).modelled) {
+  if (!find_device(device).modeled) {
     throw std::invalid_argument{fmt::format(
         "ranks of one process need a virtual device, not {}: use one process for each GPU",
         device)};

@@ -47,7 +47,7 @@ struct CapturedRows {
   std::uint64_t requests = 0;
   /** Number of rows where nothing is computed (`ModelContext::cost_only`): then there are no ids.
    */
-  std::size_t modelled_rows = 0;
+  std::size_t modeled_rows = 0;
 
   std::vector<TableRows> tables;             ///< only tables that have rows here
   std::span<const std::uint32_t> short_ids;  ///< ids of sources with fewer than 2^31 rows

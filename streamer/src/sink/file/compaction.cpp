@@ -99,13 +99,13 @@ void Compaction::look_at(const RowRecord& row) {
 
 void Compaction::keep(const RowRecord& row) {
   Kept& kept = newest_.at(key_of(row));
-  const bool was_told = std::exchange(kept.told, true);
+  const bool was_written = std::exchange(kept.written, true);
   if (kept.segment == at_ && kept.offset == reader_->offset()) {
-    if (was_told) --to_come_;
+    if (was_written) --to_come_;
     const auto bytes = reader_->bytes();
     batch_.insert(batch_.end(), bytes.begin(), bytes.end());
     ++batch_rows_;
-  } else if (!was_told) {
+  } else if (!was_written) {
     ++to_come_;
   }
 }

@@ -57,7 +57,7 @@ class Compaction {
     Version version;
     std::uint64_t offset = 0;  ///< offset after the record
     std::uint32_t segment = 0;
-    bool told = false;  ///< the row was written already, in this version or another
+    bool written = false;  ///< the row was written already, in this version or another
   };
   /** Successive batches that become one. */
   struct Batches {

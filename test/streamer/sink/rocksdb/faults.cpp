@@ -30,7 +30,7 @@ struct Trouble {
     }
     return IOStatus::NoSpace("no room, says the test");
   }
-  [[nodiscard]] IOStatus synchronise() const {
+  [[nodiscard]] IOStatus synchronize() const {
     return reaches ? IOStatus::OK() : IOStatus::IOError("not synchronized, says the test");
   }
 };
@@ -51,10 +51,10 @@ class TroubledFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
   // These tests look only at data in the system's memory, so they need not wait for a disk.
   IOStatus Sync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
-    return trouble_.synchronise();
+    return trouble_.synchronize();
   }
   IOStatus Fsync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
-    return trouble_.synchronise();
+    return trouble_.synchronize();
   }
 
  private:

@@ -104,7 +104,7 @@ struct Place {
         ordered(device),
         memory(ordered, {.allocator = workload.allocator, .executor = &cell->executor()}),
         main(ordered, {.name = "main"}),
-        context(memory.memory(), main, device.modelled()) {}
+        context(memory.memory(), main, device.modeled()) {}
 
   const std::unique_ptr<RunDevice> cell;
   Device& device;

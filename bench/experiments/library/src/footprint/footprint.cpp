@@ -33,7 +33,7 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                    {.allocator = cell.allocator,
                     .policy = cell.policy,
                     .method = cell.loop.method,
-                    .check = ordered.device().modelled()}};
+                    .check = ordered.device().modeled()}};
   std::optional<RunRecording> recording;
   if (cell.recorded && on->machine() != nullptr) {
     recording.emplace(*on->machine(), on->device(), memory.trace());
@@ -49,7 +49,7 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
   FootprintRun run;
   run.allocator = cell.allocator;
   run.method = cell.loop.method;
-  run.modelled = on->device().modelled();
+  run.modeled = on->device().modeled();
   run.loop = run_training_loop(workload, batches,
                                {.device = ordered,
                                 .allocator = memory.memory(),

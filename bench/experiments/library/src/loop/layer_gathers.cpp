@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "loop/modelled_exchange.hpp"
+#include "loop/modeled_exchange.hpp"
 
 namespace millrace::experiment {
 

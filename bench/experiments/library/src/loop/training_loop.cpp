@@ -7,7 +7,7 @@
 
 #include "loop/loop_recorder.hpp"
 #include "loop/model_program.hpp"
-#include "loop/modelled_exchange.hpp"
+#include "loop/modeled_exchange.hpp"
 #include "millrace/pipeline/schedule/memory_recording.hpp"
 #include "workload/workload_source.hpp"
 
@@ -34,7 +34,7 @@ LoopReport run_training_loop(const Workload& workload, std::span<const InputShap
   const MemoryRecording recording{setting.timeline, setting.allocator, setting.batches,
                                   work.streams.main};
   ModelProgram model{work, workload, compute_time(workload, setting.device.device())};
-  ModelledExchange exchange{work, workload};
+  ModeledExchange exchange{work, workload};
   const auto pipeline = TrainPipeline::make(workload.shape,
                                             {.streams = work.streams,
                                              .batches = setting.batches,

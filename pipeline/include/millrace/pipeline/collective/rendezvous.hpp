@@ -17,7 +17,7 @@ namespace millrace {
  * @brief Connects processes before they have a group, and reports failed ranks. Thread-safe.
  *
  * Over TCP every rank keeps a connection to rank 0, so the next call of `failure` reports a process
- * that died. Through files, a failure is known only if the rank reports it (`tell_failure`).
+ * that died. Through files, a failure is known only if the rank reports it (`report_failure`).
  */
 class Rendezvous {
  public:
@@ -75,7 +75,7 @@ class Rendezvous {
     std::string why;
   };
   /** @brief Reports a failure to the other ranks. */
-  virtual void tell_failure(const Failure& failure) noexcept = 0;
+  virtual void report_failure(const Failure& failure) noexcept = 0;
   /** @brief The first failure that this rank knows of; std::nullopt if none. Does not block. */
   [[nodiscard]] virtual std::optional<Failure> failure() = 0;
 

@@ -14,7 +14,7 @@ namespace millrace {
 struct InputShape {
   std::size_t batch_size = 0;      ///< B
   std::size_t dense_features = 0;  ///< D
-  bool labelled = true;            ///< whether the batch has labels
+  bool labeled = true;             ///< whether the batch has labels
   JaggedLayout sparse;             ///< features without weights
   JaggedLayout weighted;           ///< features with weights
 

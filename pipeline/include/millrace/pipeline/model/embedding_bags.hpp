@@ -213,7 +213,7 @@ class EmbeddingBags {
   void rows_will_move(StreamRef stream);
   void lay_out();
   void allocate_tables();
-  void initialise();
+  void initialize();
   [[nodiscard]] model::BatchBags bags_of(const KeyedJaggedTensor& batch,
                                          const float* factors) const;
   /** `slots` has the slot of each id or row, and is empty if tables are not cached. */

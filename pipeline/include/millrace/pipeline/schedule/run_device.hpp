@@ -16,7 +16,7 @@ struct DeviceDescription {
   std::string name;   ///< "virtual:h200", "cuda:0"
   std::string title;  ///< "NVIDIA H200 SXM, 141 GB HBM3e"
   std::size_t memory_bytes;
-  bool modelled;  ///< times are modeled, not measured
+  bool modeled;  ///< times are modeled, not measured
 };
 
 /**

@@ -15,7 +15,7 @@ class RunDevice;
 /** @brief Facts about a run that are written into its timeline. */
 struct RunNotes {
   std::string device;
-  bool modelled = true;  ///< times are modeled by a profile, not measured
+  bool modeled = true;  ///< times are modeled by a profile, not measured
   std::string allocator;
   CopyMethod copy = CopyMethod::side_stream;
   std::vector<std::pair<std::string, std::string>> more{};  ///< keys and values

@@ -93,11 +93,11 @@ class Trainer {
    * @brief Returns the first step of this rank whose loss was infinite or NaN, numbered as in
    * `steps()`.
    *
-   * The losses are checked every 1,024 steps, by `take_progress` and by `look_at_losses`.
+   * The losses are checked every 1,024 steps, by `take_progress` and by `check_losses`.
    */
   [[nodiscard]] std::optional<std::uint64_t> diverged_at() const noexcept;
   /** @brief Checks the losses for `diverged_at`. Blocks until main is idle. */
-  void look_at_losses();
+  void check_losses();
   /**
    * @brief Evaluates the model on the rest of the source's epoch, over the shares of all ranks.
    *

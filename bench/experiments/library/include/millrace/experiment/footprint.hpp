@@ -29,7 +29,7 @@ struct FootprintCell {
 struct FootprintRun {
   std::string allocator;
   CopyMethod method = CopyMethod::side_stream;
-  bool modelled = true;  ///< times are modeled; sizes follow from the allocator's decisions
+  bool modeled = true;  ///< times are modeled; sizes follow from the allocator's decisions
   LoopReport loop;
   MemoryCounters counts;
   /// The ladder of the whole run and all device memory; `reserved` is the peak of `loop.whole`.

@@ -1,4 +1,4 @@
-#include "loop/modelled_exchange.hpp"
+#include "loop/modeled_exchange.hpp"
 
 #include <array>
 #include <utility>
@@ -34,9 +34,9 @@ std::vector<View> views(const Exchanged& from, const Exchanged& to) {
 
 }  // namespace
 
-class ModelledExchange::Flight final : public FeatureExchange {
+class ModeledExchange::Flight final : public FeatureExchange {
  public:
-  Flight(const ModelledExchange& exchange, const InputTensors& input, Stream& stream)
+  Flight(const ModeledExchange& exchange, const InputTensors& input, Stream& stream)
       : work_(exchange.work_),
         workload_(exchange.workload_),
         tag_(exchange.tag_),
@@ -142,8 +142,7 @@ Cost link_cost(const Workload& workload, std::size_t bytes) {
   return cost;
 }
 
-std::unique_ptr<FeatureExchange> ModelledExchange::start(const InputTensors& input,
-                                                         Stream& stream) {
+std::unique_ptr<FeatureExchange> ModeledExchange::start(const InputTensors& input, Stream& stream) {
   return std::make_unique<Flight>(*this, input, stream);
 }
 

@@ -14,9 +14,9 @@ namespace millrace::experiment {
  * Everything is allocated and enqueued, but no data is moved. The link determines the time of an
  * all-to-all.
  */
-class ModelledExchange final : public SparseExchange {
+class ModeledExchange final : public SparseExchange {
  public:
-  ModelledExchange(LoopWork& work, const Workload& workload)
+  ModeledExchange(LoopWork& work, const Workload& workload)
       : work_(work), workload_(workload), tag_(work.setting().allocator.tag("features")) {}
 
   std::unique_ptr<FeatureExchange> start(const InputTensors& input, Stream& stream) override;

@@ -1,4 +1,4 @@
-#include "loop/modelled_exchange.hpp"
+#include "loop/modeled_exchange.hpp"
 
 #include "test/experiment/loop_case.hpp"
 #include "test/pipeline/schedule/pipeline_rig.hpp"
@@ -19,7 +19,7 @@ struct ExchangeRig : PipelineRig {
   LoopWork work{
       {.device = ordered, .allocator = memory, .batches = memory, .pinned = pinned, .clock = clock},
       workload};
-  ModelledExchange exchange{work, workload};
+  ModeledExchange exchange{work, workload};
 };
 
 }  // namespace
