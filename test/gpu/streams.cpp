@@ -93,7 +93,8 @@ TEST_CASE("a call does not change the thread's current context", "[gpu]") {
   CHECK(after == nullptr);
 }
 
-TEST_CASE("a stream in capture is reported as captured, and so is the legacy stream", "[gpu]") {
+TEST_CASE("a stream in capture is reported as captured, and the legacy stream as blocked",
+          "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu, {.blocking = true}};
   const cudaStream_t native = stream.native();

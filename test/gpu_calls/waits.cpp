@@ -84,3 +84,13 @@ TEST_CASE("the default streams synchronize with the legacy stream, whatever thei
   CHECK(gpu->blocking(gpu->per_thread_stream()));
   CHECK(gpu->blocking(gpu->legacy_stream()));
 }
+
+TEST_CASE("a trim of the driver's pool does nothing on a GPU without pools") {
+  fake::reset();
+  fake::set_pools(false);
+  const auto gpu = CudaDevice::create(0);
+  REQUIRE_FALSE(gpu->has_driver_pool());
+  CHECK_NOTHROW(gpu->trim_pool(0));
+  CHECK(fake::calls("cudaMemPoolTrimTo").empty());
+  CHECK_THROWS_AS(gpu->allocate_async(512, gpu->legacy_stream()), DeviceError);
+}

@@ -76,6 +76,20 @@ TEST_CASE("memory of a capture is served and not poisoned") {
   bench.gpu.set_capture_status({stream}, CaptureStatus::none);
 }
 
+TEST_CASE("memory of a stream that a capture blocks is served and not poisoned") {
+  DeviceMemory::Options options;
+  options.poison = options.find_captures = true;
+  DropInBench bench{{}, options};
+  const StreamHandle captured = bench.gpu.create_stream({.blocking = true});
+  bench.memory.deallocate(
+      bench.memory.allocate(MiB, nullptr));  // the id of the stream is known now
+  bench.gpu.set_capture_status(captured, CaptureStatus::active);
+  void* const block = bench.memory.allocate(MiB, nullptr);
+  CHECK(block != nullptr);
+  bench.memory.deallocate(block);
+  bench.gpu.set_capture_status(captured, CaptureStatus::none);
+}
+
 TEST_CASE("an object that ignores MILLRACE_DEBUG is not changed by it") {
   const DebugVariable variable{"not known"};
   DeviceMemory::Options options;

@@ -36,9 +36,13 @@ void OrderedDevice::State::search(const std::vector<WaitableMarker>& oldest) {
   if (oldest.size() == 1) {  // the usual case needs no list
     return search(MarkerSearch{oldest.front().point.stream}, oldest.front());
   }
+  // Usually few of the oldest markers are complete, and the search of the other streams is over.
   std::vector<MarkerSearch> searches;
-  searches.reserve(oldest.size());
-  for (const WaitableMarker& marker : oldest) searches.emplace_back(marker.point.stream);
+  for (const WaitableMarker& marker : oldest) {
+    if (!ask(marker)) continue;
+    if (searches.empty()) searches.reserve(oldest.size());
+    searches.emplace_back(marker.point.stream).answered(marker.point.marker, true);
+  }
   while (!searches.empty()) {
     std::erase_if(searches, [&](MarkerSearch& search) {
       const auto marker = search.next(ledger);

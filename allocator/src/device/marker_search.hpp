@@ -23,12 +23,14 @@ class MarkerSearch {
 
   /** @brief Returns the next marker to query; std::nullopt when the search is over. */
   [[nodiscard]] std::optional<WaitableMarker> next(const Ledger& ledger) const {
+    if (is_over_) return std::nullopt;
     return ledger.outstanding(stream_, ahead_, refused_);
   }
 
   void answered(Marker marker, bool complete) {
     const bool halving = refused_ != kNone;
     if (!complete) {
+      is_over_ = ahead_ == 0;  // it was the oldest marker
       refused_ = marker;
       ahead_ /= 2;
     } else if (halving) {
@@ -46,6 +48,7 @@ class MarkerSearch {
   Marker refused_ = kNone;  // this marker and all later ones are not complete
   std::size_t ahead_ = 0;   // the next query is this many places after the oldest marker
   int complete_ = 0;
+  bool is_over_ = false;
 };
 
 }  // namespace millrace

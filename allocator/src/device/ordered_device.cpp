@@ -105,7 +105,12 @@ Event OrderedDevice::State::covering_mark(Point point) {
 Event OrderedDevice::State::newest_record(EventHandle event) {
   const std::lock_guard lock{mutex};
   const auto it = foreign.find(event.value);
-  return it == foreign.end() ? Event{} : it->second;
+  return it == foreign.end() ? Event{} : it->second->newest;
+}
+
+void OrderedDevice::State::withdraw(const Event& record) {
+  if (!record.recorded()) return;
+  if (const auto token = ledger.withdraw(record.point())) pool->release(*token);
 }
 
 void OrderedDevice::State::pay_owed_marks() {
@@ -244,8 +249,21 @@ void OrderedDevice::synchronize(const Event& event) {
 
 void OrderedDevice::record(EventHandle event, StreamRef stream) {
   stream = resolve(stream);
+  std::shared_ptr<State::ForeignEvent> known_event;
+  {
+    const std::lock_guard lock{state_->mutex};
+    auto& entry = state_->foreign[event.value];
+    if (entry == nullptr) entry = std::make_shared<State::ForeignEvent>();
+    known_event = entry;
+  }
+  const std::lock_guard recording{known_event->recording};
+  Event earlier;
+  {
+    const std::lock_guard lock{state_->mutex};
+    earlier = std::exchange(known_event->newest, {});
+  }
   // Earlier waits keep the earlier marker, but later ones must not use it for this event.
-  forget(event);
+  state_->withdraw(earlier);
   KnownStream* known = state_->streams.find(stream.id());
   const std::unique_lock held =
       known == nullptr ? std::unique_lock<Mutex>{} : std::unique_lock{known->recording};
@@ -254,7 +272,7 @@ void OrderedDevice::record(EventHandle event, StreamRef stream) {
   }
   Event mark = state_->record_held(*known, stream, state_->pool->take(event));
   const std::lock_guard lock{state_->mutex};
-  state_->foreign[event.value] = std::move(mark);
+  known_event->newest = std::move(mark);
 }
 
 // Another thread may record the event again while the driver is called. The stream then waits for
@@ -268,15 +286,15 @@ void OrderedDevice::wait(StreamRef stream, EventHandle event) {
 }
 
 void OrderedDevice::forget(EventHandle event) {
-  Event mark;
+  Event newest;
   {
     const std::lock_guard lock{state_->mutex};
     const auto it = state_->foreign.find(event.value);
     if (it == state_->foreign.end()) return;
-    mark = std::move(it->second);
+    newest = std::exchange(it->second->newest, {});
     state_->foreign.erase(it);
   }
-  if (const auto token = state_->ledger.withdraw(mark.point())) state_->pool->release(*token);
+  state_->withdraw(newest);
 }
 
 void OrderedDevice::synchronize(StreamRef stream) {
@@ -321,7 +339,12 @@ bool OrderedDevice::wait_for(StreamRef waiter, Point point) {
     state_->learn_complete(point);
     return ordered;
   }
-  state_->device.wait(waiter.handle(), mark.mark_->event);
+  try {
+    state_->device.wait(waiter.handle(), mark.mark_->event);
+  } catch (const DeviceError& error) {
+    if (error.code() == ErrorCode::capture) return false;  // a capture that was not announced
+    throw;
+  }
   state_->ledger.join(waiter.id(), mark.point());
   return true;
 }

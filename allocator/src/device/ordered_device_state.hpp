@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "device/marker_search.hpp"
 #include "device/owed_marks.hpp"
 #include "device/stream_table.hpp"
+#include "millrace/device/mutex.hpp"
 #include "millrace/device/ordered_device.hpp"
 
 namespace millrace {
@@ -51,8 +53,13 @@ struct OrderedDevice::State {
     unsigned times = 0;
   };
   std::unordered_map<void*, Captured> captured_handles;
-  std::unordered_map<void*, Event> foreign;  // the newest recording of each caller's event
-  std::uint32_t next_tended = 0;             // the slot of the ledger at which `ask_some` continues
+  /** An event that a caller created. */
+  struct ForeignEvent {
+    Mutex recording;  // held while it is recorded: two records in a row have an order then
+    Event newest;     // its newest record, under `mutex`; unrecorded while it is being recorded
+  };
+  std::unordered_map<void*, std::shared_ptr<ForeignEvent>> foreign;
+  std::uint32_t next_tended = 0;  // the slot of the ledger at which `ask_some` continues
 
   void release(const std::vector<MarkerToken>& tokens) const noexcept {
     for (const MarkerToken token : tokens) pool->release(token);
@@ -90,6 +97,8 @@ struct OrderedDevice::State {
   Event covering_mark(Point point);
   /** Returns the newest record of a caller's event; an unrecorded event if it has none. */
   Event newest_record(EventHandle event);
+  /** Later waits must not use this record of a caller's event. */
+  void withdraw(const Event& record);
   void pay_owed_marks();
   [[nodiscard]] bool captured(StreamId stream) const noexcept {
     const KnownStream* const known = streams.find(stream);

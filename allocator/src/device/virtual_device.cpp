@@ -289,6 +289,9 @@ void VirtualDevice::set_capture_status(StreamHandle stream, CaptureStatus status
   if (found.legacy && status != CaptureStatus::none) {
     refuse(Call::capture_status, "the legacy stream cannot be captured");
   }
+  if (!found.legacy && status == CaptureStatus::blocked) {
+    refuse(Call::capture_status, "only the legacy stream can be blocked by a capture");
+  }
   found.capture = status;
 }
 

@@ -23,8 +23,10 @@ void* DebuggedMemory::allocate(std::size_t bytes, StreamRef owner, StreamRef fir
   if (address == nullptr) return nullptr;
   try {
     if (notes_ != nullptr) note(address, bytes);
-    // A captured stream would only record the fill, and a host callback may make no driver call.
-    if (poisons_ && !in_host_callback() && !is_of_graph(address))
+    // A captured stream would only record the fill, the legacy stream may be blocked by a capture,
+    // and a host callback may make no driver call.
+    if (poisons_ && !in_host_callback() && !is_of_graph(address) &&
+        device().device().capture_status(first_user.handle()) == CaptureStatus::none)
       device().device().fill(address, kPoison, bytes, first_user.handle());
   } catch (...) {
     deallocate(address);

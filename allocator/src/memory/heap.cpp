@@ -41,7 +41,7 @@ Block* Heap::make() {
 }
 
 UseRecord* Heap::make_use_record() {
-  if (spare_use_records_ == nullptr) return &companies_.emplace_back();
+  if (spare_use_records_ == nullptr) return &use_records_.emplace_back();
   return std::exchange(spare_use_records_, spare_use_records_->next_spare);
 }
 

@@ -160,7 +160,7 @@ class PageMap {
   std::vector<Node*> spare_;  // unused nodes, with empty entries
 };
 
-// Returns a node with empty entries. A node is put by only when all its entries are empty.
+// Returns a node with empty entries. A node is kept as a spare only when all its entries are empty.
 template <typename Item, std::byte* Item::*Key>
 auto PageMap<Item, Key>::make_node() -> Node* {
   if (spare_.empty()) return &nodes_.emplace_back();

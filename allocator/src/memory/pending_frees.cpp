@@ -8,7 +8,7 @@ namespace millrace {
 namespace {
 
 // For streams on which no block has a point: entries that stay in the table, and entries that are
-// put by for other streams.
+// kept as spares for other streams.
 constexpr std::size_t kMostIdle = 8, kMostSpare = 64;
 
 }  // namespace

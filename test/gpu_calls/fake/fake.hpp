@@ -37,6 +37,9 @@ void fail(const std::string& function, int error);
 /// Sets whether queries find unfinished work. A wait for the work ends it.
 void set_busy(bool busy);
 
+/// Sets whether the GPUs have stream-ordered pools (default: they do).
+void set_pools(bool supported);
+
 /// Sets the device's clock, which events record.
 void set_time(std::int64_t nanoseconds);
 [[nodiscard]] std::size_t live_events();

@@ -122,7 +122,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
       *value = 0;
       break;
     case cudaDevAttrMemoryPoolsSupported:
-      *value = 1;
+      *value = state().has_pools ? 1 : 0;
       break;
     default:
       *value = 1024;

@@ -22,6 +22,7 @@ void reset() {
   all.failures.clear();
   all.hooks.clear();
   all.busy = false;
+  all.has_pools = true;
   all.time = 0;
   current = -1;
   static_cast<void>(cudaGetLastError());
@@ -81,6 +82,11 @@ void fail(const std::string& function, int error) {
 void set_busy(bool busy) {
   const std::lock_guard lock{state().mutex};
   state().busy = busy;
+}
+
+void set_pools(bool supported) {
+  const std::lock_guard lock{state().mutex};
+  state().has_pools = supported;
 }
 
 void set_time(std::int64_t nanoseconds) {

@@ -31,6 +31,7 @@ struct State {
   std::map<std::string, std::function<void()>> hooks;
   std::vector<Stream*> dead_streams;  ///< their handles are reused, the last one first
   bool busy = false;
+  bool has_pools = true;
   std::int64_t time = 0;
   std::size_t events = 0;
   unsigned long long stream_ids = 10;

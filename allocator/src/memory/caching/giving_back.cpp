@@ -186,10 +186,11 @@ const Segment* GivingBack::largest_complete_below(std::size_t bytes) const {
   std::size_t looks = 0;
   const auto complete = [&](const Segment& segment) {
     const Block* block = segment.first;
-    while (block != nullptr && block->waits == BlockWaits::nothing) {
-      if (++looks > kMostSegmentLooks) return false;
-      block = block->next;
+    std::size_t blocks = 0;
+    for (; block != nullptr && block->waits == BlockWaits::nothing; block = block->next) {
+      if (++blocks > kMostSegmentLooks) return false;
     }
+    looks += blocks;
     return block == nullptr;
   };
   const Segment* segment = stock_.shelves.free_segments().first(false);

@@ -34,7 +34,7 @@ std::size_t modeled_bytes(const AllocationLog& log, std::uint32_t device, std::s
 class ScheduledRun {
  public:
   ScheduledRun(const trace::AllocationLog& log, std::uint32_t device, std::size_t device_bytes,
-             VirtualMachine::Schedule schedule)
+               VirtualMachine::Schedule schedule)
       : log_(log),
         number_(device),
         machine_({.schedule = schedule, .seed = 1}),
