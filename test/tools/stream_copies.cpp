@@ -96,7 +96,7 @@ TEST_CASE("stream apply: the JSON counts the applied rows and has the copy's ste
   CHECK(first["batches"] > 0);
   CHECK(first["rows"] > first["batches"]);
   CHECK(first["bytes"] > first["rows"]);
-  CHECK(first["source"] == nlohmann::json{{"source", trained.log}, {"left", 0}, {"of", "bytes"}});
+  CHECK(first["source"] == nlohmann::json{{"source", trained.log}, {"left", 0}, {"unit", "bytes"}});
   const nlohmann::json again = apply();
   CHECK(again["rows"] == 0);
   CHECK(again["step"] == first["step"]);

@@ -34,7 +34,7 @@ class Applier::State {
 
   bool apply_next(Nanoseconds patience, const GoOn& go_on) {
     go_on_ = &go_on;
-    if (!begun_ && !begin(patience)) return false;
+    if (!has_schema_ && !begin(patience)) return false;
     if (!prepared_ && !insist([&] { read(patience); })) return false;
     if (prepared_) return apply();
     if (!progress_.not_found().empty()) static_cast<void>(left_of_source());
@@ -48,8 +48,8 @@ class Applier::State {
 
   std::optional<RecordSource::Left> left(const GoOn& go_on) {
     go_on_ = &go_on;
-    if (begun_ && !insist([&] { look_at_copy(); })) return std::nullopt;
-    if (!begun_) static_cast<void>(begin(Nanoseconds{0}));
+    if (has_schema_ && !insist([&] { look_at_copy(); })) return std::nullopt;
+    if (!has_schema_) static_cast<void>(begin(Nanoseconds{0}));
     if (!sought_) return std::nullopt;
     auto left = left_of_source();
     if (left && prepared_) left->count = std::max<std::uint64_t>(left->count, 1);
@@ -58,8 +58,8 @@ class Applier::State {
 
   [[nodiscard]] ApplyReport report() const {
     ApplyReport report = report_;
-    report.begun = begun_;
-    report.whole = progress_.whole();
+    report.has_schema = has_schema_;
+    report.complete = progress_.complete();
     return report;
   }
 
@@ -109,7 +109,7 @@ class Applier::State {
     }
     if (!insist([&] { copy_.begin(*schema); })) return false;
     progress_.set_rows(rows_of(*schema));
-    return begun_ = true;
+    return has_schema_ = true;
   }
 
   void take_state(SinkState there) {
@@ -193,7 +193,7 @@ class Applier::State {
     ++report_.restarts;
     report_.last_error = why;
     prepared_.reset();
-    begun_ = sought_ = asked_not_found_ = false;
+    has_schema_ = sought_ = asked_not_found_ = false;
     pause(backoff_.next());
   }
 
@@ -237,7 +237,7 @@ class Applier::State {
   ship::Backoff backoff_;
   const GoOn* go_on_ = nullptr;
 
-  bool sought_ = false, begun_ = false;
+  bool sought_ = false, has_schema_ = false;
   apply::CopyProgress progress_;
   std::optional<apply::Prepared> prepared_;  ///< a batch that the copy does not have yet
   bool asked_not_found_ = false;  ///< a snapshot was requested for commits that were not found

@@ -56,9 +56,10 @@ void CopyProgress::applied(Prepared prepared) {
   position_ = std::move(prepared.position);
 }
 
-bool CopyProgress::whole() const {
+bool CopyProgress::complete() const {
   // Nothing was lost, all ranks have committed, and no row is missing.
-  return position_.gaps.empty() && not_found_.empty() && copied_.counts() && copied_.missing() == 0;
+  return position_.gaps.empty() && not_found_.empty() && copied_.committed_by_all() &&
+         copied_.missing() == 0;
 }
 
 bool CopyProgress::is_kept_by(const SinkState& there) const {

@@ -49,7 +49,7 @@ class CopyProgress {
   void applied(Prepared prepared);
 
   /** @return true if the copy has all rows up to its commits */
-  [[nodiscard]] bool whole() const;
+  [[nodiscard]] bool complete() const;
   /** @return true if a copy with this state has everything that was applied */
   [[nodiscard]] bool is_kept_by(const SinkState& there) const;
 

@@ -10,7 +10,7 @@ std::uint64_t SinkState::newest_epoch() const noexcept {
   return newest;
 }
 
-std::optional<Version> SinkState::counts() const noexcept {
+std::optional<Version> SinkState::committed_by_all() const noexcept {
   const std::uint64_t epoch = newest_epoch();
   std::optional<Version> least;
   std::uint32_t there = 0, ranks = 0;

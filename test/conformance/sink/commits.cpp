@@ -81,9 +81,9 @@ TEST_CASE("the newest commit of each rank is kept unchanged", "[sink]") {
     REQUIRE(state.commits.size() == 2);
     CHECK(state.commits.at(0) == committed({3, 6}, {3, 5}, 0).commit);
     CHECK(state.commits.at(2) == committed({3, 7}, {}, 2).commit);
-    CHECK(!state.counts());
+    CHECK(!state.committed_by_all());
     sink.write(committed({3, 9}, {}, 1));
-    CHECK(sink.state().counts() == Version{3, 106});
+    CHECK(sink.state().committed_by_all() == Version{3, 106});
   });
 }
 

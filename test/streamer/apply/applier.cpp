@@ -51,7 +51,7 @@ TEST_CASE("a copy has all written rows, in whatever pieces the log is applied") 
   }
   const ApplyReport report = apply_all(writer.log, copy, machine.executor());
   CHECK(rows_of(copy) == writer.table);
-  CHECK(report.whole);
+  CHECK(report.complete);
   CHECK(report.gaps == 0);
   CHECK(writer.log.snapshots_asked == 0);
 }
@@ -79,21 +79,21 @@ TEST_CASE("a gap is found, requests a snapshot, and leaves rows missing until it
   writer.write(0, {3});
   ApplyReport report = apply_all(writer.log, copy, machine.executor());
   CHECK(report.gaps == 1);
-  CHECK_FALSE(report.whole);
+  CHECK_FALSE(report.complete);
   CHECK(writer.log.snapshots_asked == 1);
   CHECK(copy.state().missing() >= kRows);
   CHECK(rows_of(copy).at(3) == writer.table.at(3));  // new rows are written meanwhile
 
   writer.write(0, {4});
   report = apply_all(writer.log, copy, machine.executor());  // a new applier still knows
-  CHECK_FALSE(report.whole);
+  CHECK_FALSE(report.complete);
   CHECK(report.gaps == 0);
   CHECK(copy.state().missing() >= kRows);
 
   writer.snapshot();
   writer.write(0, {6});
   report = apply_all(writer.log, copy, machine.executor());
-  CHECK(report.whole);
+  CHECK(report.complete);
   CHECK(rows_of(copy) == writer.table);
   CHECK(writer.log.snapshots_asked == 1);
 }
@@ -110,7 +110,7 @@ TEST_CASE("a gap exists only where the source has removed the next batch") {
   const ApplyReport report = apply_all(writer.log, copy, machine.executor());
   CHECK(report.gaps == 1);
   CHECK(writer.log.snapshots_asked == 1);
-  CHECK_FALSE(report.whole);
+  CHECK_FALSE(report.complete);
 }
 
 TEST_CASE("a batch with missing rows leaves a gap, which is reported and requested once") {
@@ -131,9 +131,9 @@ TEST_CASE("a batch with missing rows leaves a gap, which is reported and request
 
   report = apply_all(writer.log, copy, machine.executor());
   CHECK(report.gaps == 0);
-  CHECK_FALSE(report.whole);
+  CHECK_FALSE(report.complete);
   writer.snapshot();
-  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK(apply_all(writer.log, copy, machine.executor()).complete);
   CHECK(writer.log.snapshots_asked == 1);
 }
 
@@ -146,12 +146,12 @@ TEST_CASE("a snapshot that answers the request fills a gap, an earlier answer do
   writer.log.lost.insert(writer.step);
   writer.write(0, {2});
   MemorySink copy;
-  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).complete);
   writer.write(0, {3});
-  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).complete);
   writer.answers = 5;  // any other number will do
   writer.write(0, {4});
-  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK(apply_all(writer.log, copy, machine.executor()).complete);
 }
 
 TEST_CASE("a snapshot that the copy had before a gap does not fill it") {
@@ -163,15 +163,15 @@ TEST_CASE("a snapshot that the copy had before a gap does not fill it") {
   apply_all(writer.log, copy, machine.executor());
   static_cast<void>(writer.made(0, {2}));
   writer.write(0, {3});
-  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).complete);
   // The batch that the copy had read no longer exists, and older batches exist again. The applier
   // reads the log from its beginning.
   writer.log.batches.insert(writer.log.batches.begin(), 5, writer.log.batches.front());
   writer.log.removed = 5;
   writer.write(0, {4});
-  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).complete);
   writer.snapshot();
-  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK(apply_all(writer.log, copy, machine.executor()).complete);
 }
 
 TEST_CASE("a copy that begins in the middle of a log requests a snapshot") {
@@ -182,7 +182,7 @@ TEST_CASE("a copy that begins in the middle of a log requests a snapshot") {
   MemorySink copy;
   CHECK(apply_all(writer.log, copy, machine.executor()).gaps == 1);
   writer.snapshot();
-  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK(apply_all(writer.log, copy, machine.executor()).complete);
   CHECK(rows_of(copy) == writer.table);
 }
 
@@ -192,9 +192,9 @@ TEST_CASE("a gap of one rank is filled only by a snapshot of that rank") {
   writer.write(1, {4});
   writer.snapshot(0);
   MemorySink copy;
-  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).complete);
   writer.snapshot(1);
-  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK(apply_all(writer.log, copy, machine.executor()).complete);
 }
 
 TEST_CASE("a gap of a rank that no longer exists is filled by a later epoch's ranks") {
@@ -202,12 +202,12 @@ TEST_CASE("a gap of a rank that no longer exists is filled by a later epoch's ra
   Writer writer = with_gap_of_rank_1();
   writer.write(1, {4});
   MemorySink copy;
-  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).complete);
   ++writer.epoch;
   writer.ranks = 1;
   writer.snapshot(0);
   const ApplyReport report = apply_all(writer.log, copy, machine.executor());
-  CHECK(report.whole);
+  CHECK(report.complete);
   CHECK(rows_of(copy) == writer.table);
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("a late batch of a rank that no longer exists is not a gap") {
   writer.write(0, {5});
   MemorySink copy;
   const ApplyReport report = apply_all(writer.log, copy, machine.executor());
-  CHECK(report.whole);
+  CHECK(report.complete);
   CHECK(report.gaps == 0);
   CHECK(writer.log.snapshots_asked == 0);
   CHECK(rows_of(copy) == writer.table);
@@ -242,9 +242,9 @@ TEST_CASE("a gap of a rank is not filled by an earlier epoch with fewer ranks") 
   writer.log.batches.push_back(old);
   writer.snapshot(0);
   MemorySink copy;
-  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).complete);
   writer.snapshot(1);
-  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK(apply_all(writer.log, copy, machine.executor()).complete);
 }
 
 TEST_CASE("an applier repeats calls that fail until its condition says to stop") {
@@ -284,11 +284,11 @@ TEST_CASE("an empty source has nothing to apply") {
   LogSource source{writer.log};
   Applier applier{source, copy, machine.executor()};
   CHECK_FALSE(applier.apply_next(1s, always));
-  CHECK_FALSE(applier.report().whole);
+  CHECK_FALSE(applier.report().complete);
   writer.log.schema = kSchema;
   writer.write(0, {1});
   CHECK(applier.apply_next(1s, always));
-  CHECK(applier.report().whole);
+  CHECK(applier.report().complete);
 }
 
 TEST_CASE("a position of a copy is read back, and other text is refused") {

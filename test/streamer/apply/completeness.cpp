@@ -49,7 +49,7 @@ struct Applying {
   /// True if the applier reports the copy as whole and has reached the end of the log.
   bool is_complete() {
     const auto left = applier.left(always);
-    return left && left->count == 0 && applier.report().whole && !applier.report().failing;
+    return left && left->count == 0 && applier.report().complete && !applier.report().failing;
   }
 
   VirtualMachine machine;
@@ -158,7 +158,7 @@ TEST_CASE("a log without a schema is not applied, and its batches are counted as
   Applying applying{writer.log, copy};
   applying.apply_all();
   CHECK(applying.applier.left(always)->count == 1);
-  CHECK_FALSE(applying.applier.report().begun);
+  CHECK_FALSE(applying.applier.report().has_schema);
 }
 
 TEST_CASE("a log that has nothing after the copy's position gets one request for a snapshot",
@@ -175,7 +175,7 @@ TEST_CASE("a log that has nothing after the copy's position gets one request for
   applying.apply_all();
   CHECK(writer.log.snapshots_asked == 1);
   CHECK(applying.applier.left(always)->count == 0);
-  CHECK_FALSE(applying.applier.report().whole);
+  CHECK_FALSE(applying.applier.report().complete);
   CHECK_THAT(applying.applier.report().last_gap,
              Catch::Matchers::ContainsSubstring("not in what is left"));
   applying.apply_all();

@@ -52,7 +52,7 @@ TEST_CASE("a sink is complete when all ranks have a commit without missing rows"
   copy.write(commit_of(1, 4, kNow - 900));
   status = status_of(copy.sink, kNow);
   CHECK(status.complete());
-  CHECK(status.sink.counts() == Version{7, 4});
+  CHECK(status.sink.committed_by_all() == Version{7, 4});
   CHECK(status.age_ms == 900);  // of the rank that is the furthest behind
   copy.write(commit_of(1, 6, kNow - 100, 12));
   status = status_of(copy.sink, kNow);

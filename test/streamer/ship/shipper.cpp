@@ -60,7 +60,7 @@ TEST_CASE("a sink gets a snapshot first and then every offered row") {
   REQUIRE(rig.settle());
   CHECK(rows_of(*rig.memory) == rig.trainer.table());
   const SinkState state = rig.memory->state();
-  CHECK(state.counts() == rig.shipper.report().delivered);
+  CHECK(state.committed_by_all() == rig.shipper.report().delivered);
   CHECK(state.missing() == 0);
   CHECK(rig.trainer.snapshots() == 1);
   CHECK(rig.shipper.report().undelivered_steps == 0);

@@ -103,12 +103,12 @@ Json to_document(const ApplyArguments& given, const ApplyResult& result) {
           {"restarts", report.restarts},
           {"retries", report.retries},
           {"last_error", text(report.last_error)},
-          {"has_schema", report.begun},
-          {"lacks_rows", !report.whole},
+          {"has_schema", report.has_schema},
+          {"lacks_rows", !report.complete},
           {"source",
            {{"source", redacted(given.from)},
             {"left", result.left ? Json(result.left->count) : Json()},
-            {"of", result.left ? Json(result.left->of) : Json()}}}};
+            {"unit", result.left ? Json(result.left->unit) : Json()}}}};
 }
 
 class Application {
@@ -139,7 +139,7 @@ class Application {
     result.report = applier_.report();
     result.lacks = what_it_lacks(result.left);
     try {
-      result.sent = copy_->state().counts();
+      result.sent = copy_->state().committed_by_all();
     } catch (const SinkError& error) {
       result.unknown_step = error.what();
     }
@@ -185,7 +185,7 @@ class Application {
    */
   [[nodiscard]] bool can_not_go_on() {
     const Nanoseconds longest =
-        applier_.report().begun ? std::max<Nanoseconds>(*until_idle_, 60s) : *until_idle_;
+        applier_.report().has_schema ? std::max<Nanoseconds>(*until_idle_, 60s) : *until_idle_;
     return executor_.now() - last_ > longest;
   }
 
@@ -197,14 +197,14 @@ class Application {
       text += fmt::format("how far it lags is unknown, because the last call failed: {}\n",
                           report.last_error);
     } else if (left->count > 0) {
-      text += fmt::format("it lags: {} {} of {} are not applied\n", left->count, left->of,
+      text += fmt::format("it lags: {} {} of {} are not applied\n", left->count, left->unit,
                           source_->name());
     }
-    if (!report.begun) {
+    if (!report.has_schema) {
       text += left && left->count > 0 ? "the log has lost its schema, and its rows cannot be read "
                                         "without it; a running trainer sends both again\n"
                                       : "the log has no rows yet\n";
-    } else if (!report.whole) {
+    } else if (!report.complete) {
       text += "it lacks rows of the log\n";
     }
     return text;

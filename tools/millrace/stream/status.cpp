@@ -86,7 +86,7 @@ std::string describe_lag(const CopyLag& lag, const std::string& from) {
     return fmt::format("{} no longer has the copy's place: {}\n", from, lag.lost);
   if (lag.left.count == 0) return fmt::format("all of {} is applied\n", from);
   return fmt::format("{} {} of {} are not applied, the oldest batch of them {} old\n",
-                     lag.left.count, lag.left.of, from, seconds(lag.oldest_ms));
+                     lag.left.count, lag.left.unit, from, seconds(lag.oldest_ms));
 }
 
 std::string describe_status(const StatusArguments& given, const StatusReport& found,
@@ -95,7 +95,7 @@ std::string describe_status(const StatusArguments& given, const StatusReport& fo
   if (status.empty)
     return fmt::format("{} is empty: no stream was written to it\n", redacted(given.sink));
   std::string text = describe_marks(found, paint);
-  const auto counts = status.sink.counts();
+  const auto counts = status.sink.committed_by_all();
   text += counts ? fmt::format("all ranks sent step {} of epoch {}; {} rows are missing\n",
                                counts->step, counts->epoch, status.missing)
                  : fmt::format("{} of {} ranks have sent a step; {} rows are missing\n",
@@ -131,7 +131,7 @@ Json document_of_commits(const StatusReport& found) {
 
 Json to_document(const StatusArguments& given, const StatusReport& found) {
   const StreamStatus& status = found.status;
-  const auto counts = status.sink.counts();
+  const auto counts = status.sink.committed_by_all();
   Json document{{"schema", "millrace.stream.status/1"},
                 {"sink", redacted(given.sink)},
                 {"complete", found.complete()},
@@ -150,7 +150,7 @@ Json to_document(const StatusArguments& given, const StatusReport& found) {
   document["source"] = {{"source", redacted(*given.from)},
                         {"lost", found.lag->lost.empty() ? Json() : Json(found.lag->lost)},
                         {"left", found.lag->left.count},
-                        {"of", found.lag->left.of},
+                        {"unit", found.lag->left.unit},
                         {"oldest_left_age_ms", or_null(found.lag->oldest_ms)}};
   return document;
 }

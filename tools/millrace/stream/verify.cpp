@@ -66,7 +66,7 @@ class CheckpointRows {
 };
 
 std::string describe_report(const VerifyReport& report) {
-  const auto counts = report.copy.counts();
+  const auto counts = report.copy.committed_by_all();
   std::string text = fmt::format(
       "{} rows: {} equal to the bit, {} different, {} newer than the checkpoint, {} absent\n",
       report.rows, report.equal, report.different, report.newer, report.absent);

@@ -30,12 +30,12 @@ struct ApplyReport {
   std::uint64_t snapshots = 0;                     ///< snapshots requested
   std::uint64_t retries = 0;
   std::uint64_t restarts = 0;  ///< how often the copy was emptied and the log read again
-  bool begun = false;          ///< the schema is known, from the log or from the copy
+  bool has_schema = false;     ///< the schema is known, from the log or from the copy
   bool failing = false;        ///< the last call failed: the state of the copy is unknown
   std::string last_gap;        ///< description of the last gap
   /** Message of the last call that was retried; empty: no call was retried. */
   std::string last_error;
-  bool whole = false;  ///< the copy has all rows of the log that was read so far
+  bool complete = false;  ///< the copy has all rows of the log that was read so far
 };
 
 /**

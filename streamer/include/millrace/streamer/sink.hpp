@@ -59,7 +59,7 @@ struct SinkState {
   [[nodiscard]] std::uint64_t newest_epoch() const noexcept;
   /** @return the newest step that all ranks of the newest epoch have committed; nothing if a rank
    *          has no commit in that epoch */
-  [[nodiscard]] std::optional<Version> counts() const noexcept;
+  [[nodiscard]] std::optional<Version> committed_by_all() const noexcept;
   /** @return the number of missing rows according to the ranks' commits of the newest epoch */
   [[nodiscard]] std::uint64_t missing() const noexcept;
 };
@@ -174,8 +174,8 @@ class RecordSource {
 
   /** @brief The part of a log that `next` has not returned yet. */
   struct Left {
-    std::uint64_t count = 0;   ///< 0: every complete batch was returned
-    std::string_view of = "";  ///< unit of `count`: "bytes" or "messages"
+    std::uint64_t count = 0;     ///< 0: every complete batch was returned
+    std::string_view unit = "";  ///< unit of `count`: "bytes" or "messages"
   };
 
   virtual ~RecordSource() = default;

@@ -155,7 +155,7 @@ FileSource::Cursor* FileSource::look() {
 }
 
 RecordSource::Left FileSource::left() {
-  Left left{.of = "bytes"};
+  Left left{.unit = "bytes"};
   if (schema() && look() == nullptr) return left;
   for (const auto& [rank, segments] : segments_in(folder_)) {
     const auto cursor = cursors_.find(rank);

@@ -179,7 +179,7 @@ std::optional<RecordSource::Next> KafkaSource::next(std::chrono::nanoseconds pat
 }
 
 RecordSource::Left KafkaSource::left() {
-  Left left{.of = "messages"};
+  Left left{.unit = "messages"};
   if (!start()) return left;
   const std::vector<Extent> there = extents();
   for (std::size_t i = 0; i < there.size(); ++i) {

@@ -241,7 +241,7 @@ TEST_CASE("a reader that follows a folder during compaction gets all rows withou
   }
   CHECK(difference(contents_in(copy), contents_in(*sink)) == "");
   CHECK(applier.report().gaps == 0);
-  CHECK(applier.report().whole);
+  CHECK(applier.report().complete);
   CHECK(sink->snapshot_request() == 0);
 }
 

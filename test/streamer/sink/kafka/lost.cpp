@@ -49,7 +49,7 @@ class ModelSource final : public RecordSource {
   }
   void take_schema(const StreamSchema& schema) override { assembly_->take_schema(schema); }
   [[nodiscard]] Left left() override {
-    Left left{.of = "messages"};
+    Left left{.unit = "messages"};
     for (std::uint32_t part = 0; part < topic_.parts(); ++part) {
       left.count += static_cast<std::uint64_t>(topic_.ends()[part] - offsets_[part]);
     }
@@ -231,7 +231,7 @@ int run(std::uint64_t drawn_from, bool compacted) {
         }
         while (applier.apply_next(1s, always)) check_truth(copy, trainers);
       }
-      REQUIRE(applier.report().whole);
+      REQUIRE(applier.report().complete);
     }
     REQUIRE(source.seeks == 1);
     REQUIRE(applier.report().snapshots == static_cast<std::uint64_t>(source.asked));
@@ -278,6 +278,6 @@ TEST_CASE("a foreign commit of a later version does not block a reader", "[kafka
   while (applier.apply_next(1s, always)) {
   }
   CHECK(copy.state().commits.at(0).version == Version{1, 3});
-  CHECK(applier.report().whole);
+  CHECK(applier.report().complete);
   for (const auto& [row, value] : values_in(copy)) CHECK(value == 3);
 }

@@ -61,7 +61,7 @@ struct Applying {
     do {
       while (applier.apply_next(50ms, always)) {
       }
-    } while (applier.report().begun && applier.left(always)->count > 0);
+    } while (applier.report().has_schema && applier.left(always)->count > 0);
   }
   static bool always() { return true; }
 
@@ -73,13 +73,13 @@ struct Applying {
 void check_lacks(Applying& applying, const Topic& topic, Sink& copy) {
   CHECK(applying.applier.report().gaps == 1);
   CHECK(applying.applier.report().snapshots == 1);
-  CHECK_FALSE(applying.applier.report().whole);
+  CHECK_FALSE(applying.applier.report().complete);
   CHECK(copy.state().missing() > 0);
   CHECK(KafkaSink{topic.spec()}.snapshot_request() > 0);
 }
 
 void check_has_all(Applying& applying, Sink& copy) {
-  CHECK(applying.applier.report().whole);
+  CHECK(applying.applier.report().complete);
   CHECK(applying.applier.left(Applying::always)->count == 0);
   CHECK(applying.applier.report().snapshots <= 1);
   const auto values = values_in(copy);
@@ -113,8 +113,8 @@ TEST_CASE("a new copy of a topic without a schema waits for the requested snapsh
   MemorySink copy;
   Applying applying{topic.spec(), copy};
   applying.apply_all();
-  CHECK_FALSE(applying.applier.report().begun);
-  CHECK_FALSE(applying.applier.report().whole);
+  CHECK_FALSE(applying.applier.report().has_schema);
+  CHECK_FALSE(applying.applier.report().complete);
   topic.answer();
   applying.apply_all();
   check_has_all(applying, copy);
