@@ -1,10 +1,13 @@
+#include <chrono>
 #include <functional>
+#include <future>
 #include <utility>
 
 #include "millrace/device/checking.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/forwarding_device.hpp"
+#include "test/support/threaded_device.hpp"
 
 using namespace millrace;
 using millrace::test::Bench;
@@ -111,6 +114,33 @@ TEST_CASE("a caller's event that is recorded again during the wait orders nothin
   CHECK(bench.ordered.wait_for(third, used));
   bench.ordered.forget(raw);
   bench.device.destroy_event(raw);
+}
+
+TEST_CASE("of two threads that record one caller's event, the driver's last record counts") {
+  test::ThreadedDevice device{std::size_t{1} << 20};
+  OrderedDevice ordered{device};
+  Stream main{ordered}, copy{ordered}, third{ordered};
+  const EventHandle raw = device.create_event();
+  const Point used{copy.id(), ordered.ledger().next(copy.id())};
+  // Between the driver's record on copy and the end of that call, a thread records on main.
+  struct OtherThread final : DeviceObserver {
+    explicit OtherThread(std::function<void()> call) : record(std::move(call)) {}
+    void recorded(EventHandle, StreamHandle) override {
+      if (other.valid()) return;
+      other = std::async(std::launch::async, record);
+      static_cast<void>(other.wait_for(std::chrono::milliseconds{200}));
+    }
+    std::function<void()> record;
+    std::future<void> other;
+  } observer{[&] { ordered.record(raw, main); }};
+  device.add_observer(observer);
+  ordered.record(raw, copy);
+  observer.other.get();
+  device.remove_observer(observer);
+  ordered.wait(third, raw);  // the driver waits for the record on main
+  CHECK_FALSE(ordered.ledger().ordered(used, third.id()));
+  ordered.forget(raw);
+  device.destroy_event(raw);
 }
 
 TEST_CASE("the earliest covering marker is waited for") {
