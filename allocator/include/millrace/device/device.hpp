@@ -28,7 +28,7 @@ struct EventHandle {
 /** @brief Where a copy reads and where it writes. Pinned and pageable memory are both `host`. */
 enum class CopyKind { host_to_device, device_to_host, device_to_device, host_to_host };
 
-/** @brief What a stream's capture into a CUDA graph allows on it (cudaStreamCaptureStatus). */
+/** @brief The state of a stream in captures of CUDA graphs (cudaStreamCaptureStatus). */
 enum class CaptureStatus : std::uint8_t {
   none,         ///< not captured: its work runs
   active,       ///< captured: its work becomes nodes of a graph
@@ -229,8 +229,8 @@ class Device {
    */
   [[nodiscard]] bool blocking(StreamHandle stream);
   /**
-   * @brief Returns whether the stream is captured into a graph. Unless it is `none`, work, records,
-   *        waits and synchronization of the stream throw DeviceError (`capture`).
+   * @brief Returns the stream's capture status. Unless the status is `none`, work, records, waits
+   *        and synchronization of the stream throw DeviceError (`capture`).
    */
   [[nodiscard]] CaptureStatus capture_status(StreamHandle stream);
   /** @return true if all work enqueued on the stream so far is complete; never blocks */

@@ -186,7 +186,7 @@ class OrderedDevice {
   void record(EventHandle event, StreamRef stream);
   /**
    * @brief Makes the driver's wait. Notes the order only if the event was recorded here, and was
-   * not recorded again or forgotten during the call.
+   *        neither recorded again nor forgotten during the call.
    */
   void wait(StreamRef stream, EventHandle event);
   void forget(EventHandle event);  ///< call it before the event is destroyed
@@ -218,8 +218,8 @@ class OrderedDevice {
   /**
    * @brief Makes `waiter` wait for the earliest marker that covers `point`.
    * @return true if `waiter` is ordered after `point` now; false if `earliest_wait` returns
-   *         std::nullopt, or `waiter` is captured or blocked by a capture: nothing has happened
-   * then
+   *         std::nullopt, or if `waiter` is captured or blocked by a capture. Then nothing has
+   *         happened.
    */
   bool wait_for(StreamRef waiter, Point point);
 

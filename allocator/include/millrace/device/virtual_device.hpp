@@ -91,8 +91,8 @@ class VirtualDevice final : public Device {
   [[nodiscard]] Gate enqueue_gate(StreamHandle stream);
   /**
    * @brief Begins, breaks or ends a simulated capture. Unless `status` is `none`, work, records,
-   *        waits and synchronization on `stream` throw DeviceError (`capture`), and so they do on
-   *        the legacy stream if `stream` is blocking.
+   *        waits and synchronization on `stream` throw DeviceError (`capture`). If `stream` is
+   *        blocking, they throw on the legacy stream, too.
    * @param stream  not the legacy stream, which cannot be captured
    * @param status  not `blocked`, which only the legacy stream can be
    */

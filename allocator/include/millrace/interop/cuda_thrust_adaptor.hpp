@@ -72,7 +72,7 @@ class ThrustAllocator {
     void* const address = memory_->allocate(count * sizeof(T), kDefaultStream);
     return pointer{static_cast<T*>(address)};
   }
-  /** @brief Frees in the order of the default stream. After a failure, memory stays allocated. */
+  /** @brief Frees in the order of the default stream. If that fails, the memory stays allocated. */
   void deallocate(pointer address, size_type /*count*/) noexcept {
     try {
       memory_->deallocate(address.get(), kDefaultStream);

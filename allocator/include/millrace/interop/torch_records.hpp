@@ -50,7 +50,7 @@ struct TorchStatistics {
   TorchStat oversize_segments;
   std::int64_t alloc_retries = 0;     ///< times that the GPU or the limit refused memory
   std::int64_t out_of_memory = 0;     ///< requests that failed
-  std::int64_t sync_all_streams = 0;  ///< times that all free memory was released
+  std::int64_t sync_all_streams = 0;  ///< times that the release of all free memory was tried
   std::int64_t device_allocs = 0;     ///< segments acquired, and pages mapped
   std::int64_t device_frees = 0;
   std::int64_t max_split_size = -1;  ///< -1: no limit

@@ -33,7 +33,8 @@ namespace millrace {
 class GraphPool {
  public:
   /**
-   * @brief What the end of the last holder means. The next use of the pool's memory depends on it.
+   * @brief What the end of the last holder proves. The next use of the pool's memory waits for the
+   *        rest.
    */
   enum class HeldUntil {
     /**

@@ -76,8 +76,8 @@ struct MemoryShare {
   std::optional<std::size_t> last;
   /// @}
   /// Only for live, waiting and hard bytes: the event after which the asker can use all of them.
-  /// Live bytes are freed, waiting bytes complete, the segment of hard bytes free. std::nullopt:
-  /// not within the log.
+  /// By then live bytes are freed, waiting bytes are complete, and the segment of hard bytes is
+  /// empty. std::nullopt: not within the log.
   std::optional<std::size_t> until;
 };
 

@@ -21,7 +21,8 @@ struct LadderShare {
 };
 
 /**
- * @brief The costs in reserved memory: requested <= rounded <= ordered <= packed <= reserved.
+ * @brief The levels between requested and reserved memory: requested <= rounded <= ordered <=
+ * packed <= reserved.
  *
  * All values are in bytes, for one window of a trace. Each step is one cost:
  * - `requested` (L0): peak of the requested bytes of live blocks
@@ -41,7 +42,7 @@ struct Ladder {
   std::size_t reserved = 0;
 
   std::vector<LadderShare> at_peak;   ///< blocks live at the peak of `rounded`
-  std::vector<LadderShare> heaviest;  ///< the set of `ordered`; `waits_for` is the reason
+  std::vector<LadderShare> heaviest;  ///< the set of `ordered`; `waits_for`: why a block is in it
   std::vector<LadderShare> idle;      ///< free memory that was held at that peak, by last user
 
   [[nodiscard]] std::size_t rounding() const noexcept { return rounded - requested; }

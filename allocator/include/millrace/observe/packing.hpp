@@ -52,9 +52,10 @@ struct PackingOptions {
  * @brief The lowest of several packings: online best fit, and first fit in four orders (by size, by
  *        length of life, and by bytes x time, largest first).
  *
- * First fit takes at most 5 * 10^8 + 32 n log n steps, and at most the steps of the options. Blocks
- * that it has not reached by then (the smallest ones) are placed above the others, by online best
- * fit. If the first order takes more than 10^8 steps, the other three are not tried.
+ * The first order takes at most 5 * 10^8 + 32 n log n steps, each other order at most 2 * 10^8, and
+ * all together at most the steps of the options. Blocks that an order has not reached by then (the
+ * smallest ones) are placed above the others, by online best fit. If the first order takes more
+ * than 10^8 steps, the other three are not tried.
  */
 [[nodiscard]] Packing quick_pack(std::span<const Interval> intervals,
                                  const PackingOptions& options = {});

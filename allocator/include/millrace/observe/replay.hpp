@@ -120,7 +120,7 @@ struct RecordedDevice {
     unknown,        ///< the program was never short of memory, or the log does not contain it
     out_of_memory,  ///< PyTorch ran out: the bytes that it held, plus the device's free bytes
     full,           ///< PyTorch released segments to serve a request: the most that it ever held
-    whole,          ///< a request failed, and a trace of Millrace has the size of the device
+    whole,          ///< a request failed, and a Millrace trace has the size of the device
   };
   Source source = Source::unknown;
   std::size_t bytes = 0;  ///< 0 if unknown

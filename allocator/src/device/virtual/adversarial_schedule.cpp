@@ -22,8 +22,8 @@ using Needed = std::map<StreamState*, std::uint64_t>;
 /**
  * Device work runs only when an actor must wait for it, and then only the work that this wait
  * needs. Among the streams that can go on, the one with the highest rank does. A stream's rank is
- * drawn at its first use. At change points the running stream drops below all others. One stream is
- * starved: its rank is lower still. Over the seeds each stream is starved in turn.
+ * drawn at its first use. At change points the running stream drops below all others. With
+ * three of four seeds, one stream is starved: its rank is lower still.
  */
 class AdversarialSchedule final : public Schedule {
  public:

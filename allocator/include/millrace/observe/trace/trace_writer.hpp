@@ -34,9 +34,9 @@ class TraceSink {
 /**
  * @brief Opens a new file for a trace.
  *
- * A record is in the file at once, so a killed process leaves a complete trace. The file then ends
- * with zeros, which the destructor would remove. The file grows in steps of 1 MiB, to at most 4
- * GiB. Only the last step is mapped.
+ * A record is in the file at once, so the file of a killed process has every record that was
+ * written. It then ends with zeros, which the destructor would remove. The file grows in steps of
+ * 1 MiB, to at most 4 GiB. Only its end is mapped.
  * @throws std::system_error if it exists or cannot be written
  */
 [[nodiscard]] std::unique_ptr<TraceSink> create_trace_file(const std::string& path);
