@@ -63,6 +63,22 @@ function(millrace_precompile target header)
     return()
   endif()
   target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${header}>")
+  _millrace_precompiled_options(${target})
+endfunction()
+
+# millrace_reuse_precompiled(TARGET FROM): TARGET uses the precompiled header of FROM, which has the
+# same compile options. Call it after millrace_unity.
+function(millrace_reuse_precompiled target from)
+  get_target_property(headers ${from} PRECOMPILE_HEADERS)
+  if(NOT MILLRACE_PRECOMPILE OR NOT headers)
+    return()
+  endif()
+  set_property(TARGET ${target} PROPERTY PRECOMPILE_HEADERS) # its own
+  target_precompile_headers(${target} REUSE_FROM ${from})
+  _millrace_precompiled_options(${target})
+endfunction()
+
+function(_millrace_precompiled_options target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # ccache needs it for precompiled headers
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")
   elseif(CMAKE_CXX_COMPILER_ID STREQUAL Clang) # accepts ccache's newer copy of a header
@@ -75,9 +91,10 @@ endfunction()
 #
 #   OFF   each source by itself
 #   ON    the sources of one folder together: a whole build takes a third of the time
-#   WIDE  all sources in the target's folder together. With BY_FOLDER: those in each src/FOLDER and
-#         each src/sink/NAME. A whole build takes less time than with ON, but a small change
-#         compiles a larger unit. For builds in which nobody edits the sources.
+#   WIDE  up to 40 sources in the target's folder together, and all CUDA sources. With BY_FOLDER:
+#         those in each src/FOLDER (small ones are joined) and each src/sink/NAME. A whole build
+#         takes less time than with ON, but a small change compiles a larger unit. For builds in
+#         which nobody edits the sources.
 #
 # With TEST, WIDE is the same as ON, because tests of one area share many names. Two targets of one
 # CMakeLists.txt must not share many sources: the groups of the later target would replace those of
@@ -104,6 +121,9 @@ function(millrace_unity target)
     endif()
     _millrace_unity_folder(folder "${source}" ${wide} "${arg_BY_FOLDER}")
     if(source MATCHES "\\.cu$")
+      if(wide)
+        set(folder ${target})
+      endif()
       list(APPEND cuda_folders ${folder})
       list(APPEND cuda_sources_of_${folder} "${source}")
     else()
@@ -112,6 +132,9 @@ function(millrace_unity target)
     endif()
   endforeach()
   list(REMOVE_DUPLICATES folders)
+  if(wide)
+    _millrace_join_folders()
+  endif()
   set(all_units 0)
   foreach(folder IN LISTS folders)
     list(LENGTH sources_of_${folder} count)
@@ -140,6 +163,30 @@ function(millrace_unity target)
     endif()
   endif()
 endfunction()
+
+# Joins folders of millrace_unity that follow each other, as long as their sources fit in one unit.
+# Each sink stays by itself: whoever adds one need not know the names in the others.
+macro(_millrace_join_folders)
+  set(joined "")
+  set(last "")
+  foreach(folder IN LISTS folders)
+    list(LENGTH sources_of_${folder} count)
+    set(together ${most})
+    if(last)
+      list(LENGTH sources_of_${last} together)
+    endif()
+    math(EXPR together "${together} + ${count}")
+    if(folder MATCHES "_src_sink_")
+      list(APPEND joined ${folder})
+    elseif(together LESS_EQUAL most)
+      list(APPEND sources_of_${last} ${sources_of_${folder}})
+    else()
+      list(APPEND joined ${folder})
+      set(last ${folder})
+    endif()
+  endforeach()
+  set(folders ${joined})
+endmacro()
 
 # Sets OUT to the name of the folder whose sources are compiled together with SOURCE.
 function(_millrace_unity_folder out source wide by_folder)

@@ -177,6 +177,20 @@ TEST_CASE("a request costs the same however many runs of neighbors are too small
   });
 }
 
+TEST_CASE("a request that grows costs the same however many free segments are still in use",
+          "[cliffs]") {
+  Policy policy = Policy::millrace();
+  policy.growable_ranges = false;
+  policy.large_segment_least = policy.large_segment_most = 2 * MiB;
+  const auto workload = [](Crowd& crowd, std::size_t n) {
+    crowd.keep_busy(crowd.main);
+    for (std::size_t i = 0; i < n; ++i) (void)crowd.allocate(crowd.main, 2 * MiB);
+    for (void* const block : crowd.live) crowd.allocator.deallocate(block);
+    return std::function<void()>{[&] { (void)crowd.allocate(crowd.copy, 4 * MiB); }};
+  };
+  check_cliff(policy, workload, 100, 10'000);
+}
+
 TEST_CASE("another stream's request costs the same however many blocks it would have to wait for",
           "[cliffs]") {
   check_cliffs([](Crowd& crowd, std::size_t n) {

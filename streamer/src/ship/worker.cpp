@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-constexpr Nanoseconds kGlance = std::chrono::milliseconds{1};
+constexpr Nanoseconds kPause = std::chrono::milliseconds{1};
 constexpr Nanoseconds kLongestStop = std::chrono::hours{24 * 365};
 
 }  // namespace
@@ -37,7 +37,7 @@ void Shipper::Worker::offer(Shipment shipment, Executor& caller) {
   while (options_.when_full == QueuePolicy::block && !queue_.fits(shipment.batch) &&
          lifecycle_.running()) {
     lock.unlock();
-    caller.spend(kGlance);
+    caller.spend(kPause);
     lock.lock();
   }
   if (lifecycle_.finished()) return log_.refused(shipment.batch);
@@ -112,7 +112,7 @@ bool Shipper::Worker::drain(Nanoseconds at_most, bool look_for_absent) {
   changed_->notify_all();
   while (!drained()) {
     if (executor_.now() >= until || lifecycle_.finished()) return drained();
-    executor_.spend(kGlance);
+    executor_.spend(kPause);
   }
   return true;
 }

@@ -1,7 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
+
+namespace CLI {
+class App;
+}
 
 namespace millrace::cli {
 

@@ -113,17 +113,42 @@ void find_runs(const FindRunsArguments<Key>& to) {
   return static_cast<std::size_t>(widest);
 }
 
+/** @brief Numbers that are not negative, of 4 or 8 bytes. Kernels with it are compiled once. */
+class NumberView {
+ public:
+  template <typename Number>
+  explicit NumberView(ArrayView<const Number> numbers)
+      : numbers_(numbers.data()), wide_(sizeof(Number) == sizeof(std::uint64_t)) {
+    static_assert(sizeof(Number) == sizeof(std::uint32_t) ||
+                  sizeof(Number) == sizeof(std::uint64_t));
+  }
+  [[nodiscard]] std::uint64_t operator[](std::size_t i) const {
+    return wide_ ? static_cast<const std::uint64_t*>(numbers_)[i]
+                 : static_cast<const std::uint32_t*>(numbers_)[i];
+  }
+
+ private:
+  const void* numbers_;
+  bool wide_;
+};
+
 /** @brief Adds the gradients of runs of ids, in the order of each run. */
-template <typename T, typename Key, typename Offset>
+template <typename T>
 class RunSum {
  public:
-  explicit RunSum(const UpdateRowsArguments<T, Key, Offset>& arguments) : arguments_(arguments) {}
-
-  [[nodiscard]] const UpdateRowsArguments<T, Key, Offset>& arguments() const { return arguments_; }
+  template <typename Key, typename Offset>
+  explicit RunSum(const UpdateRowsArguments<T, Key, Offset>& arguments)
+      : gradient_(arguments.gradient),
+        lookups_(arguments.bags.lookups),
+        offsets_(arguments.bags.offsets),
+        factors_(arguments.factors),
+        positions_(arguments.sorted.positions),
+        bag_of_(arguments.sorted.bag_of),
+        batch_(arguments.bags.batch) {}
 
   /** @brief Returns the table of a run's row, according to its first id. */
   const Lookup& enter(std::size_t begin) {
-    const std::uint32_t bag = arguments_.sorted.bag_of[arguments_.sorted.positions[begin]];
+    const std::uint32_t bag = bag_of_[positions_[begin]];
     if (!inside(bag)) enter_feature(bag);
     return *lookup_;
   }
@@ -131,17 +156,16 @@ class RunSum {
   template <typename Sum>
   [[gnu::always_inline]] void add_up(Sum& sum, std::size_t begin, std::size_t end) {
     for (std::size_t j = begin; j < end; ++j) {
-      const std::uint32_t position = arguments_.sorted.positions[j];
-      const std::size_t bag = arguments_.sorted.bag_of[position];
+      const std::uint32_t position = positions_[j];
+      const std::size_t bag = bag_of_[position];
       if (!inside(bag)) [[unlikely]]
         enter_feature(bag);
-      const T* row = of_feature_ + (bag - first_bag_) * arguments_.gradient.stride;
+      const T* row = of_feature_ + (bag - first_bag_) * gradient_.stride;
       if (plain_) {
         sum.add(row);
       } else {
-        const std::size_t length = arguments_.bags.end(bag) - arguments_.bags.begin(bag);
-        const T factor = arguments_.factors.empty() ? T{1} : arguments_.factors[position];
-        sum.add_scaled(row, factor * bag_scale<T>(*lookup_, length));
+        const T factor = factors_.empty() ? T{1} : factors_[position];
+        sum.add_scaled(row, factor * bag_scale<T>(*lookup_, offsets_[bag + 1] - offsets_[bag]));
       }
     }
   }
@@ -149,15 +173,20 @@ class RunSum {
  private:
   [[nodiscard]] bool inside(std::size_t bag) const { return bag - first_bag_ < bags_; }
   void enter_feature(std::size_t bag) {
-    const std::size_t feature = bag / arguments_.bags.batch;
-    lookup_ = &arguments_.bags.lookups[feature];
-    bags_ = arguments_.bags.batch;
+    const std::size_t feature = bag / batch_;
+    lookup_ = &lookups_[feature];
+    bags_ = batch_;
     first_bag_ = feature * bags_;
-    of_feature_ = arguments_.gradient.row(0, *lookup_);
-    plain_ = lookup_->mean == 0 && arguments_.factors.empty();
+    of_feature_ = gradient_.row(0, *lookup_);
+    plain_ = lookup_->mean == 0 && factors_.empty();
   }
 
-  const UpdateRowsArguments<T, Key, Offset>& arguments_;
+  const PooledPart<const T> gradient_;
+  const ArrayView<const Lookup> lookups_;
+  const NumberView offsets_;
+  const ArrayView<const T> factors_;
+  const ArrayView<const std::uint32_t> positions_, bag_of_;
+  const std::size_t batch_;  ///< bags of each feature
   const Lookup* lookup_ = nullptr;
   const T* of_feature_ = nullptr;  ///< gradient of the feature for the first example
   std::size_t first_bag_ = 0, bags_ = 0;
@@ -181,42 +210,65 @@ template <typename Optimizer, typename T, typename Width>
   }
 }
 
+/** @brief What an update reads and writes, apart from the sums of gradients. */
+template <typename T>
+struct RowUpdates {
+  UpdatedTables<T> tables;
+  Rule<T> rule;
+  NumberView rows;  ///< row of each run
+  ArrayView<const std::uint32_t> starts;
+  std::uint32_t runs = 0;
+  std::span<T> room;  ///< for the sum of a run
+};
+
 /**
  * @brief Updates the runs of one table's rows, from `run` on.
+ *
+ * It does not depend on the types of keys and offsets: it is compiled for each optimizer and width,
+ * and was most of the model's code when it was compiled for these types, too.
+ *
  * @return the first run of another table
  */
-template <typename Optimizer, typename T, typename Key, typename Offset, typename Width>
-std::uint32_t update_table(RunSum<T, Key, Offset>& sums, std::uint32_t run, std::span<T> room,
+template <typename Optimizer, typename T, typename Width>
+std::uint32_t update_table(const RowUpdates<T>& updates, RunSum<T>& sums, std::uint32_t run,
                            Width width) {
-  const SortedIds<Key> sorted = sums.arguments().sorted;
-  const UpdatedTables<T> tables = sums.arguments().tables;
-  const Rule<T> rule = sums.arguments().rule;
-  const std::uint32_t runs = sorted.count[0];
-  const Lookup table = sums.enter(sorted.starts[run]);
-  const auto end = static_cast<Key>(table.first_row + table.rows);
-  for (; run < runs && sorted.rows[run] < end; ++run) {
+  // Copies: stores into rows could change what a reference refers to, as far as the compiler knows.
+  const auto [tables, rule, rows, starts, runs, room] = updates;
+  const Lookup table = sums.enter(starts[run]);
+  const auto end = static_cast<std::uint64_t>(table.first_row + table.rows);
+  for (; run < runs && rows[run] < end; ++run) {
     VectorSum<T, Width> gradients{room.data(), width};
-    sums.add_up(gradients, sorted.starts[run], sorted.starts[run + 1]);
+    sums.add_up(gradients, starts[run], starts[run + 1]);
     tables.mark_changed(run);
-    const RowPointers<T> row = tables.row(run, table, static_cast<std::int64_t>(sorted.rows[run]));
+    const RowPointers<T> row = tables.row(run, table, static_cast<std::int64_t>(rows[run]));
     follow_row<Optimizer>(rule, gradients.data(), width, row.weights, row.first_moment,
                           row.second_moment);
   }
   return run;
 }
 
-template <typename T, typename Key, typename Offset>
-void update_rows(const UpdateRowsArguments<T, Key, Offset>& arguments) {
-  RunSum<T, Key, Offset> sums{arguments};
-  std::vector<T> room(widest(arguments.bags.lookups));
-  with_optimizer(arguments.rule.kind, [&]<typename Optimizer>(Optimizer) {
-    for (std::uint32_t run = 0; run < arguments.sorted.count[0];) {
-      const Lookup& table = sums.enter(arguments.sorted.starts[run]);
-      with_length(static_cast<std::size_t>(table.width), [&](auto width) {
-        run = update_table<Optimizer>(sums, run, std::span<T>{room}, width);
-      });
+/** @brief Updates the runs of all tables' rows. */
+template <typename T>
+void update_tables(const RowUpdates<T>& updates, RunSum<T> sums) {
+  with_optimizer(updates.rule.kind, [&]<typename Optimizer>(Optimizer) {
+    for (std::uint32_t run = 0; run < updates.runs;) {
+      const Lookup& table = sums.enter(updates.starts[run]);
+      with_length(static_cast<std::size_t>(table.width),
+                  [&](auto width) { run = update_table<Optimizer>(updates, sums, run, width); });
     }
   });
+}
+
+template <typename T, typename Key, typename Offset>
+void update_rows(const UpdateRowsArguments<T, Key, Offset>& arguments) {
+  std::vector<T> room(widest(arguments.bags.lookups));
+  update_tables<T>({.tables = arguments.tables,
+                    .rule = arguments.rule,
+                    .rows = NumberView{arguments.sorted.rows},
+                    .starts = arguments.sorted.starts,
+                    .runs = arguments.sorted.count[0],
+                    .room = room},
+                   RunSum<T>{arguments});
 }
 
 template <typename T, typename Id, typename Offset, typename Width>

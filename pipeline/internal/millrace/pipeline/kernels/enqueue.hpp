@@ -34,6 +34,21 @@ struct Declared {
   const BlasHandle* blas = nullptr;
 };
 
+// These two are not templates, and not inlined: there are some hundred operations, and each is a
+// function of its own.
+[[nodiscard, gnu::noinline]] inline Operation declare(const Declared& declared) {
+  Operation operation;
+  operation.name = declared.name;
+  operation.cost = {.flops = declared.flops,
+                    .bytes = declared.bytes,
+                    .host_read = declared.host_read,
+                    .host_written = declared.host_written};
+  return operation;
+}
+[[gnu::noinline]] inline void add_view(Operation& operation, const View& view) {
+  operation.views.push_back(view);
+}
+
 /**
  * @brief Enqueues `host` (on a virtual device) or `cuda` (on a GPU) with these arguments: views,
  *        plain values, and structs of both.
@@ -43,15 +58,9 @@ void enqueue(ModelContext& context, StreamRef stream, const Declared& declared,
              const Arguments&... arguments) {
   static_assert((std::size_t{0} + ... + std::size_t{detail::is_view<Arguments>}) <= 2,
                 "views in a row are easy to swap: name more than two in a struct");
-  Operation operation;
-  operation.name = declared.name;
-  operation.cost = {.flops = declared.flops,
-                    .bytes = declared.bytes,
-                    .host_read = declared.host_read,
-                    .host_written = declared.host_written};
-  (for_each_view(arguments, [&](const auto& view) { operation.views.push_back(view_of(view)); }),
-   ...);
-  if (declared.blas != nullptr) operation.views.push_back(declared.blas->view());
+  Operation operation = declare(declared);
+  (for_each_view(arguments, [&](const auto& view) { add_view(operation, view_of(view)); }), ...);
+  if (declared.blas != nullptr) add_view(operation, declared.blas->view());
 
   if (!context.cost_only()) {
     if (!context.gpu()) {
