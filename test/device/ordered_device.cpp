@@ -116,6 +116,63 @@ TEST_CASE("a caller's event that is recorded again during the wait orders nothin
   bench.device.destroy_event(raw);
 }
 
+namespace {
+
+/// Records a caller's event once more, on main, right before the next call of a kind.
+class RecordAgainBefore final : public DeviceObserver {
+ public:
+  RecordAgainBefore(Bench& bench, Call call, EventHandle event)
+      : bench_(bench), call_(call), event_(event) {
+    bench_.device.add_observer(*this);
+  }
+  ~RecordAgainBefore() override { bench_.device.remove_observer(*this); }
+  void before(Call call) override {
+    if (call != call_ || std::exchange(done_, true)) return;
+    bench_.ordered.record(event_, bench_.main);
+    bench_.device.synchronize(bench_.main.handle());
+  }
+
+ private:
+  Bench& bench_;
+  Call call_;
+  EventHandle event_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("a caller's event that is recorded again before a call completes no earlier marker") {
+  Bench bench;
+  const EventHandle raw = bench.device.create_event();
+  bench.device.launch({.name = "work",
+                       .views = {},
+                       .cost = {.fixed = std::chrono::hours{10}},
+                       .host = {},
+                       .cuda = {}},
+                      bench.copy.handle());
+  const Point used = next(bench, bench.copy);
+  bench.ordered.record(raw, bench.copy);
+  const auto call = GENERATE(Call::query_event, Call::synchronize_event, Call::wait);
+  CAPTURE(static_cast<int>(call));
+  Stream third{bench.ordered, {.name = "third"}};
+  const auto begin = bench.machine.now();
+  {
+    const RecordAgainBefore again{bench, call, raw};  // main is idle: its record is complete
+    if (call == Call::query_event) bench.ordered.poll();
+    if (call == Call::synchronize_event) CHECK(bench.ordered.synchronize(used));
+    if (call == Call::wait) CHECK(bench.ordered.wait_for(third, used));
+  }
+  if (call == Call::wait) {
+    bench.device.synchronize(third.handle());  // it waits for the work on copy
+    CHECK(bench.ordered.ledger().ordered(used, third.id()));
+  }
+  const bool waited = bench.machine.now() - begin >= std::chrono::hours{9};
+  CHECK(waited == (call != Call::query_event));
+  CHECK((waited || !bench.ordered.ledger().completed(used)));
+  bench.ordered.forget(raw);
+  bench.device.destroy_event(raw);
+}
+
 TEST_CASE("of two threads that record one caller's event, the driver's last record counts") {
   test::ThreadedDevice device{std::size_t{1} << 20};
   OrderedDevice ordered{device};

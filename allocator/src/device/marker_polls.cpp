@@ -27,7 +27,7 @@ bool OrderedDevice::State::has_many_markers() const noexcept {
 bool OrderedDevice::State::ask(const WaitableMarker& marker) {
   const Event mark = pool->find(marker.token);
   if (!mark.recorded()) return true;  // another thread saw it complete, or the event is forgotten
-  if (!device.query(mark.mark_->event)) return false;
+  if (!device.query(mark.mark_->event) || !still_recorded(mark)) return false;
   complete(mark.point());
   return true;
 }

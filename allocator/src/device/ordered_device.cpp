@@ -113,6 +113,14 @@ void OrderedDevice::State::withdraw(const Event& record) {
   if (const auto token = ledger.withdraw(record.point())) pool->release(*token);
 }
 
+// `record` withdraws the marker before it calls the driver. So a marker that is not withdrawn yet
+// was the event's newest record during the call.
+bool OrderedDevice::State::still_recorded(const Event& mark) const {
+  if (mark.mark_->event == mark.mark_->own) return true;
+  const auto marker = ledger.earliest_covering(mark.point());
+  return (marker && marker->point == mark.point()) || ledger.completed(mark.point());
+}
+
 void OrderedDevice::State::pay_owed_marks() {
   if (owed.empty() || in_host_callback()) return;
   owed.pay(streams, [&](StreamId stream) {
@@ -345,6 +353,7 @@ bool OrderedDevice::wait_for(StreamRef waiter, Point point) {
     if (error.code() == ErrorCode::capture) return false;  // a capture that was not announced
     throw;
   }
+  if (!state_->still_recorded(mark)) return wait_for(waiter, point);
   state_->ledger.join(waiter.id(), mark.point());
   return true;
 }
@@ -354,6 +363,7 @@ bool OrderedDevice::synchronize(Point point) {
   const Event mark = state_->covering_mark(point);
   if (!mark.recorded()) return state_->learn_complete(point);
   state_->device.synchronize(mark.mark_->event);
+  if (!state_->still_recorded(mark)) return synchronize(point);
   state_->complete(mark.point());
   return true;
 }

@@ -64,6 +64,11 @@ struct OrderedDevice::State {
   void release(const std::vector<MarkerToken>& tokens) const noexcept {
     for (const MarkerToken token : tokens) pool->release(token);
   }
+  /**
+   * Returns whether the driver's call about `mark`, which has ended, was about this record of its
+   * event. A caller's event may have been recorded again meanwhile, perhaps before that call.
+   */
+  [[nodiscard]] bool still_recorded(const Event& mark) const;
   void complete(Point marker);
   void complete(const Frontier& frontier) { release(ledger.complete(frontier)); }
   /**

@@ -25,7 +25,8 @@ class OwedMarks {
 
   [[nodiscard]] bool empty() const noexcept { return !any_; }
 
-  /** @brief Calls `record` for each owed mark. After an exception, the later marks stay owed. */
+  /** @brief Calls `record` for each owed mark. After an exception, it and the later ones stay owed.
+   */
   template <typename Record>
   void pay(StreamTable& table, Record record) {
     std::vector<StreamId> streams;
@@ -40,7 +41,12 @@ class OwedMarks {
         KnownStream* known = table.find(streams[paid]);
         if (known == nullptr) continue;
         known->owes_mark = false;  // before `record`: a request from now on needs another mark
-        record(streams[paid]);
+        try {
+          record(streams[paid]);
+        } catch (...) {
+          add(*known, streams[paid]);  // as the last one: others may be recorded before it
+          throw;
+        }
       }
     } catch (...) {
       const std::lock_guard lock{mutex_};
