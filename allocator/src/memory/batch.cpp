@@ -65,7 +65,9 @@ void CachingAllocator::State::serve(const std::vector<Request>& requests,
   completions.sweep();
   for (; next != requests.end(); ++next) {
     Block* block = stock.has_fronts ? quick.take_alone(*next) : nullptr;
-    if (block == nullptr) {
+    if (block != nullptr) {
+      static_cast<void>(report(block, next->lane));
+    } else {
       if (next->front != nullptr) upkeep.look_further(*next->front, *next);
       bool is_own = false;
       block = find(*next, lock, is_own);
@@ -75,14 +77,16 @@ void CachingAllocator::State::serve(const std::vector<Request>& requests,
   }
 }
 
-// Frees blocks that no work has used since they were allocated. So the points that they had before
-// the allocation are all that their next use must come after.
 void CachingAllocator::State::undo(std::span<Block* const> blocks) {
   const Lock lock = enter();
-  for (Block* const block : blocks) {
-    block->state = BlockState::claimed;
-    freeing.take_back(block, std::exchange(block->points, {}));
-  }
+  for (Block* const block : blocks) take_back_unused(block);
+}
+
+// Frees a block that no work has used since it was allocated. So the points that it had before the
+// allocation are all that its next use must come after.
+void CachingAllocator::State::take_back_unused(Block* block) {
+  block->state = BlockState::claimed;
+  freeing.take_back(block, std::exchange(block->points, {}));
 }
 
 void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const StreamRef* stream) {

@@ -93,20 +93,20 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
   }
   const bool waits = !completions.pending().empty();
   if (!waits) {
-    if (Block* const block = held.take(request)) return block->address;
+    if (Block* const block = held.take(request)) return report(block, request.lane);
   }
   // Held blocks were freed before those that the poll completes. The ages of segments, which
   // `collect_old_segments` compares, have to follow that order.
   if (stock.policy.collect_threshold > 0) held.shelve();
   const bool plain = stock.has_fronts && request.user.id() == request.owner.id();
   if (plain && ask_front) {
-    if (Block* const block = quick.take_alone(request)) return block->address;
+    if (Block* const block = quick.take_alone(request)) return report(block, request.lane);
   }
   if (plain && request.front != nullptr) upkeep.look_further(*request.front, request);
   if (waits && !asked) completions.ask(lock);
   completions.sweep([&](Block* block) { held.put_completed(block); });
   if (waits) {
-    if (Block* const block = held.take(request)) return block->address;
+    if (Block* const block = held.take(request)) return report(block, request.lane);
   }
   bool is_own = false;
   Block* const block = find(request, lock, is_own);
@@ -156,7 +156,19 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
     use_record.first_markers.user = {user, request.next_of_user};
   }
   upkeep.count_out(*block, request);
-  reports.allocated(*block, user);
+  static_cast<void>(report(block, user));
+}
+
+// Reports a block that was given out, and returns its address. If an observer throws, nobody learns
+// the address, so the block is freed.
+void* CachingAllocator::State::report(Block* block, StreamId user) {
+  try {
+    reports.allocated(*block, user);
+  } catch (...) {
+    take_back_unused(block);
+    throw;
+  }
+  return block->address;
 }
 
 // Frees a block that no front kept. `stream`: nullptr stands for the owner.

@@ -112,6 +112,8 @@ struct CachingAllocator::State final : GraphMemory {
   void round(Request& request);
   Block* find(const Request& request, Lock& lock, bool& is_own);
   void hand_out(const Request& request, Block* block, bool was_own);
+  void* report(Block* block, StreamId user);
+  void take_back_unused(Block* block);
   void deallocate(void* address, const StreamRef* stream, Kept kept);
   void free_marked(void* address);
   template <typename Release>

@@ -15,8 +15,9 @@ void BatchFreeing::free_on(std::span<Block*> blocks, const StreamRef* stream, Lo
         quick_.keep(blocks, stream);
       }
     }
-    for (; freed < blocks.size(); ++freed) {
-      if (blocks[freed] != nullptr) free_claimed(blocks[freed], stream, points[freed]);
+    while (freed < blocks.size()) {
+      const std::size_t i = freed++;  // if an observer throws, this block is free all the same
+      if (blocks[i] != nullptr) free_claimed(blocks[i], stream, points[i]);
     }
   } catch (...) {
     for (Block* const block : blocks.subspan(freed)) {

@@ -9,6 +9,22 @@
 
 namespace millrace {
 
+namespace {
+
+// Calls `report`, then `rest`, even if an observer throws: the block is not live any more.
+template <typename Report, typename Rest>
+void report_and(const Report& report, const Rest& rest) {
+  try {
+    report();
+  } catch (...) {
+    rest();
+    throw;
+  }
+  rest();
+}
+
+}  // namespace
+
 bool Freeing::free_plainly(Block* block, StreamRef stream) {
   if (block->live.use_record != nullptr || stream.id() != block->lane) return false;
   if (!stock_.follows_order) return false;  // host memory: its own stream may have to wait, too
@@ -18,8 +34,11 @@ bool Freeing::free_plainly(Block* block, StreamRef stream) {
   const WhileLive was = upkeep_.count_in(*block, false);
   const Point point{stream.id(), next};
   block->points = PointSet{point};
-  reports_.freed(was, *block, {&point, 1});
-  free_blocks_.put(block, nullptr);
+  report_and(
+      [&] {
+        reports_.freed(was, *block, {&point, 1});
+      },
+      [&] { free_blocks_.put(block, nullptr); });
   return true;
 }
 
@@ -96,7 +115,15 @@ void Freeing::mark(const StreamUses& streams, Lock& lock) {
 void Freeing::swap_back(Block* block, PointSet& points) {
   const WhileLive was = upkeep_.count_in(*block, true);
   std::swap(block->points, points);
-  reports_.freed(was, *block, {block->points.begin(), block->points.end()});
+  report_and(
+      [&] {
+        reports_.freed(was, *block, {block->points.begin(), block->points.end()});
+      },
+      [&] { keep(block); });
+}
+
+// Puts a block that is no longer live where it waits for its points, or for a request.
+void Freeing::keep(Block* block) {
   if (quick_uses_.wait(block)) return;
   stock_.heap.live().erase(block);
   const bool used_elsewhere = std::ranges::any_of(

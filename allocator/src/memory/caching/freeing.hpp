@@ -28,7 +28,8 @@ class Freeing {
         quick_uses_(quick_uses) {}
 
   /**
-   * @brief Frees a claimed block on `stream`. If it throws, the block is live again.
+   * @brief Frees a claimed block on `stream`. If it throws, the block is live again; if an observer
+   *        throws, it is free.
    *
    * A block that graphs use stays live. Its streams with recorded uses are marked all the same, if
    * they exist. Drops the lock for the marks.
@@ -62,6 +63,7 @@ class Freeing {
 
  private:
   void join_many(const StreamUses& uses, StreamId but, PointSet& points) const;
+  void keep(Block* block);
   // Like `take_back`. `points` gets the points that the block had before.
   void swap_back(Block* block, PointSet& points);
 

@@ -24,9 +24,9 @@ bool HeldFrees::hold_in_lane(Block* block, StreamRef stream) {
   const Point point{id, next};
   block->points.set(point);
   const WhileLive was = upkeep_.count_in(*block, false);
-  reports_.freed(was, *block, {&point, 1});
   block->state = BlockState::quick;
   held_.put(id, block);
+  reports_.freed(was, *block, {&point, 1});  // last: an observer may throw
   return true;
 }
 
@@ -67,7 +67,6 @@ Block* HeldFrees::take_of_lane(const Request& request) {
   block->live = {stock_.new_id(), request.requested, request.owner, request.next, nullptr};
   ++stock_.meter.counts().served_own;
   stock_.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
-  reports_.allocated(*block, request.lane);
   return block;
 }
 

@@ -162,17 +162,24 @@ std::vector<Block*> MovedPages::gather(const Request& request, std::size_t bytes
   if (bytes < page) return gathered;
   free_blocks_.settle();
   Movable movable{*this, request};
-  while (bytes >= page) {
-    const Movable::Blocks found = movable.find();
-    if (found.first == nullptr) break;
-    gathered.push_back(nullptr);  // before the pages are claimed, since it may throw
-    Block* const pages = claim_pages(movable, found.first, found.last, bytes);
-    if (pages == nullptr) {
-      gathered.pop_back();
-      break;
+  try {
+    while (bytes >= page) {
+      const Movable::Blocks found = movable.find();
+      if (found.first == nullptr) break;
+      gathered.push_back(nullptr);  // before the pages are claimed, since it may throw
+      Block* const pages = claim_pages(movable, found.first, found.last, bytes);
+      if (pages == nullptr) {
+        gathered.pop_back();
+        break;
+      }
+      bytes -= pages->bytes;
+      gathered.back() = pages;
     }
-    bytes -= pages->bytes;
-    gathered.back() = pages;
+  } catch (...) {  // host memory has run out
+    for (Block* const pages : gathered) {
+      if (pages != nullptr) free_blocks_.put(pages);
+    }
+    throw;
   }
   return gathered;
 }

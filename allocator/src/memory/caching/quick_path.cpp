@@ -83,7 +83,6 @@ Block* QuickPath::take_alone(const Request& request) {
   }
   ++stock.meter.counts().served_own;
   stock.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
-  reports_.allocated(*block, request.lane);
   return block;
 }
 
