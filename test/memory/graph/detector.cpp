@@ -64,6 +64,22 @@ TEST_CASE("a capture that ended is noticed when asked", "[graph]") {
   rig.set_capturing(rig.copy, false);
 }
 
+TEST_CASE("a capture whose stream was destroyed after its end has ended", "[graph]") {
+  DetectorRig rig;
+  {
+    Stream temporary{rig.ordered, {.name = "temporary"}};
+    rig.set_capturing(temporary, true);
+    rig.detector.deallocate(rig.detector.allocate(MiB, temporary), temporary);
+    rig.set_capturing(temporary, false);
+  }
+  CHECK_FALSE(rig.detector.poll());
+  CHECK_FALSE(rig.ordered.capturing());
+  rig.set_capturing(rig.main, true);  // the next capture
+  CHECK(rig.detector.allocate(MiB, rig.main) != nullptr);
+  CHECK(rig.pool.statistics().capturing == 1);
+  rig.set_capturing(rig.main, false);
+}
+
 TEST_CASE("a broken capture goes on until it is ended", "[graph]") {
   DetectorRig rig;
   rig.set_capturing(rig.main, true);

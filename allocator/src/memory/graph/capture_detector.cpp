@@ -42,8 +42,14 @@ std::optional<CaptureDetector::Watched> CaptureDetector::watched() const {
 
 // All streams of a capture end together, so one stands for all. The device is queried without the
 // lock: the answer is ignored if another thread has ended that capture meanwhile.
+//
+// The program may have destroyed the stream after the end of its capture.
 bool CaptureDetector::still_captured(const Watched& seen) {
-  if (asks_captured(seen.origin)) return true;
+  try {
+    if (asks_captured(seen.origin)) return true;
+  } catch (const DeviceError& error) {
+    if (error.code() != ErrorCode::invalid_argument) throw;
+  }
   const std::lock_guard lock{mutex_};
   if (!capture_ || captures_ != seen.number) return false;
   capturing_ = false;
