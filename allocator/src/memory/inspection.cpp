@@ -128,7 +128,10 @@ std::size_t CachingAllocator::block_size(const void* address) const {
 bool CachingAllocator::is_live(const void* address) const { return block_size(address) != 0; }
 
 std::optional<StreamRef> CachingAllocator::owner(const void* address) const {
-  if (state_->graphs.any() && state_->graphs.block_size(address) != 0) return {};
+  if (state_->graphs.any() &&
+      (state_->graphs.block_size(address) != 0 || state_->graphs.hides(address))) {
+    return {};
+  }
   const Block* const block = state_->stock.heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return {};
   return block->live.owner;

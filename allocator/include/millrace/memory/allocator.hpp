@@ -135,6 +135,8 @@ class Allocator {
    *
    * A stream that is not attached must not be destroyed, and must not be captured, until the free:
    * the driver could give its handle to another stream. Repeated calls with one stream count once.
+   * A use by the owner is not recorded, since a plain free comes after its work anyway. So a free
+   * on another stream, or with a marker, must be ordered after the owner's work by the caller.
    * @param address  the block; nullptr is ignored
    * @param stream   the stream that uses the block, or will use it before the free
    * @throws std::invalid_argument if `address` is not a live allocation
