@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sink/chain.hpp"
 #include "sink/file/address.hpp"
@@ -118,6 +119,7 @@ void FileSink::write(const StepBatch& batch, std::string_view position) {
     if (writing.writer->commit()) mine.commits[rank] = *writing.writer->commit();
     if (!continues(mine, batch.commit, name())) return;
     writing.writer->write(batch, behind);
+    if (batch.commit.after == Version{}) writing.lost = false;  // a snapshot follows
   }
   if (behind.number == 0) return;
   lock.lock();
@@ -139,25 +141,38 @@ void FileSink::flush() {
   }
   for (Writing* const writing : all) {
     const std::lock_guard of_rank{writing->mutex};
-    if (!writing->writer) continue;
-    if (!writing->writer->is_there()) {
-      writing->writer.reset();
-      throw SinkError{SinkError::Kind::retry,
-                      name() + ": files that were written there have been removed"};
-    }
-    writing->writer->flush();
+    if (writing->writer) flush(*writing);
+  }
+}
+
+/** The error goes to the rank that called; the rank whose rows are lost hears of it in `audit`. */
+void FileSink::flush(Writing& writing) {
+  const std::optional<StepCommit> before = writing.writer->commit();
+  if (!writing.writer->is_there()) {
+    writing.writer.reset();
+    writing.lost = writing.lost || before.has_value();
+    throw SinkError{SinkError::Kind::retry,
+                    name() + ": files that were written there have been removed"};
+  }
+  try {
+    writing.writer->flush();
+  } catch (const SinkError&) {
+    const std::optional<StepCommit>& after = writing.writer->commit();
+    if (before && (!after || after->version != before->version)) writing.lost = true;
+    throw;
   }
 }
 
 /** Checks earlier segments only; the writer watches its own. */
 void FileSink::look_for_gap(std::uint32_t rank) {
   const std::lock_guard lock{mutex_};
-  if (!gaps_looked_for_.insert(rank).second) return;
+  if (gaps_looked_for_.contains(rank)) return;
   const Segments segments = segments_in(options_.folder);
   const auto mine = segments.find(rank);
-  if (mine == segments.end()) return;
   try {
-    const std::string gap = find_gap(options_.folder, mine->second);
+    const std::string gap =
+        mine == segments.end() ? "" : find_gap(options_.folder, mine->second, finish_by_);
+    gaps_looked_for_.insert(rank);  // only now: after an error it has to look again
     if (!gap.empty()) throw SinkError{SinkError::Kind::lost, fmt::format("{}: {}", name(), gap)};
   } catch (const RecordError& error) {
     throw SinkError{SinkError::Kind::wrong, error.what()};
@@ -173,6 +188,10 @@ void FileSink::audit(std::uint32_t rank, std::uint64_t) {
   Writing& writing = mine->second;
   lock.unlock();
   const std::lock_guard of_rank{writing.mutex};
+  if (std::exchange(writing.lost, false)) {
+    throw SinkError{SinkError::Kind::lost,
+                    fmt::format("{}: rows of rank {} were lost when it was flushed", name(), rank)};
+  }
   const std::string gone = writing.writer ? writing.writer->take_gone() : "";
   if (gone.empty()) return;
   throw SinkError{SinkError::Kind::lost, fmt::format("{}: {} was removed", name(), gone)};
@@ -184,7 +203,7 @@ void FileSink::read(const std::function<void(const RowRecord&)>& visit) {
   lock.unlock();
   if (tables == nullptr) return;
   try {
-    read_newest(options_.folder, *tables, visit);
+    read_newest(options_.folder, *tables, visit, finish_by_);
   } catch (const SegmentGone& error) {  // it was compacted in the meantime
     throw SinkError{SinkError::Kind::retry, error.what()};
   }

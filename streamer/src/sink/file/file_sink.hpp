@@ -6,6 +6,7 @@
 #include <set>
 
 #include "millrace/streamer/sink.hpp"
+#include "sink/deadline.hpp"
 #include "sink/file/rank_writer.hpp"
 
 namespace millrace::sink {
@@ -27,11 +28,15 @@ class FileSink final : public Sink {
   void read(const std::function<void(const RowRecord&)>& visit) override;
   [[nodiscard]] std::uint64_t snapshot_request() override;
   void audit(std::uint32_t rank, std::uint64_t epoch) override;
+  void finish_by(std::chrono::steady_clock::time_point end) noexcept override {
+    finish_by_ = end.time_since_epoch().count();
+  }
 
  private:
   struct Writing {
     std::mutex mutex;
     std::optional<RankWriter> writer;  ///< none: nothing was written yet
+    bool lost = false;  ///< a flush, perhaps another rank's, lost rows; `audit` was not called yet
   };
   struct Tail {
     SegmentName segment;
@@ -43,9 +48,11 @@ class FileSink final : public Sink {
   void begin_to_write(Writing& writing, const StreamSchema& tables, std::uint32_t rank);
   void see_others(SinkState& state, const Segments& segments);
   void go_on(Tail& tail, const std::vector<SegmentName>& segments) const;
+  void flush(Writing& writing);
   void look_for_gap(std::uint32_t rank);
 
   FileOptions options_;
+  Deadline::Shared finish_by_ = Deadline::kNone;
   std::mutex mutex_;  ///< protects all members below; a rank's mutex may be locked while this is
   std::optional<StreamSchema> schema_;
   std::map<std::uint32_t, Writing> ranks_;

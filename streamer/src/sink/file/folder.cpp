@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -41,9 +41,11 @@ std::string somebodys(const std::filesystem::path& folder) {
 class Unfinished {
  public:
   Unfinished(const std::filesystem::path& folder, std::string_view text) {
-    static std::atomic<unsigned> count{0};
-    path_ = folder / fmt::format(".unfinished-{}-{}", ::getpid(), count.fetch_add(1));
-    file_ = open_file(path_, O_WRONLY | O_CREAT | O_TRUNC);
+    // A new file in any case: a leftover of that name may be a second name of the schema, which
+    // a process had linked when it was killed. Another machine may have a process of this number.
+    std::random_device random;
+    path_ = folder / fmt::format(".unfinished-{:08x}{:08x}", random(), random());
+    file_ = open_file(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     try {
       write(text);
     } catch (const SinkError&) {
@@ -91,10 +93,23 @@ std::filesystem::path folder_of(std::string_view spec, std::string_view prefix) 
   return folder;
 }
 
+namespace {
+
+void sync_folder(const std::filesystem::path& folder) {
+  const File opened = open_file(folder, O_RDONLY | O_DIRECTORY);
+  if (::fsync(opened.get()) != 0) throw_system_error(errno, folder.string());
+}
+
+}  // namespace
+
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directory(folder, error);
+  const bool made = std::filesystem::create_directory(folder, error);
   if (error) throw_system_error(error.value(), folder.string());
+  if (!made) return;
+  // Whatever is flushed in the folder survives the machine only if the folder's name does.
+  const std::filesystem::path above = (folder / "..").lexically_normal();
+  sync_folder(above.empty() ? "." : above);
 }
 
 std::optional<StreamSchema> read_schema(const std::filesystem::path& folder) {
@@ -136,8 +151,7 @@ StreamSchema create_schema(const std::filesystem::path& folder, const StreamSche
   // wins.
   const bool is_first = ::link(unfinished.path(), path.c_str()) == 0;
   if (!is_first && errno != EEXIST) throw_system_error(errno, path.string());
-  const File opened = open_file(folder, O_RDONLY | O_DIRECTORY);
-  if (::fsync(opened.get()) != 0) throw_system_error(errno, folder.string());
+  sync_folder(folder);
   return is_first ? schema : read_schema(folder).value_or(schema);
 }
 

@@ -36,8 +36,8 @@ std::vector<WholeSegment> whole_segments(const std::filesystem::path& folder) {
 }
 
 template <typename Visit>
-void visit_rows(const WholeSegment& segment, Visit&& visit) {
-  SegmentReader reader{segment.path};
+void visit_rows(const WholeSegment& segment, const Deadline::Shared& finish_by, Visit&& visit) {
+  SegmentReader reader{segment.path, 0, finish_by};
   while (reader.offset() < segment.end) {
     const std::optional<Record> record = reader.next();
     if (!record) {
@@ -59,13 +59,14 @@ void check(const RowRecord& row, const StreamSchema& schema, const WholeSegment&
 }  // namespace
 
 void read_newest(const std::filesystem::path& folder, const StreamSchema& schema,
-                 const std::function<void(const RowRecord&)>& visit) {
+                 const std::function<void(const RowRecord&)>& visit,
+                 const Deadline::Shared& finish_by) {
   const std::vector<WholeSegment> segments = whole_segments(folder);
   // Keeps places instead of rows, and makes a second pass: memory grows with the number of rows,
   // not with their width.
   std::unordered_map<RowKey, NewestRow, RowKeyHash> newest;
   for (std::uint32_t i = 0; i < segments.size(); ++i) {
-    visit_rows(segments[i], [&](const RowRecord& row, std::uint64_t offset) {
+    visit_rows(segments[i], finish_by, [&](const RowRecord& row, std::uint64_t offset) {
       check(row, schema, segments[i]);
       const NewestRow here{.version = row.version, .offset = offset, .segment = i};
       const auto [kept, is_first] = newest.try_emplace(key_of(row), here);
@@ -73,7 +74,7 @@ void read_newest(const std::filesystem::path& folder, const StreamSchema& schema
     });
   }
   for (std::uint32_t i = 0; i < segments.size(); ++i) {
-    visit_rows(segments[i], [&](const RowRecord& row, std::uint64_t offset) {
+    visit_rows(segments[i], finish_by, [&](const RowRecord& row, std::uint64_t offset) {
       const NewestRow& place = newest.at(key_of(row));
       if (place.segment == i && place.offset == offset) visit(row);
     });

@@ -58,6 +58,9 @@ RankWriter::RankWriter(const FileOptions& options, const StreamSchema& schema, s
 }
 
 void RankWriter::take_over(const std::vector<SegmentName>& segments) {
+  // The writer before may have been killed after it gave a compacted segment its name. The name
+  // must be on the disk before the segments are removed that it replaces.
+  flush_folder(*options_.disk, options_.folder);
   remove_superseded(*options_.disk, options_.folder, segments.back().rank);
   remove_unfinished(*options_.disk, options_.folder, segments.back().rank);
   name_ = segments.back();

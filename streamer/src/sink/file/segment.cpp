@@ -138,8 +138,9 @@ std::vector<SegmentName> superseded_in(const std::filesystem::path& folder, std:
   return names;
 }
 
-SegmentReader::SegmentReader(std::filesystem::path path, std::uint64_t offset)
-    : path_(std::move(path)), file_(open_to_read(path_)), offset_(offset) {
+SegmentReader::SegmentReader(std::filesystem::path path, std::uint64_t offset,
+                             const Deadline::Shared& finish_by)
+    : path_(std::move(path)), file_(open_to_read(path_)), offset_(offset), finish_by_(finish_by) {
   if (!file_) {
     throw SegmentGone{path_.string() + ": this segment no longer exists"};
   }
@@ -154,6 +155,9 @@ void SegmentReader::go_to(std::uint64_t offset) noexcept {
 /** Reads until the buffer has `bytes` from `offset_` on. @return false if they do not exist */
 bool SegmentReader::fill(std::size_t bytes) {
   if (end_ - begin_ >= bytes) return true;
+  if (Deadline::passed(finish_by_)) {
+    throw SinkError{SinkError::Kind::retry, path_.string() + ": it was not read in time"};
+  }
   // The file may grow while it is read.
   const std::uint64_t there = size(), left = there > offset_ ? there - offset_ : 0;
   if (left < bytes) return false;
@@ -263,8 +267,8 @@ void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart&
 
 namespace {
 
-bool chain_begins_in(const std::filesystem::path& path) {
-  SegmentReader reader{path};
+bool chain_begins_in(const std::filesystem::path& path, const Deadline::Shared& finish_by) {
+  SegmentReader reader{path, 0, finish_by};
   while (const std::optional<Record> record = reader.next()) {
     if (record->kind == RecordKind::commit && record->commit.after == Version{}) return true;
   }
@@ -273,15 +277,15 @@ bool chain_begins_in(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::string find_gap(const std::filesystem::path& folder,
-                     const std::vector<SegmentName>& segments) {
+std::string find_gap(const std::filesystem::path& folder, const std::vector<SegmentName>& segments,
+                     const Deadline::Shared& finish_by) {
   std::size_t behind = 0;  // index of the first segment after the last gap
   for (std::size_t i = 1; i < segments.size(); ++i) {
     if (segments[i].number != segments[i - 1].number + 1) behind = i;
   }
   if (behind == 0) return {};
   for (std::size_t i = behind; i < segments.size(); ++i) {
-    if (chain_begins_in(folder / to_string(segments[i]))) return {};
+    if (chain_begins_in(folder / to_string(segments[i]), finish_by)) return {};
   }
   return fmt::format("rank {} has no segment between {} and {}", segments[behind].rank,
                      segments[behind - 1].number, segments[behind].number);

@@ -11,6 +11,7 @@
 
 #include "millrace/streamer/record.hpp"
 #include "millrace/streamer/sink.hpp"
+#include "sink/deadline.hpp"
 #include "sink/file/disk.hpp"
 
 namespace millrace::sink {
@@ -46,11 +47,13 @@ using Segments = std::map<std::uint32_t, std::vector<SegmentName>>;
  * @brief Finds segments that are missing in the middle of a rank's segments, if no new chain of
  * commits begins after them: some rows may then be outdated.
  * @param segments  of the rank, in order
+ * @param finish_by  after it, SinkError (retry) is thrown
  * @return description of the missing segments; empty if none is missing
  * @throws SinkError, RecordError
  */
 [[nodiscard]] std::string find_gap(const std::filesystem::path& folder,
-                                   const std::vector<SegmentName>& segments);
+                                   const std::vector<SegmentName>& segments,
+                                   const Deadline::Shared& finish_by);
 /** @brief Returns the segments of a rank that a compacted one replaces. @throws SinkError */
 [[nodiscard]] std::vector<SegmentName> superseded_in(const std::filesystem::path& folder,
                                                      std::uint32_t rank);
@@ -64,8 +67,12 @@ class SegmentGone final : public SinkError {
 /** @brief Reads records from a file that may grow at the same time. */
 class SegmentReader {
  public:
-  /** @throws SegmentGone */
-  explicit SegmentReader(std::filesystem::path path, std::uint64_t offset = 0);
+  /**
+   * @param finish_by  outlives this; after it, `next` throws SinkError (retry)
+   * @throws SegmentGone
+   */
+  explicit SegmentReader(std::filesystem::path path, std::uint64_t offset = 0,
+                         const Deadline::Shared& finish_by = kNeverEnds);
 
   /**
    * @return the next record, valid until the next call; nothing if no whole record follows
@@ -95,6 +102,7 @@ class SegmentReader {
   std::filesystem::path path_;
   File file_;
   std::uint64_t offset_;
+  const Deadline::Shared& finish_by_;
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0, end_ = 0;  ///< bytes in the buffer that were read ahead
   std::span<const std::byte> record_;

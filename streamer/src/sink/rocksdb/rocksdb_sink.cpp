@@ -89,9 +89,23 @@ std::shared_ptr<RocksdbSink::Shared> RocksdbSink::shared(const RocksdbOptions& o
 bool RocksdbSink::close_if_gone() {
   if (!shared_->database || shared_->database->is_still_there()) return false;
   shared_->database.reset();
-  shared_->state = {};
+  replace_state({});
   shared_->patience = kPatience;
   return true;
+}
+
+/**
+ * Ranks share the database, and only the one that calls gets an error. The others hear of commits
+ * that are no longer there in `audit`.
+ */
+void RocksdbSink::replace_state(SinkState state) {
+  for (const auto& [rank, before] : shared_->state.commits) {
+    const auto now = state.commits.find(rank);
+    if (now == state.commits.end() || now->second.version != before.version) {
+      shared_->lost.insert(rank);
+    }
+  }
+  shared_->state = std::move(state);
 }
 
 /**
@@ -122,7 +136,7 @@ void RocksdbSink::open() {
     shared_->patience = 0;
   }
   if (!shared_->is_failed) return;
-  shared_->state = stored_state(*shared_->database);
+  replace_state(stored_state(*shared_->database));
   shared_->is_failed = false;
   if (!shared_->state.schema && shared_->begun) write_schema(*shared_->begun);
 }
@@ -241,6 +255,8 @@ void RocksdbSink::write(const StepBatch& batch, std::string_view position) {
   }
   put(database->Write(rocksdb::WriteOptions{}, &updates));
   shared_->state.commits[batch.commit.rank] = batch.commit;
+  if (batch.commit.after == Version{})
+    shared_->lost.erase(batch.commit.rank);  // a snapshot follows
   if (!position.empty()) shared_->state.position = position;
 }
 
@@ -255,9 +271,13 @@ void RocksdbSink::flush() {
 }
 
 // Only one process can have the database open; another one may change it after a failure closed it.
-void RocksdbSink::audit(std::uint32_t, std::uint64_t epoch) {
+void RocksdbSink::audit(std::uint32_t rank, std::uint64_t epoch) {
   const std::lock_guard lock{shared_->mutex};
   static_cast<void>(close_if_gone());
+  if (shared_->lost.erase(rank) != 0) {
+    throw SinkError{SinkError::Kind::lost,
+                    fmt::format("{}: commits of rank {} are no longer there", name(), rank)};
+  }
   if (!shared_->database) return;
   const std::uint64_t there = shared_->state.newest_epoch();
   if (there > epoch) refuse_overtaken(there, epoch, name());

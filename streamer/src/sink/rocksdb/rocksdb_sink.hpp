@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "millrace/streamer/sink.hpp"
 #include "sink/rocksdb/database.hpp"
@@ -38,6 +39,7 @@ class RocksdbSink final : public Sink {
     std::shared_ptr<Database> database;  ///< null: not open
     SinkState state;                     ///< state of the open database
     std::optional<StreamSchema> begun;   ///< schema for a database that is created again
+    std::set<std::uint32_t> lost;        ///< ranks that lost commits; `audit` was not called yet
     bool is_failed = false;              ///< a write failed: the state must be read again
     int patience = 0;                    ///< openings that may still find damage after a removal
   };
@@ -48,6 +50,7 @@ class RocksdbSink final : public Sink {
   auto patiently(const Open& open);
   [[nodiscard]] std::shared_ptr<Database> to_read();
   [[nodiscard]] bool close_if_gone();
+  void replace_state(SinkState state);
   void write_schema(const StreamSchema& schema);
   void put(const rocksdb::Status& status);
   [[nodiscard]] SinkState stored_state(const Database& database) const;

@@ -1,6 +1,8 @@
 // A folder whose closed segments are compacted while it is written to.
 #include "sink/file/compaction.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <random>
@@ -379,6 +381,51 @@ TEST_CASE("damaged segments are not compacted", "[file]") {
   folder.write(200);
   CHECK(folder.compacted_ones() == 0);
   CHECK(contents(first) == damaged);
+}
+
+namespace {
+
+/// Notes calls of the disk in their order.
+class NotingDisk final : public sink::Disk {
+ public:
+  int fsync(int file) override {
+    struct ::stat of {};
+    ::fstat(file, &of);
+    calls.emplace_back(S_ISDIR(of.st_mode) ? "sync the folder" : "sync a file");
+    return 0;
+  }
+  int unlink(const char* path) override {
+    calls.emplace_back("remove");
+    return Disk::unlink(path);
+  }
+  std::vector<std::string> calls;
+};
+
+}  // namespace
+
+TEST_CASE("a writer syncs the folder before it removes what the last one left", "[file]") {
+  Compacted folder{seed()};
+  while (folder.compacted_ones() == 0) folder.write(1);
+  folder.sink.reset();
+  // The state after a kill between the rename of a compacted segment and the removal of the
+  // segments that it replaces: one of them is there again.
+  std::filesystem::path compacted;
+  for (const auto& path : folder.bench.segments()) {
+    if (path.extension() == ".compacted") compacted = path;
+  }
+  auto replaced = *sink::parse_segment_name(compacted.filename().string());
+  replaced.compacted = false;
+  std::filesystem::copy_file(compacted, folder.bench.folder / to_string(replaced));
+  NotingDisk disk;
+  sink::FileSink next{sink::FileOptions{.folder = folder.bench.folder,
+                                        .segment_bytes = 1000,
+                                        .keep = sink::Keep::newest,
+                                        .disk = &disk}};
+  next.begin(file_schema());
+  static_cast<void>(kind_of_failure([&] { next.write(folder.steps.next()); }));
+  const auto removed = std::ranges::find(disk.calls, "remove");
+  REQUIRE(removed != disk.calls.end());
+  CHECK(std::find(disk.calls.begin(), removed, "sync the folder") != removed);
 }
 
 }  // namespace millrace::test

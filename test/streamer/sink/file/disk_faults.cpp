@@ -91,4 +91,51 @@ TEST_CASE("a real disk that is full makes writes fail until there is room again"
   CHECK(bench.steps_read() == steps_up_to(step));
 }
 
+TEST_CASE("a rank whose rows another rank's flush lost hears of it in its audit", "[file]") {
+  FileBench bench;
+  const auto sink = bench.open();
+  sink->write(file_step(1, 0));
+  sink->write(file_step(1, 1));
+  const bool removed = GENERATE(false, true);
+  if (removed) {
+    std::filesystem::remove_all(bench.folder);
+  } else {
+    bench.disk.good_syncs = 2;  // the file of rank 0 and the folder, but not the file of rank 1
+  }
+  // Rank 0 flushes until it succeeds.
+  CHECK(kind_of_failure([&] { sink->flush(); }) == SinkError::Kind::retry);
+  bench.disk.good_syncs = ~std::size_t{0};
+  for (int calls = 0; calls < 3 && kind_of_failure([&] { sink->flush(); }); ++calls) {
+  }
+  CAPTURE(removed);
+  CHECK(kind_of_failure([&] { sink->audit(1, 1); }) == SinkError::Kind::lost);
+  CHECK_NOTHROW(sink->audit(1, 1));  // told once
+  if (!removed) CHECK_NOTHROW(sink->audit(0, 1));
+}
+
+TEST_CASE("a rank that has begun its snapshot is not asked for a second one", "[file]") {
+  FileBench bench;
+  const auto sink = bench.open();
+  sink->write(file_step(1));
+  bench.disk.reaches = false;
+  CHECK(kind_of_failure([&] { sink->flush(); }) == SinkError::Kind::retry);
+  bench.disk.reaches = true;
+  sink->write(file_step(1));  // it begins a chain
+  sink->flush();
+  CHECK_NOTHROW(sink->audit(0, 1));
+}
+
+TEST_CASE("a flush that fails before anything is lost asks for no snapshot", "[file]") {
+  FileBench bench;
+  const auto sink = bench.written(1);
+  bench.disk.room = 100;
+  bench.disk.cuts = false;
+  CHECK(kind_of_failure([&] { sink->write(file_step(2)); }) == SinkError::Kind::retry);
+  CHECK(kind_of_failure([&] { sink->flush(); }) == SinkError::Kind::retry);  // it cannot cut off
+  bench.disk.room = ~std::size_t{0};
+  bench.disk.cuts = true;
+  sink->flush();
+  CHECK_NOTHROW(sink->audit(0, 1));
+}
+
 }  // namespace millrace::test

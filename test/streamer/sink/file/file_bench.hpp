@@ -19,9 +19,10 @@ namespace millrace::test {
 class FailingDisk final : public sink::Disk {
  public:
   std::size_t room = ~std::size_t{0};
-  bool cuts = true;     ///< files can be truncated
-  bool reaches = true;  ///< written data reaches the disk
-  bool renames = true;  ///< files can be renamed
+  bool cuts = true;                          ///< files can be truncated
+  bool reaches = true;                       ///< written data reaches the disk
+  std::size_t good_syncs = ~std::size_t{0};  ///< number of calls until none succeeds any more
+  bool renames = true;                       ///< files can be renamed
 
   ssize_t write(int file, const void* from, std::size_t bytes) override {
     if (room == 0) {
@@ -32,7 +33,11 @@ class FailingDisk final : public sink::Disk {
     if (written > 0) room -= static_cast<std::size_t>(written);
     return written;
   }
-  int fsync(int) override { return reaches ? 0 : fail(); }
+  int fsync(int) override {
+    if (good_syncs == 0) return fail();
+    --good_syncs;
+    return reaches ? 0 : fail();
+  }
   int ftruncate(int file, off_t bytes) override {
     return cuts ? Disk::ftruncate(file, bytes) : fail();
   }

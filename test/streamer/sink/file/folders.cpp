@@ -1,4 +1,6 @@
 // The owner of a folder, and the folder's contents.
+#include <unistd.h>
+
 #include <barrier>
 #include <fstream>
 #include <thread>
@@ -268,6 +270,29 @@ TEST_CASE("a file address has a folder and settings", "[file]") {
     CAPTURE(spec);
     CHECK_THROWS_AS(sink::parse_file_address(spec), std::invalid_argument);
   }
+}
+
+TEST_CASE("a leftover of a writer that was killed is no second name of the schema", "[file]") {
+  FileBench bench;
+  static_cast<void>(bench.open());
+  const std::string schema = contents(bench.folder / "schema.json");
+  // A temporary file gets the schema's name by a link, and keeps its own if its writer is killed
+  // then. Another process may have its number, or the same one on another machine.
+  for (int i = 0; i < 256; ++i) {
+    const std::string name = ".unfinished-" + std::to_string(::getpid()) + "-" + std::to_string(i);
+    std::filesystem::create_hard_link(bench.folder / "schema.json", bench.folder / name);
+  }
+  for (int i = 0; i < 3; ++i) sink::FileSource{bench.folder}.ask_for_snapshot();
+  CHECK(contents(bench.folder / "schema.json") == schema);
+}
+
+TEST_CASE("a folder whose time is up is not read, and is read once it has time again", "[file]") {
+  FileBench bench;
+  const auto sink = bench.written(3);
+  sink->finish_by(std::chrono::steady_clock::now());
+  CHECK(kind_of_failure([&] { (void)versions_in(*sink); }) == SinkError::Kind::retry);
+  sink->finish_by(std::chrono::steady_clock::time_point::max());
+  CHECK(versions_in(*sink) == versions_after(3));
 }
 
 }  // namespace millrace::test

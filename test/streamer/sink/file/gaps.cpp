@@ -81,4 +81,15 @@ TEST_CASE("a segment that is removed during a run is reported as lost once", "[f
   CHECK(kind_of_failure([&] { sink->audit(0, 1); }) == SinkError::Kind::lost);
 }
 
+TEST_CASE("a gap is found although the first look failed", "[file]") {
+  FileBench bench;
+  write_steps(*open_small(bench), 1, 6);
+  remove_segment(bench, 3);
+  auto sink = open_small(bench);
+  sink->finish_by(std::chrono::steady_clock::now());  // no segment is read
+  CHECK(kind_of_failure([&] { sink->audit(0, 2); }) == SinkError::Kind::retry);
+  sink->finish_by(std::chrono::steady_clock::time_point::max());
+  CHECK(kind_of_failure([&] { sink->audit(0, 2); }) == SinkError::Kind::lost);
+}
+
 }  // namespace millrace::test

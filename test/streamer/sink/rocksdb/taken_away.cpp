@@ -193,4 +193,19 @@ TEST_CASE("a sink whose parent folder does not exist is refused, and no folder i
   CHECK(!std::filesystem::exists(temporary.path() / "none"));
 }
 
+TEST_CASE("a rank whose commits are gone hears of it, though another rank flushed", "[rocksdb]") {
+  Begun begun;
+  StepBatch of_rank_1 = batch_of_rows({1, 1}, {}, 10, 20, 1);
+  of_rank_1.commit.rank = 1;
+  begun.rows.write(of_rank_1);
+  std::filesystem::remove_all(begun.folder);
+  // Rank 0 flushes until it succeeds.
+  REQUIRE(kind_of_failure([&] { begun.rows.flush(); }) == SinkError::Kind::retry);
+  begun.rows.flush();
+  CHECK(kind_of_failure([&] { begun.rows.audit(1, 1); }) == SinkError::Kind::lost);
+  CHECK_NOTHROW(begun.rows.audit(1, 1));                  // told once
+  begun.rows.write(batch_of_rows({1, 2}, {}, 0, 10, 1));  // rank 0 has begun its snapshot
+  CHECK_NOTHROW(begun.rows.audit(0, 1));
+}
+
 }  // namespace millrace::test
