@@ -102,7 +102,7 @@ class Applier::State {
       sought_ = true;
     }
     std::optional<StreamSchema> schema;
-    if (!insist([&] { schema = source_.schema(); })) return false;
+    if (!insist([&] { schema = read_schema(); })) return false;
     if (!schema) {
       executor_.spend(std::min(patience, 10 * kGlance));
       return false;
@@ -110,6 +110,18 @@ class Applier::State {
     if (!insist([&] { copy_.begin(*schema); })) return false;
     progress_.set_rows(rows_of(*schema));
     return has_schema_ = true;
+  }
+
+  /** A topic's retention may remove messages after `seek` and before the schema is read. */
+  std::optional<StreamSchema> read_schema() {
+    try {
+      return source_.schema();
+    } catch (const SinkError& error) {
+      if (error.kind() != SinkError::Kind::lost) throw;
+      pause(backoff_.next());  // it may report this repeatedly
+      lose_place(error);
+      return std::nullopt;
+    }
   }
 
   void take_state(SinkState there) {

@@ -86,8 +86,11 @@ std::string to_json(const StreamSchema& schema) {
                       {"state", table.state}});
   }
   try {
-    return nlohmann::ordered_json{{"content", to_string(schema.content)}, {"tables", tables}}
-        .dump();
+    std::string json =
+        nlohmann::ordered_json{{"content", to_string(schema.content)}, {"tables", tables}}.dump();
+    if (json.size() < text::kLongestDocument) return json;  // a file has a line end as well
+    throw RecordError{fmt::format("the schema of {} tables has {} bytes (expected fewer than {})",
+                                  schema.tables.size(), json.size(), text::kLongestDocument)};
   } catch (const nlohmann::json::type_error&) {
     throw RecordError{"the name of a table is not UTF-8"};
   }

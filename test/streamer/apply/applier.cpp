@@ -56,6 +56,20 @@ TEST_CASE("a copy has all written rows, in whatever pieces the log is applied") 
   CHECK(writer.log.snapshots_asked == 0);
 }
 
+TEST_CASE("an applier goes on if the log loses its beginning before the schema is read") {
+  VirtualMachine machine;
+  Writer writer;
+  writer.write(0, {1});
+  MemorySink copy;
+  writer.log.schemas_lost = 2;
+  LogSource source{writer.log};
+  Applier applier{source, copy, machine.executor()};
+  for (int calls = 0; calls < 10; ++calls) static_cast<void>(applier.apply_next(1s, always));
+  CHECK(writer.log.schemas_lost == 0);
+  CHECK(rows_of(copy) == writer.table);
+  CHECK(applier.report().complete);
+}
+
 TEST_CASE("a new applier continues after the last applied batch") {
   VirtualMachine machine;
   Writer writer;

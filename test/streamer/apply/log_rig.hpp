@@ -24,6 +24,7 @@ struct Log {
   int snapshots_asked = 0;
   std::set<std::uint64_t> lost;  ///< steps of commits whose batches lack a row
   std::optional<StreamSchema> schema = kSchema;
+  int schemas_lost = 0;  ///< so many reads of the schema find that messages were removed
 };
 
 class LogSource final : public RecordSource {
@@ -40,6 +41,10 @@ class LogSource final : public RecordSource {
     at_ = at;
   }
   [[nodiscard]] std::optional<StreamSchema> schema() override {
+    if (log_.schemas_lost > 0) {
+      --log_.schemas_lost;
+      throw SinkError{SinkError::Kind::lost, "it was removed"};
+    }
     return log_.schema ? log_.schema : given_;
   }
   [[nodiscard]] std::optional<Next> next(std::chrono::nanoseconds) override {

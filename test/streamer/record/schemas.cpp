@@ -45,6 +45,16 @@ TEST_CASE("a schema with the largest number of rows is read back", "[record]") {
   CHECK(parse_stream_schema(to_json(schema)) == schema);
 }
 
+TEST_CASE("a schema that could not be read again is refused when it is written", "[record]") {
+  StreamSchema schema;
+  for (int i = 0; i < 100'000; ++i) {
+    schema.tables.push_back({.name = "table." + std::to_string(i), .rows = 1, .width = 1});
+  }
+  CHECK_THROWS_WITH(to_json(schema), ContainsSubstring("100000 tables"));
+  schema.tables.resize(50'000);
+  CHECK(parse_stream_schema(to_json(schema)) == schema);
+}
+
 TEST_CASE("a table name that is not UTF-8 is refused when the schema is written", "[record]") {
   CHECK_THROWS_AS(to_json({.tables = {{.name = "a\xFF", .rows = 1, .width = 1}}}), RecordError);
 }

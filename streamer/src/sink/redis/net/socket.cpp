@@ -103,13 +103,19 @@ Addresses look_up(const RedisAddress& address, const std::string& name, const De
   };
   std::promise<Resolution> promise;
   std::future<Resolution> future = promise.get_future();
-  std::thread{[promise = std::move(promise), host = address.host, port = address.port]() mutable {
+  auto resolve = [promise = std::move(promise), host = address.host,
+                  port = address.port]() mutable {
     addrinfo wanted{};
     wanted.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
     const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found);
     promise.set_value({error, Addresses{error == 0 ? found : nullptr}});
-  }}.detach();
+  };
+  try {
+    std::thread{std::move(resolve)}.detach();
+  } catch (const std::system_error& error) {  // no thread is left; there may be one later
+    refuse_connection(name, error.what());
+  }
   while (future.wait_for(by.slice()) != std::future_status::ready) {
     if (by.passed())
       refuse_connection(name, fmt::format("{} was not looked up in time", address.host));
