@@ -151,10 +151,11 @@ struct Checkpoint::Contents {
   CheckpointHeader header;
   std::vector<Named> tensors, counters;
   std::uint64_t payload_begin = 0;
-  std::unique_ptr<InputFile> rows;  ///< opened when numbers of a tensor are first read
+  /** The file that was verified. It stays open: another file may get its name meanwhile. */
+  std::unique_ptr<InputFile> in;
 
   void read();
-  void check_payload(InputFile& in);
+  void check_payload();
   void check_same(const ModelState& state) const;
   [[nodiscard]] static const Named* find(const std::vector<Named>& all, std::string_view name) {
     const auto found = std::ranges::find(all, name, &Named::name);
@@ -175,25 +176,25 @@ struct Checkpoint::Contents {
 };
 
 void Checkpoint::Contents::read() {
-  InputFile in{file};
-  if (in.size() < kPreamble || in.read_number() != kMagic) {
+  in = std::make_unique<InputFile>(file);
+  if (in->size() < kPreamble || in->read_number() != kMagic) {
     refuse("this is not a checkpoint", "", "a file that --save has written");
   }
-  const std::uint64_t version = in.read_number();
+  const std::uint64_t version = in->read_number();
   if (version != kVersion) {
     refuse(fmt::format("the checkpoint is of version {}", version), "",
            fmt::format("version {}, which this program reads", kVersion));
   }
-  const std::uint64_t header_bytes = in.read_number(), payload = in.read_number();
-  const std::uint64_t hash = in.read_number();
-  const std::uint64_t left = in.size() - kPreamble;
+  const std::uint64_t header_bytes = in->read_number(), payload = in->read_number();
+  const std::uint64_t hash = in->read_number();
+  const std::uint64_t left = in->size() - kPreamble;
   if (header_bytes > kMostHeader || payload > ~std::uint64_t{0} - kPreamble - header_bytes) {
     refuse("the checkpoint is damaged: it states impossible sizes", "its first 40 bytes",
            "the file as --save has written it");
   }
   check_size(left + kPreamble, kPreamble + header_bytes + payload);
   std::string text(header_bytes, '\0');
-  in.read(std::as_writable_bytes(std::span<char>{text}));
+  in->read(std::as_writable_bytes(std::span<char>{text}));
   if (header_hash(header_bytes, payload, text) != hash) {
     refuse("the checkpoint is damaged: its header's checksum does not match",
            fmt::format("bytes 0 to {}", kPreamble + header_bytes),
@@ -210,10 +211,10 @@ void Checkpoint::Contents::read() {
            "the file as --save has written it");
   }
   payload_begin = kPreamble + header_bytes;
-  check_payload(in);
+  check_payload();
 }
 
-void Checkpoint::Contents::check_payload(InputFile& in) {
+void Checkpoint::Contents::check_payload() {
   std::vector<std::byte> piece;
   std::uint64_t at = payload_begin;
   // The whole file is checked before the model is changed.
@@ -223,10 +224,10 @@ void Checkpoint::Contents::check_payload(InputFile& in) {
     const std::uint64_t bytes = tensor.number * sizeof(float);
     for (std::uint64_t done = 0; done < bytes; done += piece.size()) {
       piece.resize(std::min<std::uint64_t>(kPiece, bytes - done));
-      in.read(piece);
+      in->read(piece);
       hash.add(piece);
     }
-    if (in.read_number() != hash.of_64_bits()) {
+    if (in->read_number() != hash.of_64_bits()) {
       refuse(fmt::format("the checkpoint is damaged: the checksum of '{}' does not match",
                          tensor.name),
              fmt::format("bytes {} to {}", at, at + bytes + sizeof(std::uint64_t)),
@@ -273,7 +274,7 @@ const CheckpointHeader& Checkpoint::header() const noexcept { return contents_->
 
 std::vector<std::string> Checkpoint::restore(const ModelState& state, ModelContext& context) const {
   contents_->check_same(state);
-  InputFile in{contents_->file};
+  InputFile& in = *contents_->in;
   std::vector<float> piece;
   std::vector<std::string> zero;
   for (const StateTensor& tensor : state.tensors) {
@@ -306,9 +307,8 @@ void Checkpoint::read(std::string_view tensor, std::uint64_t first,
         fmt::format("it has no numbers {} to {} of '{}'", first, first + numbers.size(), tensor),
         "", "a checkpoint of the same tables");
   }
-  if (!contents_->rows) contents_->rows = std::make_unique<InputFile>(contents_->file);
-  contents_->rows->seek(saved->begin + first * sizeof(float));
-  contents_->rows->read(std::as_writable_bytes(numbers));
+  contents_->in->seek(saved->begin + first * sizeof(float));
+  contents_->in->read(std::as_writable_bytes(numbers));
 }
 
 std::string state_digest(WholeState& state) {

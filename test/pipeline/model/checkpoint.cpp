@@ -94,6 +94,24 @@ TEST_CASE("a checkpoint restores the saved state to the bit") {
   CHECK(state_digest(other, saved.bench.context) == before);
 }
 
+TEST_CASE("a checkpoint that was verified is read to its end, though another one gets its name") {
+  Saved saved;
+  saved.save();
+  const Checkpoint checkpoint{saved.file};
+  const std::string before =
+      state_digest(saved.state(saved.first, saved.second), saved.bench.context);
+  const std::vector<float> first = saved.first, second = saved.second;
+  for (float& number : saved.first) number += 1;
+  saved.save();
+  std::vector<float> numbers(3);
+  checkpoint.read("table.a.weights", 500, numbers);
+  CHECK(numbers == std::vector<float>(first.begin() + 500, first.begin() + 503));
+  std::vector<float> zeros(1000), few(3);
+  const ModelState other = saved.state(zeros, few);
+  checkpoint.restore(other, saved.bench.context);
+  CHECK(state_digest(other, saved.bench.context) == before);
+}
+
 TEST_CASE("a checkpoint replaces the previous one and leaves no other file in its folder") {
   Saved saved;
   saved.write("an older file");
