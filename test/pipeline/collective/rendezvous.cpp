@@ -80,6 +80,88 @@ constexpr auto kLong = std::chrono::seconds{60};
 
 }  // namespace
 
+namespace {
+
+/// A connection of a program that is no rank of the job.
+class Stranger {
+ public:
+  explicit Stranger(std::uint16_t port) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int tries = 0; tries < 10'000; ++tries) {  // rank 0 may not listen yet
+      socket_ = ::socket(AF_INET, SOCK_STREAM, 0);
+      if (::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0) return;
+      ::close(socket_);
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+    throw std::runtime_error{"rank 0 does not listen"};
+  }
+  ~Stranger() { ::close(socket_); }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+  void send(std::span<const std::uint32_t> words) const {
+    static_cast<void>(::send(socket_, words.data(), words.size_bytes(), MSG_NOSIGNAL));
+  }
+
+ private:
+  int socket_ = -1;
+};
+
+}  // namespace
+
+TEST_CASE("ranks meet although another program is connected and silent, or sends anything") {
+  const std::uint16_t port = free_port();
+  const std::vector<std::uint32_t> sent =
+      GENERATE(std::vector<std::uint32_t>{},                            // nothing
+               std::vector<std::uint32_t>{7},                           // a part of a head
+               std::vector<std::uint32_t>{0, 1, 0xFFFF'FFFF, 1, 2},     // a hello of 4 GiB
+               std::vector<std::uint32_t>{1, 1, 0xFFFF'FFFF, 1, 2, 3},  // something else of 4 GiB
+               std::vector<std::uint32_t>{0, 99, 0});  // the hello of a rank there is not
+  std::unique_ptr<Rendezvous> first, second;
+  std::exception_ptr failed;
+  std::thread rank_0{[&] {
+    try {
+      first = Rendezvous::over_tcp("localhost", port, 0, 2, {std::chrono::seconds{10}});
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  }};
+  const Stranger stranger{port};
+  stranger.send(sent);
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // rank 0 accepts it first
+  second = Rendezvous::over_tcp("localhost", port, 1, 2, {kLong});
+  rank_0.join();
+  CHECK_FALSE(failed);
+}
+
+TEST_CASE("failure() does not wait for a rank that shares") {
+  const std::uint16_t port = free_port();
+  std::array<std::unique_ptr<Rendezvous>, 2> ranks;
+  on_threads(2, [&](unsigned rank) {
+    ranks[rank] = Rendezvous::over_tcp("localhost", port, rank, 2, {std::chrono::seconds{10}});
+  });
+  std::array<std::byte, 4> shared{};
+  std::string thrown;
+  std::thread sharing{[&] {
+    try {
+      ranks[0]->share(shared);
+    } catch (const std::exception& error) {
+      thrown = error.what();
+    }
+  }};
+  // Rank 1 shares only after this call, which comes back although rank 0 shares.
+  for (int calls = 0; calls < 20; ++calls) {
+    CHECK_FALSE(ranks[0]->failure());
+    std::this_thread::sleep_for(std::chrono::milliseconds{2});
+  }
+  ranks[1]->share(shared);
+  sharing.join();
+  CHECK(thrown.empty());
+}
+
 TEST_CASE("data that rank 0 shares reaches every rank, round after round") {
   over_both([](const Make& make) {
     constexpr unsigned kRanks = 4;

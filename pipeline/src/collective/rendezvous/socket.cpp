@@ -90,21 +90,35 @@ Socket Socket::connect(const std::string& host, std::uint16_t port, Deadline unt
   }
 }
 
-bool Socket::ready(short events, Deadline until) const noexcept {
+namespace {
+
+bool poll_until(std::span<pollfd> sockets, Deadline until) noexcept {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
     // At most a second at a time: poll() counts milliseconds in int.
     const auto wait = left.count() < 0 ? 0 : left.count() > 1000 ? 1000 : left.count();
-    pollfd one{descriptor_, events, 0};
-    const int found = ::poll(&one, 1, static_cast<int>(wait));
+    const int found = ::poll(sockets.data(), sockets.size(), static_cast<int>(wait));
     if (found > 0) return true;
     if (found == 0 && left.count() <= 0) return false;
     if (found < 0 && errno != EINTR) return false;
   }
 }
 
+}  // namespace
+
+bool Socket::ready(Deadline until) const noexcept {
+  pollfd one{descriptor_, POLLIN, 0};
+  return poll_until({&one, 1}, until);
+}
+
+bool Socket::await_any(std::span<const Socket* const> sockets, Deadline until) {
+  std::vector<pollfd> all;
+  for (const Socket* const socket : sockets) all.push_back({socket->descriptor_, POLLIN, 0});
+  return poll_until(all, until);
+}
+
 Socket Socket::accept(Deadline until) const {
-  if (!ready(POLLIN, until)) return {};
+  if (!ready(until)) return {};
   Socket peer{::accept(descriptor_, nullptr, nullptr)};
   if (peer.open()) send_at_once(peer.descriptor_);
   return peer;
@@ -122,7 +136,7 @@ bool Socket::send(std::span<const std::byte> bytes) noexcept {
 }
 
 Socket::Came Socket::receive(std::vector<std::byte>& to, Deadline until) noexcept {
-  if (!ready(POLLIN, until)) return Came::nothing;
+  if (!ready(until)) return Came::nothing;
   std::array<std::byte, 4096> some;
   const auto got = ::recv(descriptor_, some.data(), some.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return Came::nothing;

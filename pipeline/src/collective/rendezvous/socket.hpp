@@ -35,6 +35,13 @@ class Socket {
   /** @return a socket that is not open if no connection arrives before the deadline */
   [[nodiscard]] Socket accept(Deadline until) const;
 
+  /**
+   * @brief Waits until one of the sockets has something to accept or to receive, or its other end
+   *        has closed the connection.
+   * @return false if the deadline has passed first
+   */
+  static bool await_any(std::span<const Socket* const> sockets, Deadline until);
+
   [[nodiscard]] bool open() const noexcept { return descriptor_ >= 0; }
   void close() noexcept;
 
@@ -46,7 +53,7 @@ class Socket {
   [[nodiscard]] Came receive(std::vector<std::byte>& to, Deadline until) noexcept;
 
  private:
-  [[nodiscard]] bool ready(short events, Deadline until) const noexcept;
+  [[nodiscard]] bool ready(Deadline until) const noexcept;
 
   int descriptor_ = -1;
 };

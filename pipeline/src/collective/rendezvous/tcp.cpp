@@ -32,11 +32,27 @@ struct Frame {
   Bytes bytes;
 };
 
+/** Longest frame that a rank accepts. What ranks share, such as a communicator's name, is shorter.
+ */
+constexpr std::uint32_t kMostBytes = 16U << 20;
+/** How long `share` waits at a time. */
+constexpr auto kMoment = std::chrono::milliseconds{20};
+
 /** The connection to one other rank, with the received frames that were not taken yet. */
 class Peer {
  public:
   Peer() = default;
   explicit Peer(Socket socket) : socket_(std::move(socket)) {}
+
+  [[nodiscard]] const Socket& socket() const noexcept { return socket_; }
+  /** Returns the rank that this connection belongs to, if it says so now. A program that is not a
+   * rank of a job may connect, too; then the connection is `gone`. */
+  std::optional<unsigned> hello() {
+    const std::optional<Frame> first = receive(Clock::now(), 0);
+    if (!first) return {};
+    gone_ = first->kind != Frame::Kind::hello;
+    return gone_ ? std::nullopt : std::optional{first->rank};
+  }
 
   bool send(Frame::Kind kind, unsigned rank, std::span<const std::byte> bytes) noexcept {
     if (!socket_.open()) return false;
@@ -44,10 +60,11 @@ class Peer {
     return socket_.send(std::as_bytes(std::span{&head, 1})) && socket_.send(bytes);
   }
 
-  /** Returns the next frame, if it arrives before the deadline. */
-  std::optional<Frame> receive(Deadline until) {
+  /** Returns the next frame, if it arrives before the deadline. A longer one than `most` ends the
+   * connection. */
+  std::optional<Frame> receive(Deadline until, std::uint32_t most = kMostBytes) {
     for (;;) {
-      if (auto frame = take()) return frame;
+      if (auto frame = take(most)) return frame;
       if (gone_ || !socket_.open()) return {};
       switch (socket_.receive(unread_, until)) {
         case Socket::Came::something:
@@ -56,7 +73,7 @@ class Peer {
           return {};
         case Socket::Came::end:
           gone_ = true;
-          return take();
+          return take(most);
       }
     }
   }
@@ -67,10 +84,14 @@ class Peer {
   bool left = false;  ///< the rank has announced that it leaves
 
  private:
-  std::optional<Frame> take() {
+  std::optional<Frame> take(std::uint32_t most) {
     Frame::Head head{};
     if (unread_.size() < sizeof(head)) return {};
     std::memcpy(&head, unread_.data(), sizeof(head));
+    if (head.bytes > most) {
+      gone_ = true;
+      return {};
+    }
     if (unread_.size() < sizeof(head) + head.bytes) return {};
     const auto body = unread_.begin() + sizeof(head);
     Frame frame{head.kind, head.rank, Bytes(body, body + head.bytes)};
@@ -114,18 +135,23 @@ class TcpRendezvous final : public Rendezvous {
   }
 
   void share(std::span<std::byte> bytes) override {
-    const std::lock_guard lock{mutex_};
+    if (bytes.size() > kMostBytes) {
+      throw std::invalid_argument{
+          fmt::format("{} bytes cannot be shared (expected at most {})", bytes.size(), kMostBytes)};
+    }
+    const std::lock_guard turn{sharing_};
+    std::unique_lock lock{mutex_};
     const Deadline until = Clock::now() + time_out_;
     if (rank() == 0) {
       // Rank 0 sends the bytes only after all ranks have come, so `share` is also a barrier.
-      for (unsigned peer = 1; peer < size(); ++peer) static_cast<void>(next_of(peer, until));
+      for (unsigned peer = 1; peer < size(); ++peer) static_cast<void>(next_of(peer, until, lock));
       for (unsigned peer = 1; peer < size(); ++peer) {
         static_cast<void>(peers_[peer].send(Frame::Kind::shared, 0, bytes));
       }
       return;
     }
     static_cast<void>(peers_[0].send(Frame::Kind::shared, rank(), {}));
-    const Bytes got = next_of(0, until);
+    const Bytes got = next_of(0, until, lock);
     if (got.size() != bytes.size()) {
       throw CollectiveError{0, fmt::format("rank 0 shares {} bytes, and rank {} expects {}",
                                            got.size(), rank(), bytes.size())};
@@ -153,19 +179,25 @@ class TcpRendezvous final : public Rendezvous {
   void await_all(std::uint16_t port, Deadline until) {
     const Socket listening = Socket::listen(port);
     std::vector<bool> here(size(), false);
+    std::vector<Peer> unknown;  // all are heard at once: a silent one must not hold up a rank
     here[0] = true;
     while (std::ranges::find(here, false) != here.end()) {
       const auto late = static_cast<unsigned>(std::ranges::find(here, false) - here.begin());
-      Socket socket = listening.accept(until);
-      if (!socket.open()) throw has_not_come(late);
-      Peer peer{std::move(socket)};
-      const std::optional<Frame> hello = peer.receive(until);
-      if (!hello || hello->kind != Frame::Kind::hello || hello->rank >= size() ||
-          here[hello->rank]) {
-        continue;  // not a rank of this job
+      std::vector<const Socket*> sockets{&listening};
+      for (const Peer& peer : unknown) sockets.push_back(&peer.socket());
+      if (!Socket::await_any(sockets, until)) throw has_not_come(late);
+      if (Socket socket = listening.accept(Clock::now()); socket.open()) {
+        unknown.emplace_back(std::move(socket));
       }
-      here[hello->rank] = true;
-      peers_[hello->rank] = std::move(peer);
+      std::erase_if(unknown, [&](Peer& peer) {
+        const std::optional<unsigned> from = peer.hello();
+        if (!from) return peer.gone();
+        if (*from < size() && !here[*from]) {  // otherwise it is not a rank of this job
+          here[*from] = true;
+          peers_[*from] = std::move(peer);
+        }
+        return true;
+      });
     }
   }
 
@@ -196,14 +228,11 @@ class TcpRendezvous final : public Rendezvous {
     }
   }
 
-  Bytes next_of(unsigned peer, Deadline until) {
+  /** Waits without the lock, so that `failure` does not block. */
+  Bytes next_of(unsigned peer, Deadline until, std::unique_lock<std::mutex>& lock) {
     while (shared_[peer].empty()) {
       // Listens to all ranks, because the failure of any rank ends the wait.
-      for (unsigned other = 0; other < size(); ++other) {
-        const auto moment =
-            other == peer ? std::chrono::milliseconds{20} : std::chrono::milliseconds{0};
-        listen(other, std::min(until, Clock::now() + moment));
-      }
+      for (unsigned other = 0; other < size(); ++other) listen(other, Clock::now());
       if (failure_) throw CollectiveError{failure_->rank, failure_->why};
       if (!shared_[peer].empty()) break;
       if (peers_[peer].left) {
@@ -211,6 +240,14 @@ class TcpRendezvous final : public Rendezvous {
             peer, fmt::format("rank {} has left, and rank {} waits for it", peer, rank())};
       }
       if (Clock::now() >= until) throw has_not_come(peer);
+      std::vector<const Socket*> sockets;
+      for (const Peer& other : peers_) {
+        // The connection of a rank that has left would always be ready.
+        if (other.socket().open() && !other.gone()) sockets.push_back(&other.socket());
+      }
+      lock.unlock();
+      static_cast<void>(Socket::await_any(sockets, std::min(until, Clock::now() + kMoment)));
+      lock.lock();
     }
     Bytes next = std::move(shared_[peer].front());
     shared_[peer].pop_front();
@@ -220,6 +257,7 @@ class TcpRendezvous final : public Rendezvous {
   const std::string where_;
   const std::chrono::milliseconds time_out_;
   const int exceptions_;
+  std::mutex sharing_;  ///< one `share` at a time; taken before `mutex_`
   std::mutex mutex_;
   std::vector<Peer> peers_;  ///< on rank 0: all other ranks; on other ranks: rank 0
   std::vector<std::deque<Bytes>> shared_;

@@ -64,7 +64,8 @@ class Rendezvous {
   /**
    * @brief Copies `bytes` of rank 0 to every rank. Blocks until every rank has called it.
    *
-   * Every rank makes the same calls in the same order, with the same number of bytes.
+   * Every rank makes the same calls in the same order, with the same number of bytes, at most
+   * 16 MiB.
    * @throws CollectiveError if a rank failed, is gone or did not call it in time
    */
   virtual void share(std::span<std::byte> bytes) = 0;
