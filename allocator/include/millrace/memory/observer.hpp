@@ -35,7 +35,9 @@ struct FreeEvent {
 /**
  * @brief Is called for each allocation and free, in order, under the allocator's lock.
  *
- * Must not call the allocator or the device. Without an observer the cost is one branch.
+ * Must not call the allocator or the device. Without an observer the cost is one branch. If
+ * `allocated` or `freed` throws, the caller of the allocator gets the exception, and the block is
+ * free afterwards (with a DriverAllocator: live, if `freed` threw).
  */
 class AllocationObserver {
  public:
