@@ -274,7 +274,7 @@ const CheckpointHeader& Checkpoint::header() const noexcept { return contents_->
 
 std::vector<std::string> Checkpoint::restore(const ModelState& state, ModelContext& context) const {
   contents_->check_same(state);
-  InputFile& in = *contents_->in;
+  const InputFile& in = *contents_->in;
   std::vector<float> piece;
   std::vector<std::string> zero;
   for (const StateTensor& tensor : state.tensors) {
@@ -285,8 +285,11 @@ std::vector<std::string> Checkpoint::restore(const ModelState& state, ModelConte
              [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{}); });
       continue;
     }
-    in.seek(saved->begin + tensor.first * sizeof(float));
-    upload(tensor, context, piece, [&](std::span<std::byte> bytes) { in.read(bytes); });
+    std::uint64_t at = saved->begin + tensor.first * sizeof(float);
+    upload(tensor, context, piece, [&](std::span<std::byte> bytes) {
+      in.read_at(at, bytes);
+      at += bytes.size();
+    });
   }
   for (const StateCounter& counter : state.counters) {
     *counter.value = Contents::find(contents_->counters, counter.name)->number;
@@ -307,8 +310,7 @@ void Checkpoint::read(std::string_view tensor, std::uint64_t first,
         fmt::format("it has no numbers {} to {} of '{}'", first, first + numbers.size(), tensor),
         "", "a checkpoint of the same tables");
   }
-  contents_->in->seek(saved->begin + first * sizeof(float));
-  contents_->in->read(std::as_writable_bytes(numbers));
+  contents_->in->read_at(saved->begin + first * sizeof(float), std::as_writable_bytes(numbers));
 }
 
 std::string state_digest(WholeState& state) {

@@ -70,8 +70,14 @@ InputFile::InputFile(const std::filesystem::path& file)
 InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::read(std::span<std::byte> room) {
+  read_at(position_, room);
+  position_ += room.size();
+}
+
+void InputFile::read_at(std::uint64_t position, std::span<std::byte> room) const {
   while (!room.empty()) {
-    const ssize_t got = ::read(descriptor_, room.data(), room.size());
+    const ssize_t got =
+        ::pread(descriptor_, room.data(), room.size(), static_cast<off_t>(position));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       throw CheckpointError{
@@ -80,6 +86,7 @@ void InputFile::read(std::span<std::byte> room) {
           file_.string(), "a file that no other program writes to"};
     }
     room = room.subspan(static_cast<std::size_t>(got));
+    position += static_cast<std::uint64_t>(got);
   }
 }
 
@@ -91,13 +98,6 @@ std::uint64_t InputFile::read_number() {
     number = number << 8U | static_cast<std::uint64_t>(bytes[i]);
   }
   return number;
-}
-
-void InputFile::seek(std::uint64_t position) {
-  if (::lseek(descriptor_, static_cast<off_t>(position), SEEK_SET) < 0) {
-    throw CheckpointError{fmt::format("the checkpoint cannot be read: {}", std::strerror(errno)),
-                          file_.string(), "a regular file"};
-  }
 }
 
 }  // namespace millrace::model

@@ -43,12 +43,13 @@ class InputFile {
   /** @brief Fills `room`. @throws CheckpointError if the file ends too early, or reading fails */
   void read(std::span<std::byte> room);
   [[nodiscard]] std::uint64_t read_number();
-  void seek(std::uint64_t position);
+  /** @brief Fills `room` from `position` on. Any thread may call it. @throws CheckpointError */
+  void read_at(std::uint64_t position, std::span<std::byte> room) const;
 
  private:
   const std::filesystem::path file_;
   const int descriptor_;
-  std::uint64_t size_ = 0;
+  std::uint64_t size_ = 0, position_ = 0;
 };
 
 }  // namespace millrace::model

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -130,7 +131,13 @@ TEST_CASE("ranks meet although another program is connected and silent, or sends
   stranger.send(sent);
   std::this_thread::sleep_for(std::chrono::milliseconds{20});  // rank 0 accepts it first
   second = Rendezvous::over_tcp("localhost", port, 1, 2, {hour});
-  CHECK(rank_0.wait_for(std::chrono::seconds{30}) == std::future_status::ready);
+  REQUIRE(rank_0.wait_for(std::chrono::seconds{30}) == std::future_status::ready);
+  rank_0.get();
+  std::array<std::byte, 1> of_first{std::byte{7}}, of_second{};
+  std::thread sharing{[&] { first->share(of_first); }};
+  second->share(of_second);
+  sharing.join();
+  CHECK(of_second == of_first);
 }
 
 TEST_CASE("failure() does not wait for a rank that shares") {
@@ -141,13 +148,16 @@ TEST_CASE("failure() does not wait for a rank that shares") {
   });
   std::array<std::byte, 4> shared{};
   std::string thrown;
+  std::atomic<bool> begun{false};
   std::thread sharing{[&] {
+    begun = true;
     try {
       ranks[0]->share(shared);
     } catch (const std::exception& error) {
       thrown = error.what();
     }
   }};
+  while (!begun) std::this_thread::yield();
   // Rank 1 shares only after this call, which comes back although rank 0 shares.
   for (int calls = 0; calls < 20; ++calls) {
     CHECK_FALSE(ranks[0]->failure());

@@ -107,6 +107,7 @@ class Session {
                       checkpoint_ ? checkpoint_->header().stream : "");
       plan_.stream_epoch = stream_->epoch();
     }
+    checkpoint_.reset();  // its file would take room on the disk after --save has replaced it
     if (options_.steps) trainer_->stop_at(*options_.steps);
     complete_plan(plan_, data_, config, *trainer_);
   }
@@ -363,7 +364,7 @@ class Session {
   const Interrupt& interrupt_;
   ProcessGroup* const group_;  ///< null for the only rank
   TrainingDevice& device_;
-  const std::unique_ptr<Checkpoint> checkpoint_;
+  std::unique_ptr<Checkpoint> checkpoint_;  ///< null once it was loaded
   TrainPlan plan_;
   TrainData data_;
   LoadingThread loader_;

@@ -35,6 +35,8 @@ struct Frame {
 /** Longest frame that a rank accepts. What ranks share, such as a communicator's name, is shorter.
  */
 constexpr std::uint32_t kMostBytes = 16U << 20;
+/** Connections of other programs that rank 0 keeps at a time. It closes the oldest. */
+constexpr std::size_t kMostStrangers = 64;
 /** How long `share` waits at a time. */
 constexpr auto kMoment = std::chrono::milliseconds{20};
 
@@ -185,9 +187,10 @@ class TcpRendezvous final : public Rendezvous {
       const auto late = static_cast<unsigned>(std::ranges::find(here, false) - here.begin());
       std::vector<const Socket*> sockets{&listening};
       for (const Peer& peer : unknown) sockets.push_back(&peer.socket());
-      if (!Socket::await_any(sockets, until)) throw has_not_come(late);
+      if (!Socket::await_any(sockets, until) || Clock::now() >= until) throw has_not_come(late);
       if (Socket socket = listening.accept(Clock::now()); socket.open()) {
         unknown.emplace_back(std::move(socket));
+        if (unknown.size() > size() + kMostStrangers) unknown.erase(unknown.begin());
       }
       std::erase_if(unknown, [&](Peer& peer) {
         const std::optional<unsigned> from = peer.hello();

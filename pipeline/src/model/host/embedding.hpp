@@ -224,8 +224,8 @@ struct RowUpdates {
 /**
  * @brief Updates the runs of one table's rows, from `run` on.
  *
- * It does not depend on the types of keys and offsets: it is compiled for each optimizer and width,
- * and was most of the model's code when it was compiled for these types, too.
+ * It does not depend on the types of keys and offsets, because it is compiled for each optimizer
+ * and width.
  *
  * @return the first run of another table
  */

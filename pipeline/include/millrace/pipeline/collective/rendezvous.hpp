@@ -67,6 +67,7 @@ class Rendezvous {
    * Every rank makes the same calls in the same order, with the same number of bytes, at most
    * 16 MiB.
    * @throws CollectiveError if a rank failed, is gone or did not call it in time
+   * @throws std::invalid_argument if `bytes` is longer
    */
   virtual void share(std::span<std::byte> bytes) = 0;
 
