@@ -146,8 +146,8 @@ class Sink {
   }
 
   /**
-   * @brief Sets a deadline for calls that a network peer or a large folder can delay, including the
-   *        one in progress. After it they throw SinkError `retry`.
+   * @brief Sets a deadline for calls that a network peer or the read of a large folder can delay,
+   *        including the one in progress. After it they throw SinkError `retry`.
    * @param end  `time_point::max()` removes the deadline
    */
   virtual void finish_by(std::chrono::steady_clock::time_point end) noexcept {

@@ -104,12 +104,18 @@ void sync_folder(const std::filesystem::path& folder) {
 
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
-  const bool made = std::filesystem::create_directory(folder, error);
+  std::filesystem::create_directory(folder, error);
   if (error) throw_system_error(error.value(), folder.string());
-  if (!made) return;
-  // Whatever is flushed in the folder survives the machine only if the folder's name does.
+  // Whatever is flushed in the folder survives the machine only if the folder's name does. It is
+  // synced although another rank made the folder, which may not have synced it yet. A folder above
+  // it that this program must not read, or a file system that syncs no folders, is no error.
   const std::filesystem::path above = (folder / "..").lexically_normal();
-  sync_folder(above.empty() ? "." : above);
+  const int opened =
+      ::open(above.empty() ? "." : above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened < 0) return;
+  const int failed = ::fsync(opened) == 0 ? 0 : errno;
+  ::close(opened);
+  if (failed == EIO) throw_system_error(failed, above.string());
 }
 
 std::optional<StreamSchema> read_schema(const std::filesystem::path& folder) {

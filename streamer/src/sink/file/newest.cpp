@@ -21,14 +21,15 @@ struct WholeSegment {
   std::uint64_t end;  ///< end of its whole batches
 };
 
-std::vector<WholeSegment> whole_segments(const std::filesystem::path& folder) {
+std::vector<WholeSegment> whole_segments(const std::filesystem::path& folder,
+                                         const Deadline::Shared& finish_by) {
   std::vector<WholeSegment> segments;
   for (const auto& [rank, names] : segments_in(folder)) {
     for (const SegmentName& name : names) {
       const std::filesystem::path path = folder / to_string(name);
       WholePart segment;
       // Only the last segment may have a torn end; all others must be whole.
-      if (name == names.back()) read_whole_part(path, true, segment);
+      if (name == names.back()) read_whole_part(path, true, segment, finish_by);
       segments.push_back({path, name == names.back() ? segment.end : SegmentReader{path}.size()});
     }
   }
@@ -61,7 +62,7 @@ void check(const RowRecord& row, const StreamSchema& schema, const WholeSegment&
 void read_newest(const std::filesystem::path& folder, const StreamSchema& schema,
                  const std::function<void(const RowRecord&)>& visit,
                  const Deadline::Shared& finish_by) {
-  const std::vector<WholeSegment> segments = whole_segments(folder);
+  const std::vector<WholeSegment> segments = whole_segments(folder, finish_by);
   // Keeps places instead of rows, and makes a second pass: memory grows with the number of rows,
   // not with their width.
   std::unordered_map<RowKey, NewestRow, RowKeyHash> newest;

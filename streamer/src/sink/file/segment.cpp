@@ -249,8 +249,9 @@ std::string read_batches(SegmentReader& reader, WholePart& part) {
 
 }  // namespace
 
-void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart& part) {
-  SegmentReader reader{path, part.end};
+void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart& part,
+                     const Deadline::Shared& finish_by) {
+  SegmentReader reader{path, part.end, finish_by};
   for (std::optional<std::uint64_t> stopped_at;;) {
     const std::string damage = read_batches(reader, part);
     part.size = reader.size();

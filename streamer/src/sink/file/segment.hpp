@@ -124,9 +124,11 @@ struct WholePart {
 
 /**
  * @brief Reads a segment to its end, from its beginning or from an earlier end on.
- * @param is_last  the last segment of its rank: its end may be torn
+ * @param is_last    the last segment of its rank: its end may be torn
+ * @param finish_by  after it, SinkError (retry) is thrown
  * @throws RecordError that names file and offset: it is damaged, and this is not a torn end
  */
-void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart& part);
+void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart& part,
+                     const Deadline::Shared& finish_by = kNeverEnds);
 
 }  // namespace millrace::sink

@@ -101,7 +101,7 @@ bool RocksdbSink::close_if_gone() {
 void RocksdbSink::replace_state(SinkState state) {
   for (const auto& [rank, before] : shared_->state.commits) {
     const auto now = state.commits.find(rank);
-    if (now == state.commits.end() || now->second.version != before.version) {
+    if (now == state.commits.end() || now->second.version < before.version) {
       shared_->lost.insert(rank);
     }
   }
@@ -274,13 +274,13 @@ void RocksdbSink::flush() {
 void RocksdbSink::audit(std::uint32_t rank, std::uint64_t epoch) {
   const std::lock_guard lock{shared_->mutex};
   static_cast<void>(close_if_gone());
+  const std::uint64_t there = shared_->state.newest_epoch();
+  if (there > epoch) refuse_overtaken(there, epoch, name());
   if (shared_->lost.erase(rank) != 0) {
     throw SinkError{SinkError::Kind::lost,
                     fmt::format("{}: commits of rank {} are no longer there", name(), rank)};
   }
   if (!shared_->database) return;
-  const std::uint64_t there = shared_->state.newest_epoch();
-  if (there > epoch) refuse_overtaken(there, epoch, name());
   const std::string gone = shared_->database->file_that_is_gone();
   if (gone.empty()) return;
   throw SinkError{
