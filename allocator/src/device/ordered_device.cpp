@@ -126,7 +126,14 @@ void OrderedDevice::State::pay_owed_marks() {
   owed.pay(streams, [&](StreamId stream) {
     KnownStream* const known = streams.find(stream);
     if (known != nullptr && owe_after_capture(*known)) return;
-    if (const auto handle = streams.handle(stream)) record_if_there(StreamRef{*handle, stream});
+    const auto handle = streams.handle(stream);
+    if (!handle) return;
+    try {
+      record_if_there(StreamRef{*handle, stream});
+    } catch (const DeviceError& error) {
+      if (error.code() != ErrorCode::capture || known == nullptr) throw;
+      owed.add(*known, stream);  // other code captures the stream
+    }
   });
 }
 

@@ -25,8 +25,8 @@ class OwedMarks {
 
   [[nodiscard]] bool empty() const noexcept { return !any_; }
 
-  /** @brief Calls `record` for each owed mark. After an exception, it and the later ones stay owed.
-   */
+  /** @brief Calls `record` for each owed mark. After an exception, that mark and those after it
+   * stay owed. */
   template <typename Record>
   void pay(StreamTable& table, Record record) {
     std::vector<StreamId> streams;
@@ -44,7 +44,8 @@ class OwedMarks {
         try {
           record(streams[paid]);
         } catch (...) {
-          add(*known, streams[paid]);  // as the last one: others may be recorded before it
+          // As the last one: others may be recorded before it. The stream may be detached by now.
+          if (table.find(streams[paid]) == known) add(*known, streams[paid]);
           throw;
         }
       }
