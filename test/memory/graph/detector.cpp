@@ -80,6 +80,16 @@ TEST_CASE("a capture whose stream was destroyed after its end has ended", "[grap
   rig.set_capturing(rig.main, false);
 }
 
+TEST_CASE("memory that was freed in a capture has no owner, though the pool keeps it", "[graph]") {
+  DetectorRig rig;
+  rig.set_capturing(rig.main, true);
+  void* const freed = rig.detector.allocate(MiB, rig.main);
+  rig.detector.deallocate(freed, rig.main);
+  CHECK_FALSE(rig.allocator.is_live(freed));
+  CHECK_FALSE(rig.allocator.owner(freed));
+  rig.set_capturing(rig.main, false);
+}
+
 TEST_CASE("a broken capture goes on until it is ended", "[graph]") {
   DetectorRig rig;
   rig.set_capturing(rig.main, true);

@@ -157,8 +157,8 @@ class CachingAllocator final : public Allocator {
   [[nodiscard]] std::size_t block_size(const void* address) const;
 
   /**
-   * @brief Returns the stream on which a plain free of `address` would be ordered. Takes no lock,
-   * so no other thread may free or transfer the block at the same time.
+   * @brief Returns the stream on which a plain free of `address` would be ordered. Without graph
+   *        pools it takes no lock. No other thread may free or transfer the block at the same time.
    * @return std::nullopt if `address` is not a live allocation, or is memory of a graph pool
    */
   [[nodiscard]] std::optional<StreamRef> owner(const void* address) const;

@@ -37,7 +37,8 @@ struct FreeEvent {
  *
  * Must not call the allocator or the device. Without an observer the cost is one branch. If
  * `allocated` or `freed` throws, the caller of the allocator gets the exception, and the block is
- * free afterwards (with a DriverAllocator: live, if `freed` threw).
+ * free afterwards (with a DriverAllocator: live, if `freed` threw). Later blocks of a batch of
+ * frees stay live. A CachingAllocator calls `freed` for a block whose `allocated` threw.
  */
 class AllocationObserver {
  public:

@@ -22,7 +22,8 @@ class HeldFrees {
 
   /**
    * @brief Holds a claimed block that only its lane's stream has used. Puts the block that was held
-   *        for the lane on its shelf. If this throws, the claimed block is live again.
+   *        for the lane on its shelf. If this throws, the claimed block is live again;
+   *        if an observer throws, it is held.
    * @return false if the block is not held
    */
   [[nodiscard]] bool hold(Block* block, StreamRef stream) {
