@@ -67,7 +67,7 @@ function(millrace_precompile target header)
 endfunction()
 
 # millrace_reuse_precompiled(TARGET FROM): TARGET uses the precompiled header of FROM, which has the
-# same compile options. Call it after millrace_unity.
+# same compile options.
 function(millrace_reuse_precompiled target from)
   get_target_property(headers ${from} PRECOMPILE_HEADERS)
   if(NOT MILLRACE_PRECOMPILE OR NOT headers)
@@ -92,9 +92,9 @@ endfunction()
 #   OFF   each source by itself
 #   ON    the sources of one folder together: a whole build takes a third of the time
 #   WIDE  up to 40 sources in the target's folder together, and all CUDA sources. With BY_FOLDER:
-#         those in each src/FOLDER (small ones are joined) and each src/sink/NAME. A whole build
-#         takes less time than with ON, but a small change compiles a larger unit. For builds in
-#         which nobody edits the sources.
+#         those in each src/FOLDER and each src/sink/NAME. Small folders are joined, but not those
+#         of sinks. A whole build takes less time than with ON, but a small change compiles a larger
+#         unit. For builds in which nobody edits the sources.
 #
 # With TEST, WIDE is the same as ON, because tests of one area share many names. Two targets of one
 # CMakeLists.txt must not share many sources: the groups of the later target would replace those of
