@@ -93,15 +93,6 @@ std::filesystem::path folder_of(std::string_view spec, std::string_view prefix) 
   return folder;
 }
 
-namespace {
-
-void sync_folder(const std::filesystem::path& folder) {
-  const File opened = open_file(folder, O_RDONLY | O_DIRECTORY);
-  if (::fsync(opened.get()) != 0) throw_system_error(errno, folder.string());
-}
-
-}  // namespace
-
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directory(folder, error);
@@ -157,7 +148,8 @@ StreamSchema create_schema(const std::filesystem::path& folder, const StreamSche
   // wins.
   const bool is_first = ::link(unfinished.path(), path.c_str()) == 0;
   if (!is_first && errno != EEXIST) throw_system_error(errno, path.string());
-  sync_folder(folder);
+  const File opened = open_file(folder, O_RDONLY | O_DIRECTORY);
+  if (::fsync(opened.get()) != 0) throw_system_error(errno, folder.string());
   return is_first ? schema : read_schema(folder).value_or(schema);
 }
 
