@@ -37,7 +37,8 @@ void declare(CLI::App& app, Arguments& given) {
                  "Folder with the folder `traces`; '' for none (default: MILLRACE_DATA in the "
                  "environment)")
       ->type_name("FOLDER");
-  app.add_option("--scale", given.scale, "How long: default, quick, smoke")
+  app.add_option("--scale", given.scale,
+                 "How long: default, quick, smoke, long (ten million steps of churn)")
       ->type_name("NAME")
       ->excludes(quick);
   app.add_option("--seed", given.seed, "Seed of the first repetition (default 1)");

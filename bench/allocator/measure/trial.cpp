@@ -28,6 +28,7 @@ const std::array kScales{
           .most_live = 1'000,
           .churn_steps = 1'500,
           .repetitions = 1},
+    Scale{.name = "long", .limit_ns = 60e9, .churn_steps = 10'000'000},
 };
 
 }  // namespace
@@ -37,7 +38,7 @@ Scale Scale::named(std::string_view name) {
     if (scale.name == name) return scale;
   }
   throw std::invalid_argument{
-      fmt::format("no scale is called '{}'; right: default, quick, smoke", name)};
+      fmt::format("no scale is called '{}'; right: default, quick, smoke, long", name)};
 }
 
 std::unique_ptr<Machine> make_machine(const Setting& setting) {

@@ -93,6 +93,13 @@ struct Policy {
   /// for bytes that no page can be moved for. That reserves the least memory, and costs no step
   /// time while the host runs ahead of the device.
   double moved_before_growth = 1.0 / 64;
+  /// Above this excess of the reserved bytes over the highest requested bytes
+  /// (`statistics().bytes.requested.peak`), a fraction, no request takes new memory although pages
+  /// could be moved. Above one and a half times this excess, streams do not keep pages that they
+  /// needed in their last bursts either. So these two rules, which spare host time, do not make the
+  /// reserved bytes creep up in a program that runs for long. Infinity: they have no limit. Applies
+  /// to growable ranges, with `before_growing`.
+  double lean_above = 1.0 / 16;
   /// If between 0 and 1: free old cached segments when the reserved bytes exceed this fraction of
   /// the limit.
   double collect_threshold = 0;

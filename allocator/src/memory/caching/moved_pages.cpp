@@ -13,6 +13,11 @@ namespace {
 // Maximum number of blocks, or runs, without pages to take that a search skips.
 constexpr std::size_t kMostLooks = 64;
 
+// Pages of other streams are not spared while the reserved bytes exceed the requested bytes by this
+// many times `Policy::lean_above`. It is above 1: if growth ended where streams begin to take each
+// other's pages, a loop in which two streams need them in turn would move them in each step.
+constexpr double kTakesAll = 1.5;
+
 constexpr auto kAll = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
@@ -20,7 +25,7 @@ constexpr auto kAll = std::numeric_limits<std::size_t>::max();
 /*
  * Finds pages that a request can take from other addresses: complete pages, and pages whose uses
  * the request's stream is ordered after. Another stream keeps what it needed in its last bursts,
- * because it would soon take that back.
+ * because it would soon take that back, unless too much is reserved (Policy::lean_above).
  */
 class MovedPages::Movable {
  public:
@@ -130,7 +135,7 @@ class MovedPages::Movable {
 
   // Returns the lane's spare bytes; nullptr if all its memory may be taken.
   std::size_t* spare_of(StreamId lane) {
-    if (!moved_.reuse_.kept_for_other(lane, request_)) return nullptr;
+    if (takes_all_ || !moved_.reuse_.kept_for_other(lane, request_)) return nullptr;
     const auto known = std::ranges::find(spare_, lane, &Spare::lane);
     if (known != spare_.end()) return &known->bytes;
     return &spare_.emplace_back(Spare{lane, moved_.unneeded(lane)}).bytes;
@@ -140,6 +145,7 @@ class MovedPages::Movable {
   const Request& request_;
   const std::size_t page_;
   const bool allows_ordered_ = moved_.stock_.follows_order;
+  const bool takes_all_ = moved_.room_below(kTakesAll * moved_.stock_.policy.lean_above) == 0;
   std::vector<Spare> spare_;
 };
 
@@ -154,11 +160,29 @@ std::size_t MovedPages::unneeded(StreamId lane) {
   return has - std::min(has, *std::ranges::max_element(demand.peaks));
 }
 
+// Returns by how many bytes the reserved bytes may grow until they exceed the highest requested
+// bytes by the fraction `above`; 0 if they do so now.
+std::size_t MovedPages::room_below(double above) {
+  const MemoryGauges& bytes = stock_.turns.current().bytes();
+  const auto peak = static_cast<double>(bytes.requested.peak);
+  constexpr double kMost = 0x1p62;  // `above` may be infinite
+  const double most = peak == 0 ? 0 : std::min((1 + above) * peak, kMost);
+  const auto reserved = static_cast<double>(bytes.reserved.current);
+  return most > reserved ? static_cast<std::size_t>(most - reserved) : 0;
+}
+
+// Returns how many bytes of a request are new memory although pages could be moved for them.
+std::size_t MovedPages::growth_in_turn() {
+  const std::size_t most = room_below(stock_.policy.lean_above);
+  if (most < stock_.source.page_bytes()) return 0;  // the turn comes once less is reserved
+  return std::min(most, move_patience_.growth(stock_.meter.bytes().reserved.current));
+}
+
 std::vector<Block*> MovedPages::gather(const Request& request, std::size_t bytes) {
   std::vector<Block*> gathered;
   const std::size_t page = stock_.source.page_bytes();
   if (!stock_.policy.before_growing || !stock_.source.can_move() || bytes < page) return gathered;
-  bytes -= std::min(bytes, move_patience_.growth(stock_.meter.bytes().reserved.current));
+  bytes -= std::min(bytes, growth_in_turn());
   if (bytes < page) return gathered;
   free_blocks_.settle();
   Movable movable{*this, request};
