@@ -1,6 +1,7 @@
 // Policy::lean_above: rules that spare host time do not make the reserved bytes creep up.
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -13,6 +14,7 @@ using millrace::test::MiB;
 
 namespace {
 
+// Pages have 2 MiB, so an excess of 16 MiB is always allowed.
 struct LeanBench : test::Bench {
   explicit LeanBench(double lean_above, std::size_t memory = std::size_t{2} << 30)
       : Bench(memory, VirtualMachine::Options{}, test::BenchData::none),
@@ -27,6 +29,7 @@ struct LeanBench : test::Bench {
     allocator.check_invariants();
     return allocator.statistics();
   }
+  [[nodiscard]] std::size_t reserved() { return statistics().bytes.reserved.current; }
   /// Allocates adjacent blocks of 30 MiB on `stream`, then frees every second one and waits for it.
   void comb(const Stream& stream, std::size_t blocks) {
     std::vector<void*> freed;
@@ -38,44 +41,43 @@ struct LeanBench : test::Bench {
     ordered.mark(stream);
     ordered.synchronize();
   }
+  /// Requests memory in larger and larger pieces, for which main's free pages have to be moved.
+  void allocate_growing_pieces() {
+    for (const std::size_t bytes : {100, 130, 160, 190, 220, 250, 280, 310}) {
+      allocator.deallocate(allocator.allocate(bytes * MiB, main));
+    }
+  }
 
   CachingAllocator allocator;
 };
 
-constexpr double kNever = 1e9;
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-TEST_CASE("with too much reserved, no request takes new memory that pages can be moved for") {
-  const bool lean = GENERATE(false, true);
-  CAPTURE(lean);
-  LeanBench bench{lean ? 0 : kNever};
+TEST_CASE("turns to grow end at the allowed excess over the highest requested bytes") {
+  const auto [lean_above, most] = GENERATE(table<double, std::size_t>({
+      {0, 16 * MiB},          // 8 pages
+      {1.0 / 30, 24 * MiB},   // a thirtieth of 720 MiB
+      {kNoLimit, 2048 * MiB}  //
+  }));
+  CAPTURE(lean_above);
+  LeanBench bench{lean_above};
   bench.comb(bench.main, 24);  // 360 of 720 MiB are free, in pieces
-  for (const std::size_t bytes : {100, 130, 160, 190, 220, 250}) {
-    bench.allocator.deallocate(bench.allocator.allocate(bytes * MiB, bench.main));
-  }
-  const std::size_t reserved = bench.statistics().bytes.reserved.current;
-  CHECK((reserved == 720 * MiB) == lean);
-}
-
-TEST_CASE("growth instead of moves ends at the allowed excess") {
-  constexpr double kExcess = 1.0 / 128;
-  LeanBench bench{kExcess};
-  bench.comb(bench.main, 24);
-  for (const std::size_t bytes : {100, 130, 160, 190, 220, 250}) {
-    bench.allocator.deallocate(bench.allocator.allocate(bytes * MiB, bench.main));
-  }
+  bench.allocate_growing_pieces();
   const MemoryGauges bytes = bench.statistics().bytes;
   REQUIRE(bytes.requested.peak == 720 * MiB);
   CHECK(bytes.reserved.current > 720 * MiB);
-  CHECK(bytes.reserved.current <= 726 * MiB);  // 5.6 MiB, in whole pages
+  CHECK(bytes.reserved.current <= 720 * MiB + most);
+  CHECK((bytes.reserved.current > 750 * MiB) == (lean_above == kNoLimit));
 }
 
-TEST_CASE(
-    "with too much reserved, streams do not keep pages that they needed in their last bursts") {
-  const bool lean = GENERATE(false, true);
-  CAPTURE(lean);
-  LeanBench bench{lean ? 0 : kNever};
+TEST_CASE("streams keep pages of their last bursts up to one and a half times the excess") {
+  // 240 MiB were requested at most, and 340 are reserved: an excess of 5/12.
+  const auto [lean_above, taken] =
+      GENERATE(table<double, bool>({{0, true}, {0.27, true}, {0.29, false}, {kNoLimit, false}}));
+  CAPTURE(lean_above);
+  LeanBench bench{lean_above};
   bench.comb(bench.copy, 8);
   for (int burst = 0; burst < 2; ++burst) {
     bench.allocator.deallocate(bench.allocator.allocate(2 * MiB, bench.copy));
@@ -83,30 +85,37 @@ TEST_CASE(
   }
   bench.ordered.synchronize();
   static_cast<void>(bench.allocator.allocate(100 * MiB, bench.main));
-  const MemoryStatistics now = bench.statistics();
-  CHECK(now.bytes.reserved.current == (lean ? 240 : 340) * MiB);
-  CHECK(now.counts.bytes_moved == (lean ? 100 : 0) * MiB);
+  REQUIRE(bench.statistics().bytes.requested.peak == 240 * MiB);
+  REQUIRE(bench.reserved() == 340 * MiB);
+  static_cast<void>(bench.allocator.allocate(100 * MiB, bench.main));
+  CHECK(bench.reserved() == (taken ? 340 : 440) * MiB);
+  CHECK(bench.statistics().counts.bytes_moved == (taken ? 100 : 0) * MiB);
 }
 
+// The device's pages have 8 MiB. Without the limit the reserved bytes reach 1.22 and 1.27 times the
+// requested ones here, with it 1.17 and 1.16.
 TEST_CASE("random sizes on four streams do not make the reserved bytes creep up") {
   const std::uint64_t seed = GENERATE(1, 2);
   CAPTURE(seed);
   constexpr std::size_t kLive = 200;
-  constexpr int kSteps = 300'000;
+  constexpr int kSteps = 600'000;
   LeanBench bench{Policy::millrace().lean_above, std::size_t{8} << 30};
   const Stream third{bench.ordered, {.name = "third"}}, fourth{bench.ordered, {.name = "fourth"}};
   const std::vector<StreamRef> streams{bench.main, bench.copy, third, fourth};
   std::mt19937_64 random{seed};
-  std::uniform_real_distribution<double> exponent{8, 26};  // 256 B to 64 MiB
+  const auto draw_bytes = [&] {  // 256 B to 64 MiB; the same with each standard library
+    return static_cast<std::size_t>(
+        std::exp2(8 + 18 * 0x1p-53 * static_cast<double>(random() >> 11)));
+  };
   std::vector<void*> held(kLive, nullptr);
   for (int step = 0; step < kSteps; ++step) {
     void*& block = held[random() % kLive];
     bench.allocator.deallocate(block);
-    block = bench.allocator.allocate(static_cast<std::size_t>(std::exp2(exponent(random))),
-                                     streams[random() % streams.size()]);
+    const std::size_t bytes = draw_bytes();
+    block = bench.allocator.allocate(bytes, streams[random() % streams.size()]);
   }
   const MemoryGauges bytes = bench.statistics().bytes;
-  const auto reserved = static_cast<double>(bytes.reserved.peak);
-  CHECK(reserved <=
-        1.22 * static_cast<double>(bytes.requested.peak));  // without the limit 1.29 and 1.41
+  const double ratio =
+      static_cast<double>(bytes.reserved.peak) / static_cast<double>(bytes.requested.peak);
+  CHECK(ratio <= 1.20);
 }

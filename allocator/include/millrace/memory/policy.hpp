@@ -82,7 +82,8 @@ struct Policy {
   double spare_bursts = 2;
   /// Before a request makes memory grow, it marks the streams whose last uses of free blocks no
   /// marker covers, and polls once more. A growable range also takes free pages that its stream may
-  /// use from other places. It leaves the pages that their streams needed in their last bursts.
+  /// use from other places. It leaves the pages that their streams needed in their last bursts, up
+  /// to `lean_above`.
   bool before_growing = false;
   /// After this many bytes of such pages were moved, one request takes some new memory although
   /// more pages could be moved. A fraction of the bytes reserved at the first move; above 0. While
@@ -93,12 +94,13 @@ struct Policy {
   /// for bytes that no page can be moved for. That reserves the least memory, and costs no step
   /// time while the host runs ahead of the device.
   double moved_before_growth = 1.0 / 64;
-  /// Above this excess of the reserved bytes over the highest requested bytes
-  /// (`statistics().bytes.requested.peak`), a fraction, no request takes new memory although pages
-  /// could be moved. Above one and a half times this excess, streams do not keep pages that they
-  /// needed in their last bursts either. So these two rules, which spare host time, do not make the
-  /// reserved bytes creep up in a program that runs for long. Infinity: they have no limit. Applies
-  /// to growable ranges, with `before_growing`.
+  /// Limits what two rules that spare host time add to the reserved bytes of a program that runs
+  /// for long. From this excess of the reserved bytes over the highest requested bytes on, a
+  /// fraction of 0 or more, no request has a turn to grow (`moved_before_growth`). From one and a
+  /// half times this excess on, requests also take pages that other streams needed in their last
+  /// bursts. An excess of up to 8 pages is always allowed. More pages are moved then, which takes
+  /// host time. Infinity: the rules have no limit. Applies to growable ranges, with
+  /// `before_growing`.
   double lean_above = 1.0 / 16;
   /// If between 0 and 1: free old cached segments when the reserved bytes exceed this fraction of
   /// the limit.

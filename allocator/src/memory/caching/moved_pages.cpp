@@ -13,10 +13,15 @@ namespace {
 // Maximum number of blocks, or runs, without pages to take that a search skips.
 constexpr std::size_t kMostLooks = 64;
 
-// Pages of other streams are not spared while the reserved bytes exceed the requested bytes by this
-// many times `Policy::lean_above`. It is above 1: if growth ended where streams begin to take each
-// other's pages, a loop in which two streams need them in turn would move them in each step.
+// Pages of other streams are not spared once the reserved bytes exceed the highest requested bytes
+// by this many times `Policy::lean_above`. It is above 1: if growth ended where streams begin to
+// take each other's pages, a loop in which two streams need them in turn would move them in each
+// step.
 constexpr double kTakesAll = 1.5;
+
+// An excess of this many pages is always allowed. A small program has a few pages that are partly
+// used.
+constexpr std::size_t kFewPages = 8;
 
 constexpr auto kAll = std::numeric_limits<std::size_t>::max();
 
@@ -145,7 +150,7 @@ class MovedPages::Movable {
   const Request& request_;
   const std::size_t page_;
   const bool allows_ordered_ = moved_.stock_.follows_order;
-  const bool takes_all_ = moved_.room_below(kTakesAll * moved_.stock_.policy.lean_above) == 0;
+  const bool takes_all_ = moved_.room_below_excess(kTakesAll) == 0;
   std::vector<Spare> spare_;
 };
 
@@ -160,21 +165,25 @@ std::size_t MovedPages::unneeded(StreamId lane) {
   return has - std::min(has, *std::ranges::max_element(demand.peaks));
 }
 
-// Returns by how many bytes the reserved bytes may grow until they exceed the highest requested
-// bytes by the fraction `above`; 0 if they do so now.
-std::size_t MovedPages::room_below(double above) {
+// Returns by how many bytes the reserved bytes may grow, in whole pages, until they exceed the
+// highest requested bytes by `times` the policy's excess. With several threads, fronts may not have
+// reported the latest requests yet, so the limit may come a little early.
+std::size_t MovedPages::room_below_excess(double times) {
   const MemoryGauges& bytes = stock_.turns.current().bytes();
+  const std::size_t page = stock_.source.page_bytes();
   const auto peak = static_cast<double>(bytes.requested.peak);
-  constexpr double kMost = 0x1p62;  // `above` may be infinite
-  const double most = peak == 0 ? 0 : std::min((1 + above) * peak, kMost);
-  const auto reserved = static_cast<double>(bytes.reserved.current);
-  return most > reserved ? static_cast<std::size_t>(most - reserved) : 0;
+  const double excess =
+      std::max(static_cast<double>(kFewPages * page), stock_.policy.lean_above * peak);
+  constexpr double kMost = 0x1p62;  // the excess may be infinite
+  const auto most = static_cast<std::size_t>(std::min(peak + times * excess, kMost));
+  return (most - std::min(most, bytes.reserved.current)) / page * page;
 }
 
-// Returns how many bytes of a request are new memory although pages could be moved for them.
+// Returns how many bytes of a request are new memory although pages could be moved for them. Where
+// there is no room the turn is kept, until less is reserved or more was requested.
 std::size_t MovedPages::growth_in_turn() {
-  const std::size_t most = room_below(stock_.policy.lean_above);
-  if (most < stock_.source.page_bytes()) return 0;  // the turn comes once less is reserved
+  const std::size_t most = room_below_excess(1);
+  if (most == 0) return 0;
   return std::min(most, move_patience_.growth(stock_.meter.bytes().reserved.current));
 }
 

@@ -51,7 +51,7 @@ class MovedPages {
  private:
   class Movable;
 
-  [[nodiscard]] std::size_t room_below(double above);
+  [[nodiscard]] std::size_t room_below_excess(double times);
   [[nodiscard]] std::size_t growth_in_turn();
   Block* claim_pages(Movable& movable, Block* first, Block* last, std::size_t most);
   [[nodiscard]] std::size_t unneeded(StreamId lane);
