@@ -58,6 +58,7 @@ constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 TEST_CASE("turns to grow end at the allowed excess over the highest requested bytes") {
   const auto [lean_above, most] = GENERATE(table<double, std::size_t>({
       {0, 16 * MiB},          // 8 pages
+      {1.0 / 42, 16 * MiB},   // 17.1 MiB, in whole pages
       {1.0 / 30, 24 * MiB},   // a thirtieth of 720 MiB
       {kNoLimit, 2048 * MiB}  //
   }));
