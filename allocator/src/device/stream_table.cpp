@@ -1,5 +1,6 @@
 #include "device/stream_table.hpp"
 
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 

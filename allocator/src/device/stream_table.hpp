@@ -2,13 +2,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "millrace/device/device.hpp"
 #include "millrace/device/mutex.hpp"
+#include "millrace/ordering/adaptive_mutex.hpp"
 #include "millrace/ordering/ledger.hpp"
 #include "ordering/stable_table.hpp"
 
@@ -82,7 +82,7 @@ class StreamTable {
   Ledger& ledger_;
   const StreamHandle per_thread_;
   std::uint64_t unasked_ = 0;  ///< number of streams that were resolved without the driver
-  mutable std::mutex mutex_;
+  mutable AdaptiveMutex mutex_;
   ordering::StableTable<KnownStream> streams_;
   std::unordered_map<std::uint64_t, StreamId> by_driver_id_;
   std::unordered_map<void*, StreamId> raw_;  // by handle

@@ -5,6 +5,7 @@
 
 #include "memory/front.hpp"
 #include "memory/meter.hpp"
+#include "millrace/ordering/adaptive_mutex.hpp"
 
 namespace millrace {
 
@@ -19,7 +20,7 @@ namespace millrace {
 class Turns {
  public:
   /** @param mutex  the allocator's lock, which guards the meter */
-  Turns(std::mutex& mutex, Meter& meter) : mutex_(mutex), meter_(meter) {}
+  Turns(AdaptiveMutex& mutex, Meter& meter) : mutex_(mutex), meter_(meter) {}
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
@@ -94,7 +95,7 @@ class Turns {
   /** Takes the front's lock after another thread had it. */
   [[nodiscard, gnu::noinline]] std::unique_lock<SpinLock> wait_for(Front& front);
 
-  std::mutex& mutex_;
+  AdaptiveMutex& mutex_;
   Meter& meter_;
   std::atomic<bool> own_locks_{false};  // changes once, under `shared_`
   FrontList<&Front::with_tally> uncounted_;

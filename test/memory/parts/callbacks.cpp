@@ -1,6 +1,5 @@
 #include "memory/caching/callbacks.hpp"
 
-#include <mutex>
 #include <stdexcept>
 #include <vector>
 
@@ -10,7 +9,7 @@ namespace millrace::test {
 
 TEST_CASE("callbacks run by turn, then in the order of registration, until one frees memory",
           "[parts]") {
-  std::mutex mutex;
+  AdaptiveMutex mutex;
   Lock lock{mutex};
   Callbacks callbacks;
   std::vector<int> asked;
@@ -39,7 +38,7 @@ TEST_CASE("callbacks run by turn, then in the order of registration, until one f
 }
 
 TEST_CASE("a callback that another callback adds runs the next time", "[parts]") {
-  std::mutex mutex;
+  AdaptiveMutex mutex;
   Lock lock{mutex};
   Callbacks callbacks;
   int late = 0;
@@ -60,7 +59,7 @@ TEST_CASE("a callback that another callback adds runs the next time", "[parts]")
 }
 
 TEST_CASE("a callback that throws leaves the lock held", "[parts]") {
-  std::mutex mutex;
+  AdaptiveMutex mutex;
   Lock lock{mutex};
   Callbacks callbacks;
   callbacks.add([](std::size_t) -> bool { throw std::runtime_error{"no"}; }, 0);

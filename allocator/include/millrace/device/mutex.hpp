@@ -2,7 +2,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
+
+#include "millrace/ordering/adaptive_mutex.hpp"
 
 namespace millrace {
 
@@ -28,9 +29,10 @@ class LockWaiting {
 /**
  * @brief A mutex that may be held across device and executor calls.
  *
- * On ordinary threads it costs a std::mutex and one relaxed load. The actors of a VirtualMachine
- * run one at a time. If one of them waits for this mutex, the others run; waiting for a std::mutex
- * whose holder is suspended would stop the machine. Meets the requirements of Lockable.
+ * On ordinary threads it costs an AdaptiveMutex and one relaxed load. The actors of a
+ * VirtualMachine run one at a time. If one of them waits for this mutex, the others run; waiting
+ * for a std::mutex whose holder is suspended would stop the machine. Meets the requirements of
+ * Lockable.
  */
 class Mutex {
  public:
@@ -57,7 +59,7 @@ class Mutex {
     while (!mutex_.try_lock()) waiting->wait(this);
   }
 
-  std::mutex mutex_;
+  AdaptiveMutex mutex_;
   std::atomic<std::uint32_t> waiting_{0};  ///< waiting actors of a virtual machine
 };
 

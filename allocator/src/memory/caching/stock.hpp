@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "memory/front.hpp"
 #include "memory/heap.hpp"
@@ -14,6 +13,7 @@
 #include "millrace/device/ordered_device.hpp"
 #include "millrace/memory/policy.hpp"
 #include "millrace/memory/segment_source.hpp"
+#include "millrace/ordering/adaptive_mutex.hpp"
 #include "ordering/open_streams.hpp"
 
 namespace millrace {
@@ -94,7 +94,7 @@ struct Stock {
   std::atomic<bool> shut{false};
   std::atomic<std::uint64_t> next_id{1};
 
-  std::mutex mutex;  // guards everything below
+  AdaptiveMutex mutex;  // guards everything below
   Heap heap;
   Meter meter;
   Turns turns{mutex, meter};
