@@ -22,6 +22,17 @@ Marker Frontier::at(StreamId stream) const noexcept {
 }
 
 void Frontier::advance(Point point) {
+  if (points_.empty() || slot_of(points_.back()) < point.stream.slot) {
+    // Member by member: a copy of the whole point would wait until both halves are in memory.
+    Point& last = points_.emplace_back();
+    last.stream = point.stream;
+    last.marker = point.marker;
+    return;
+  }
+  advance_among(point);
+}
+
+void Frontier::advance_among(Point point) {
   const auto it = std::ranges::lower_bound(points_, point.stream.slot, {}, slot_of);
   if (it == points_.end() || it->stream.slot != point.stream.slot) {
     points_.insert(it, point);

@@ -123,7 +123,13 @@ PendingRecord Ledger::begin_record(StreamId stream) {
 void Ledger::begin_record(StreamId stream, PendingRecord& record) {
   const std::lock_guard lock{state_->mutex};
   Slot& slot = state_->open_slot(stream);
-  record.point = {stream, state_->take(slot)};
+  record.point.stream = stream;
+  record.point.marker = state_->take(slot);
+  record.implied = {};
+  if (slot.frontier.empty() && !state_->meets_legacy(slot)) {  // the usual case
+    record.before.clear();
+    return;
+  }
   state_->collect_before(slot, record.before);
   record.implied = state_->take_implied(slot);
 }
@@ -133,7 +139,7 @@ std::uint64_t Ledger::publish_record(PendingRecord&& record, MarkerToken token) 
   State& state = *state_;
   Slot* slot = state.tenant(record.point.stream);
   if (slot == nullptr || slot->phase == Phase::vacant) return 0;
-  const Published& published = state.insert(record, token);
+  const Published& published = state.insert(*slot, record, token);
   if (slot->phase == Phase::open && record.implied.marker != 0) {
     state.imply(record.point, published);
   }
@@ -158,7 +164,7 @@ std::optional<MarkerToken> Ledger::withdraw(Point marker) {
   if (slot->withdrawn.size() == kWithdrawnKept) slot->withdrawn.erase(slot->withdrawn.begin());
   slot->withdrawn.push_back(published);
   slot->markers.erase(at);
-  --state.outstanding_markers;
+  state.count_outstanding(-1);
   if (slot->markers.empty()) state.with_markers.erase(marker.stream.slot);
   return token;
 }
@@ -310,7 +316,10 @@ void Ledger::oldest_outstanding(std::uint32_t& slot, std::size_t most,
     slot = index == SlotSet::kNone ? 0 : index + 1;
     if (index == SlotSet::kNone) return;
     const Published& first = state.slots[index].markers[0];
-    oldest.push_back({{state.slots[index].id(index), first.marker}, first.token, first.serial});
+    WaitableMarker& marker = oldest.emplace_back();
+    marker.point = {state.slots[index].id(index), first.marker};
+    marker.token = first.token;
+    marker.serial = first.serial;
   }
 }
 
@@ -354,7 +363,13 @@ Frontier Ledger::completed_frontier() const {
   for (std::uint32_t i = 0; state.group.completed != 0 && i < state.slots.size(); ++i) {
     if (state.slots[i].settled < state.group.completed) state.settle(i, state.returned);
   }
-  return state.completed_frontier;
+  Frontier completed;
+  for (std::uint32_t i = 0; i < state.slots.size(); ++i) {
+    const Slot& slot = state.slots[i];
+    if (slot.completed == 0 && slot.generation == 1) continue;  // never completed anything
+    completed.advance({slot.id(i), slot.completed});
+  }
+  return completed;
 }
 
 std::size_t Ledger::tracked_streams() const {

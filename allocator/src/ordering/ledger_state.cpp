@@ -13,17 +13,13 @@ using ordering::Published;
 using ordering::Slot;
 using SharedAnswer = ordering::SharedFrontier::Answer;
 
-Slot& Ledger::State::open_slot(StreamId stream) const {
-  Slot* slot = tenant(stream);
-  if (slot == nullptr || slot->phase != Phase::open) {
-    throw std::invalid_argument{"Ledger: the stream is not open"};
-  }
-  return *slot;
+void Ledger::State::refuse_closed() {
+  throw std::invalid_argument{"Ledger: the stream is not open"};
 }
 
 void Ledger::State::declare(std::uint32_t index, StreamTraits traits) {
   slots[index].traits = traits;
-  waits.fetch_add(1, std::memory_order_release);  // the legacy stream may order more now
+  note_wait();  // the legacy stream may order more now
   if (traits.legacy || !traits.blocking) return group.leave(index);
   group.enter(index);
   group.is_independent |= traits.independent;
@@ -132,7 +128,7 @@ void Ledger::State::order(std::uint32_t index, const Frontier& after) {
     slot.kept_points = slot.frontier.size();
   }
   slot.shared.share(slot.frontier);
-  waits.fetch_add(1, std::memory_order_release);
+  note_wait();
 }
 
 void Ledger::State::wait(std::uint32_t index, const Frontier& after) {
@@ -147,7 +143,7 @@ void Ledger::State::collect_before(const Slot& slot, Frontier& before) {
   } else if (slot.traits.blocking && group.legacy != SlotSet::kNone) {
     before.join(slots[group.legacy].frontier);
   }
-  drop_completed(before);
+  if (!before.empty()) drop_completed(before);
 }
 
 // A record on the legacy stream begins an epoch, which covers all members. A record on a member
@@ -157,15 +153,6 @@ Point Ledger::State::take_implied(const Slot& slot) {
   const std::uint32_t index = group.legacy;
   if (!slot.traits.blocking || index == SlotSet::kNone) return {};
   return {slots[index].id(index), take(slots[index])};
-}
-
-Marker Ledger::State::take(Slot& slot) {
-  const Marker taken = slot.count.take(group.epoch);
-  if (slot.count.counts_epochs()) {
-    slot.epochs.forget_before(group.completed);
-    slot.epochs.note(group.epoch, taken + 1);
-  }
-  return taken;
 }
 
 Published* Ledger::State::own(Point marker) {
@@ -217,16 +204,20 @@ Published* Ledger::State::first_alive(NumberedRing<Alias>& aliases, Marker from,
   return nullptr;
 }
 
-const Published& Ledger::State::insert(PendingRecord& record, MarkerToken token) {
-  Slot& slot = *tenant(record.point.stream);
+const Published& Ledger::State::insert(Slot& slot, PendingRecord& record, MarkerToken token) {
   Published& entry = slot.markers.insert(within(slot, record.point.marker));
   entry.token = token;
-  entry.serial = ++serial;
+  entry.serial = serial.load(std::memory_order_relaxed) + 1;
+  serial.store(entry.serial, std::memory_order_release);
   entry.implied = record.implied;
-  std::swap(entry.snapshot, record.before);
+  if (record.before.empty()) {
+    entry.snapshot.clear();
+  } else {
+    std::swap(entry.snapshot, record.before);
+  }
   entry.snapshot.advance(record.point);
   if (record.implied.marker != 0) entry.snapshot.advance(record.implied);
-  ++outstanding_markers;
+  count_outstanding(1);
   with_markers.insert(record.point.stream.slot);
   if (slot.settled != Slot::kNever) group.watch(record.point.stream.slot);
   return entry;
@@ -263,6 +254,15 @@ void Ledger::State::remove_alias(Point implied) {
 }
 
 void Ledger::State::complete(Point marker, std::vector<MarkerToken>& done) {
+  // The usual case: the stream's oldest marker, which stands only for itself.
+  Slot* const slot = tenant(marker.stream);
+  if (slot != nullptr && !slot->markers.empty()) {
+    const Published& oldest = slot->markers[0];
+    if (oldest.marker == marker.marker && oldest.snapshot.size() == 1) {
+      raise(*oldest.snapshot.begin(), done);
+      return return_settled(done);
+    }
+  }
   const Published* published = recorded(marker);
   if (published != nullptr) {
     reached = published->snapshot;
@@ -290,8 +290,7 @@ void Ledger::State::raise_all(std::vector<MarkerToken>& done) {
       raise(point, done);
     }
   }
-  done.insert(done.end(), returned.begin(), returned.end());
-  returned.clear();
+  return_settled(done);
 }
 
 // An open stream is complete at most up to the last number taken, a closed one up to its last
@@ -299,24 +298,30 @@ void Ledger::State::raise_all(std::vector<MarkerToken>& done) {
 void Ledger::State::raise(Point point, std::vector<MarkerToken>& done) {
   Slot* slot = tenant(point.stream);
   if (slot == nullptr || slot->phase == Phase::vacant) return;
+  const bool is_open = slot->phase == Phase::open;
   const Marker next = slot->count.next(group.epoch);
-  const Marker limit = slot->phase == Phase::open ? next - 1 : next;
-  const Marker now_complete = std::min(point.marker, limit);
-  if (now_complete > slot->completed) {
-    slot->completed = now_complete;
-    completed_frontier.advance({point.stream, now_complete});
+  const Marker now_complete = std::min(point.marker, is_open ? next - 1 : next);
+  Marker completed = slot->completed.load(std::memory_order_relaxed);
+  if (now_complete > completed) {
+    completed = now_complete;
+    slot->completed.store(completed, std::memory_order_release);
     progress.note(point.stream);
   }
 
-  const Marker completed = slot->completed;
-  for (; !slot->markers.empty() && slot->markers[0].marker <= completed;
-       slot->markers.pop_front(), --outstanding_markers) {
-    done.push_back(slot->markers[0].token);
+  auto& markers = slot->markers;
+  while (!markers.empty()) {
+    const Published& oldest = markers[0];
+    if (oldest.marker > completed) break;
+    done.push_back(oldest.token);
+    markers.pop_front();
+    count_outstanding(-1);
   }
-  if (slot->markers.empty()) with_markers.erase(point.stream.slot);
+  if (markers.empty()) with_markers.erase(point.stream.slot);
   while (!slot->aliases.empty() && slot->aliases[0].marker <= completed) slot->aliases.pop_front();
-  std::erase_if(slot->withdrawn, [&](const Published& p) { return p.marker <= completed; });
-  vacate_if_complete(point.stream.slot);
+  if (!slot->withdrawn.empty()) {
+    std::erase_if(slot->withdrawn, [&](const Published& p) { return p.marker <= completed; });
+  }
+  if (!is_open) vacate_if_complete(point.stream.slot);
 }
 
 void Ledger::State::raise_group(Marker epoch, std::vector<MarkerToken>& done) {
@@ -348,13 +353,11 @@ void Ledger::State::vacate_if_complete(std::uint32_t index) {
   slot.epochs.clear();
   --tracked;
   slot.completed = std::numeric_limits<Marker>::max();
-  completed_frontier.advance({slot.id(index), slot.completed});
   if (slot.generation == std::numeric_limits<std::uint32_t>::max()) return;  // retired
   ++slot.generation;  // before `completed` changes: readers hold no lock
   slot.phase = Phase::vacant;
   slot.settled = Slot::kNever;
   slot.completed = 0;
-  completed_frontier.advance({slot.id(index), 0});
   slot.count.set(1);
   slot.waited_in = 0;
   vacant.push_back(index);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "millrace/ordering/adaptive_mutex.hpp"
 #include "millrace/ordering/ledger.hpp"
 #include "ordering/blocking_group.hpp"
 #include "ordering/progress_log.hpp"
@@ -23,7 +24,7 @@ struct Ledger::State {
 
   static constexpr StreamId kGroup = ordering::BlockingGroup::kId;
 
-  mutable std::mutex mutex;  // guards all members that are not atomic
+  mutable AdaptiveMutex mutex;  // guards all members that are not atomic
   ordering::StableTable<Slot> slots;
   ordering::BlockingGroup group{slots};
   ordering::ProgressLog progress;        // kGroup stands for all blocking streams
@@ -34,7 +35,6 @@ struct Ledger::State {
   std::vector<std::uint32_t> vacant;
   SlotSet with_markers;
   std::size_t tracked = 0;
-  Frontier completed_frontier;        // of all slots, except those that never completed anything
   Frontier reached;                   // reused by `complete`, so that it allocates nothing
   std::vector<MarkerToken> returned;  // from slots that settled late, for the next `complete`
 
@@ -65,7 +65,21 @@ struct Ledger::State {
   ordering::SharedFrontier::Answer ordered_unlocked(Point point, StreamId user) const;
 
   // The caller holds the mutex.
-  Slot& open_slot(StreamId stream) const;
+  Slot& open_slot(StreamId stream) const {
+    Slot* const slot = tenant(stream);
+    if (slot == nullptr || slot->phase != Phase::open) refuse_closed();
+    return *slot;
+  }
+  [[noreturn]] static void refuse_closed();
+  // Members that others read without the mutex, and that change only under it.
+  void note_wait() {
+    waits.store(waits.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  void count_outstanding(int by) {
+    outstanding_markers.store(
+        outstanding_markers.load(std::memory_order_relaxed) + static_cast<std::size_t>(by),
+        std::memory_order_relaxed);
+  }
   void declare(std::uint32_t index, StreamTraits traits);
   bool completed(Point point);
   bool covers(const Frontier& frontier, Point point) const;
@@ -85,8 +99,19 @@ struct Ledger::State {
   void collect_before(const Slot& slot, Frontier& before);
   /** Takes the number that a marker on `slot` covers on the other side (legacy or blocking). */
   Point take_implied(const Slot& slot);
+  /** Returns whether the legacy stream and `slot` order each other's work. */
+  [[nodiscard]] bool meets_legacy(const Slot& slot) const noexcept {
+    return slot.traits.legacy || (slot.traits.blocking && group.legacy != SlotSet::kNone);
+  }
   /** Takes the next number of the stream itself. */
-  Marker take(Slot& slot);
+  Marker take(Slot& slot) {
+    const Marker taken = slot.count.take(group.epoch);
+    if (slot.count.counts_epochs()) {
+      slot.epochs.forget_before(group.completed);
+      slot.epochs.note(group.epoch, taken + 1);
+    }
+    return taken;
+  }
 
   Published* own(Point marker);
   Published* recorded(Point marker);  ///< an outstanding marker, or one that was withdrawn recently
@@ -102,7 +127,7 @@ struct Ledger::State {
    * Adds a marker of the stream. Swaps memory with `record`, so that neither allocates: the record
    * gets the memory of an earlier snapshot.
    */
-  const Published& insert(PendingRecord& record, MarkerToken token);
+  const Published& insert(Slot& slot, PendingRecord& record, MarkerToken token);
   /** Makes the marker of a legacy or blocking stream count on the other side too. */
   void imply(Point marker, const Published& published);
   /** Returns the number of the newest marker of the stream for which others can wait. */
@@ -112,6 +137,13 @@ struct Ledger::State {
   void complete(Point marker, std::vector<MarkerToken>& done);
   void complete(const Frontier& frontier, std::vector<MarkerToken>& done);
   void raise_all(std::vector<MarkerToken>& done);
+  /** Appends the tokens of `returned` to `done`. */
+  void return_settled(std::vector<MarkerToken>& done) {
+    if (returned.empty()) [[likely]]
+      return;
+    done.insert(done.end(), returned.begin(), returned.end());
+    returned.clear();
+  }
   void raise(Point point, std::vector<MarkerToken>& done);
   void raise_group(Marker epoch, std::vector<MarkerToken>& done);
   /** Raises the stream's `completed` to what the group's complete epochs cover. */

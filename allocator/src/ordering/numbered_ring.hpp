@@ -67,7 +67,7 @@ class NumberedRing {
    * entry; the caller overwrites them.
    */
   Entry& insert(Marker marker) {
-    if (size_ == entries_.size()) resize(std::max(kLeast, 2 * size_));
+    if (size_ > mask_ || entries_.empty()) resize(std::max(kLeast, 2 * size_));
     std::size_t at = size_++;
     for (; at > 0 && (*this)[at - 1].marker > marker; --at) {
       count_steps(1);
@@ -82,7 +82,7 @@ class NumberedRing {
     count_steps(1);
     head_ = place(1);
     --size_;
-    if (entries_.size() > kKept) shrink_if_calm();
+    if (mask_ >= kKept) shrink_if_calm();
   }
 
   /** Removes an entry by moving the entries between it and the nearer end. */
@@ -104,16 +104,16 @@ class NumberedRing {
   /** Removes all entries, for the next stream of the slot. Gives much memory back. */
   void clear() {
     head_ = size_ = calm_ = 0;
-    if (entries_.size() > kLeast) std::vector<Entry>{}.swap(entries_);
+    if (entries_.size() <= kLeast) return;
+    std::vector<Entry>{}.swap(entries_);
+    mask_ = 0;
   }
 
  private:
   static constexpr std::size_t kLeast = 4;
   static constexpr std::size_t kKept = 64;  // a ring of at most this size does not shrink
 
-  [[nodiscard]] std::size_t place(std::size_t nth) const noexcept {
-    return (head_ + nth) & (entries_.size() - 1);
-  }
+  [[nodiscard]] std::size_t place(std::size_t nth) const noexcept { return (head_ + nth) & mask_; }
 
   // A ring that fills and empties again and again keeps its size. It shrinks only after it was
   // nearly empty for a multiple of its size in removals.
@@ -132,11 +132,13 @@ class NumberedRing {
     for (std::size_t i = 0; i < kept; ++i) entries[i] = std::move((*this)[i]);
     count_steps(kept);
     entries_ = std::move(entries);
+    mask_ = capacity - 1;
     head_ = 0;
     calm_ = 0;
   }
 
-  std::vector<Entry> entries_;  // their number is a power of two
+  std::vector<Entry> entries_;  // their number is a power of two, or 0
+  std::size_t mask_ = 0;        // that number minus 1; 0 if there are none
   std::size_t head_ = 0;
   std::size_t size_ = 0;
   std::size_t calm_ = 0;  // removals since more than an eighth was in use

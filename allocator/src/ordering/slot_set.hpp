@@ -19,20 +19,18 @@ class SlotSet {
 
   void insert(std::uint32_t slot) {
     const std::size_t word = slot / 64;
-    if (word >= words_.size()) {
-      // In this order: if host memory runs out between the two, each word still has its summary.
-      summary_.resize(word / 64 + 1);
-      words_.resize(word + 1);
-    }
-    if ((words_[word] & bit(slot)) == 0) ++size_;
-    words_[word] |= bit(slot);
-    summary_[word / 64] |= bit(word);
+    if (word >= words_.size()) grow(word);
+    const std::uint64_t bits = words_[word];
+    if ((bits & bit(slot)) != 0) return;
+    ++size_;
+    words_[word] = bits | bit(slot);
+    if (bits == 0) summary_[word / 64] |= bit(word);
   }
 
   void erase(std::uint32_t slot) {
     const std::size_t word = slot / 64;
-    if (word >= words_.size()) return;
-    if ((words_[word] & bit(slot)) != 0) --size_;
+    if (word >= words_.size() || (words_[word] & bit(slot)) == 0) return;
+    --size_;
     words_[word] &= ~bit(slot);
     if (words_[word] == 0) summary_[word / 64] &= ~bit(word);
   }
@@ -58,6 +56,11 @@ class SlotSet {
   }
 
  private:
+  [[gnu::noinline]] void grow(std::size_t word) {
+    // In this order: if host memory runs out between the two, each word still has its summary.
+    summary_.resize(word / 64 + 1);
+    words_.resize(word + 1);
+  }
   static constexpr std::uint64_t bit(std::size_t i) noexcept {
     return std::uint64_t{1} << (i % 64);
   }

@@ -59,6 +59,7 @@ class Frontier {
   friend bool operator==(const Frontier&, const Frontier&) = default;
 
  private:
+  void advance_among(Point point);
   void insert_missing(const Frontier& other, std::size_t count);
 
   std::vector<Point> points_;

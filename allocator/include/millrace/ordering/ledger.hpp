@@ -68,12 +68,12 @@ struct WaitableMarker {
  *
  * Costs. `next`, `next_if_open`, `completed`, `is_open`, `epoch` and `newest_serial` are a few
  * loads. So is `ordered`, if the stream, the device's progress or a frontier of up to six points
- * decides it. The other functions take one lock. A record copies the stream's frontier and
- * allocates nothing after the first few records. A complete marker is removed in O(1). A search
- * among the markers of a stream is O(log n). The numbers of streams and of markers in flight do not
- * matter, except for functions that return a frontier or a list of streams. (If blocking streams
- * close one by one while others wait, the legacy stream's next call of `ordered` costs O(blocking
- * streams).)
+ * decides it. The other functions take one lock. A record copies the stream's frontier, unless that
+ * is empty, and allocates nothing after the first few records. A complete marker is removed in
+ * O(1). A search among the markers of a stream is O(log n). The numbers of streams and of markers
+ * in flight do not matter, except for functions that return a frontier or a list of streams. (If
+ * blocking streams close one by one while others wait, the legacy stream's next call of `ordered`
+ * costs O(blocking streams).)
  *
  * The legacy stream. Each of its operations waits for all blocking streams, which then wait for it.
  * Its next operation is therefore ordered after all work so far of every open blocking stream. The
