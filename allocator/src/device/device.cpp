@@ -47,19 +47,29 @@ constexpr const char* kPool = "has no pool of the driver";
  * `callback_ended` are called on the thread that runs the callback. The list does not change while
  * other threads use the device.
  */
-Device::Entry::Entry(Device& device, Call call) : device_(device), call_(call) {
+inline Device::Entry::Entry(Device& device, Call call) : device_(device), call_(call) {
   device.calls_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);
+  if (!device.observers_.empty()) [[unlikely]]
+    notify_before();
+}
+
+inline Device::Entry::~Entry() {
+  if (!device_.observers_.empty()) [[unlikely]]
+    notify_after();
+}
+
+void Device::Entry::notify_before() const {
   std::size_t notified = 0;
   try {
-    for (; notified < device.observers_.size(); ++notified)
-      device.observers_[notified]->before(call);
+    for (; notified < device_.observers_.size(); ++notified)
+      device_.observers_[notified]->before(call_);
   } catch (...) {
-    while (notified > 0) device.observers_[--notified]->after(call);
+    while (notified > 0) device_.observers_[--notified]->after(call_);
     throw;
   }
 }
 
-Device::Entry::~Entry() {
+void Device::Entry::notify_after() const noexcept {
   for (DeviceObserver* observer : device_.observers_) observer->after(call_);
 }
 

@@ -32,15 +32,21 @@ Event MarkPool::take() {
     throw;
   }
   mark.event = mark.own;
-  mark.use.store(((mark.use.load() >> kUseShift) + 1) << kUseShift | 1);
+  begin_use(mark);
   return Event{&mark};
 }
 
 Event MarkPool::take(EventHandle callers) {
   Mark& mark = take_from(free_bare_);
   mark.event = callers;
-  mark.use.store(((mark.use.load() >> kUseShift) + 1) << kUseShift | 1);
+  begin_use(mark);
   return Event{&mark};
+}
+
+// Only this thread writes it: the former use has no holder any more.
+void MarkPool::begin_use(Mark& mark) noexcept {
+  const std::uint64_t use = mark.use.load(std::memory_order_relaxed) >> kUseShift;
+  mark.use.store((use + 1) << kUseShift | 1, std::memory_order_release);
 }
 
 Mark& MarkPool::take_from(std::vector<Mark*>& free) {
@@ -81,10 +87,13 @@ void MarkPool::leave() noexcept {
   if (is_last) delete this;
 }
 
-MarkerToken MarkPool::hold(const Event& event) noexcept {
-  Mark& mark = *event.mark_;
-  const std::uint64_t use = mark.use.fetch_add(1, std::memory_order_relaxed);
-  return (use & ~kHolders) | mark.index;
+MarkerToken MarkPool::token(const Event& event) noexcept {
+  const Mark& mark = *event.mark_;
+  return (mark.use.load(std::memory_order_relaxed) & ~kHolders) | mark.index;
+}
+
+EventHandle MarkPool::own_event(MarkerToken token) const noexcept {
+  return marks_[static_cast<std::uint32_t>(token & kHolders)].own;
 }
 
 void MarkPool::release(MarkerToken token) noexcept {

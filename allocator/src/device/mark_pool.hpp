@@ -30,7 +30,8 @@ struct Mark {
  * @brief Marks and their driver events, which are reused. Their number is the highest number in use
  *        at the same time. Creating an event takes twenty times as long as taking one from here.
  *
- * A token identifies one use of a mark, and finds it without a lock while it has a holder. The pool
+ * A token identifies one use of a mark, and finds it without a lock while it has a holder. The
+ * pool's event of a mark exists as long as the pool. The pool
  * lives until its owner has left it and all its marks have returned.
  */
 class MarkPool {
@@ -44,8 +45,13 @@ class MarkPool {
   /** @brief Returns a mark for a caller's event. */
   [[nodiscard]] Event take(EventHandle callers);
 
-  /** @brief Adds the ledger as a holder of the mark, until `release`. */
-  [[nodiscard]] static MarkerToken hold(const Event& event) noexcept;
+  /** @brief Returns the token of this use of the event's mark. Adds no holder. */
+  [[nodiscard]] static MarkerToken token(const Event& event) noexcept;
+  /**
+   * @brief Makes the ledger the holder of the mark in place of `event`, until `release`. Call it
+   *        after the ledger got the token; the ledger may have released it already.
+   */
+  static void hand_over(Event& event) noexcept { event.mark_ = nullptr; }
   void release(MarkerToken token) noexcept;
 
   /** @brief Returns the token's mark; an unrecorded event if this use of the mark is over. */
@@ -54,6 +60,13 @@ class MarkPool {
   /** @brief Removes the owner. The pool deletes itself after its last mark has returned. */
   void leave() noexcept;
 
+  /**
+   * @brief Returns the pool's event of the token's mark, which exists as long as the pool; no event
+   *        if the mark is for callers' events. If this use of the mark is over, the event may be
+   *        recorded again.
+   */
+  [[nodiscard]] EventHandle own_event(MarkerToken token) const noexcept;
+
   static void add_holder(Mark& mark) noexcept;
   static void drop_holder(Mark& mark) noexcept;
 
@@ -61,6 +74,7 @@ class MarkPool {
   ~MarkPool();
 
   Mark& take_from(std::vector<Mark*>& free);
+  static void begin_use(Mark& mark) noexcept;
   void give(Mark& mark) noexcept;
 
   Device& device_;

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "device/ordered_device_state.hpp"
@@ -24,7 +23,7 @@ bool OrderedDevice::State::has_many_markers() const noexcept {
   return polls() && ledger.outstanding_markers() >= kTendedBeyond;
 }
 
-bool OrderedDevice::State::ask(const WaitableMarker& marker) {
+bool OrderedDevice::State::ask_holding(const WaitableMarker& marker) {
   const Event mark = pool->find(marker.token);
   if (!mark.recorded()) return true;  // another thread saw it complete, or the event is forgotten
   if (!device.query(mark.mark_->event) || !still_recorded(mark)) return false;
@@ -32,15 +31,30 @@ bool OrderedDevice::State::ask(const WaitableMarker& marker) {
   return true;
 }
 
-void OrderedDevice::State::search(const std::vector<WaitableMarker>& oldest) {
-  if (oldest.size() == 1) {  // the usual case needs no list
-    return search(MarkerSearch{oldest.front().point.stream}, oldest.front());
+// An event of the pool can always be queried. If another thread sees the marker complete before the
+// query, the event may be recorded again. The answer is then about the later record.
+bool OrderedDevice::State::ask(const WaitableMarker& marker) {
+  const EventHandle own = pool->own_event(marker.token);
+  if (own == EventHandle{}) [[unlikely]]
+    return ask_holding(marker);
+  if (!device.query(own)) return ledger.completed(marker.point);
+  complete(marker.point);
+  return true;
+}
+
+void OrderedDevice::State::search(const std::vector<WaitableMarker>& oldest,
+                                  std::vector<MarkerSearch>& searches) {
+  if (oldest.size() == 1) {  // the usual case needs no list, and is often over after one query
+    const WaitableMarker& marker = oldest.front();
+    if (!ask(marker) || ledger.outstanding_markers() == 0) return;
+    MarkerSearch rest{marker.point.stream};
+    rest.answered(marker.point.marker, true);
+    return search(rest, rest.next(ledger));
   }
   // Usually few of the oldest markers are complete, and the search of the other streams is over.
-  std::vector<MarkerSearch> searches;
+  searches.clear();
   for (const WaitableMarker& marker : oldest) {
     if (!ask(marker)) continue;
-    if (searches.empty()) searches.reserve(oldest.size());
     searches.emplace_back(marker.point.stream).answered(marker.point.marker, true);
   }
   while (!searches.empty()) {
@@ -78,17 +92,17 @@ void OrderedDevice::tend() {
 }
 
 void OrderedDevice::poll() {
-  state_->pay_owed_marks();
+  if (!state_->owed.empty()) state_->pay_owed_marks();
   if (!state_->polls() || state_->ledger.outstanding_markers() == 0) return;
   ThreadLists* const lists = ThreadLists::of_this_thread();
   if (lists == nullptr) return state_->search(state_->ledger.oldest_outstanding());
-  // A query may run host work that polls as well. That poll finds no list here and makes its own.
-  std::vector<WaitableMarker> oldest = std::exchange(lists->oldest, {});
-  oldest.clear();
+  // A query may run host work that polls as well. That poll makes its own lists.
+  if (lists->polls) return state_->search(state_->ledger.oldest_outstanding());
+  const ThreadLists::Poll poll{*lists};
+  lists->oldest.clear();
   std::uint32_t slot = 0;
-  state_->ledger.oldest_outstanding(slot, ~std::size_t{0}, oldest);
-  state_->search(oldest);
-  lists->oldest = std::move(oldest);
+  state_->ledger.oldest_outstanding(slot, ~std::size_t{0}, lists->oldest);
+  state_->search(lists->oldest, lists->searches);
 }
 
 void OrderedDevice::poll(StreamId stream) {
@@ -102,7 +116,7 @@ bool OrderedDevice::poll(Point point) {
   state_->pay_owed_marks();
   if (state_->learn_complete(point)) return true;
   const auto marker = state_->ledger.earliest_covering(point);
-  if (marker && state_->polls()) state_->ask(*marker);
+  if (marker && state_->polls()) state_->ask_holding(*marker);
   return state_->learn_complete(point);
 }
 

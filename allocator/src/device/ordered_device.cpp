@@ -35,7 +35,6 @@ void OrderedDevice::State::refuse_other_threads(StreamRef stream) const {
 }
 
 void OrderedDevice::State::refuse_reused_handle(StreamRef stream) {
-  if (streams.find(stream.id()) == nullptr || streams.attached(stream.id())) return;
   const std::uint64_t driver_id = device.stream_id(stream.handle());
   if (streams.is(stream.id(), driver_id)) [[likely]]
     return;
@@ -57,16 +56,16 @@ void OrderedDevice::State::record_wanted(StreamRef stream) {
   }
 }
 
-Event OrderedDevice::State::record_mark(StreamRef stream) {
-  Event mark = record_if_there(stream);
-  if (mark.recorded()) return mark;
+Point OrderedDevice::State::record_mark(StreamRef stream, Event* kept) {
+  const Point marker = record_if_there(stream, kept);
+  if (marker.marker != 0) return marker;
   if (captured(stream.id())) {
     throw DeviceError{ErrorCode::capture, "record", "the stream is being captured"};
   }
   throw DeviceError{ErrorCode::invalid_argument, "record", "the stream has been detached"};
 }
 
-Event OrderedDevice::State::record_if_there(StreamRef stream, Untold captures) {
+Point OrderedDevice::State::record_if_there(StreamRef stream, Event* kept, Untold captures) {
   KnownStream* known = streams.find(stream.id());
   if (known == nullptr) return {};
   const std::lock_guard held{known->recording};
@@ -74,20 +73,29 @@ Event OrderedDevice::State::record_if_there(StreamRef stream, Untold captures) {
   if (captures == Untold::asked && device.capture_status(stream.handle()) != CaptureStatus::none) {
     return {};
   }
-  return record_held(*known, stream, pool->take());
+  Event mark = pool->take();
+  if (kept != nullptr) *kept = mark;
+  return record_held(*known, stream, std::move(mark));
 }
 
-Event OrderedDevice::State::record_held(KnownStream& known, StreamRef stream, Event mark) {
+Point OrderedDevice::State::record_held(KnownStream& known, StreamRef stream, Event mark) {
   if (known.captured != 0) {
     throw DeviceError{ErrorCode::capture, "record", "the stream is being captured"};
   }
   ledger.begin_record(stream.id(), known.record);
-  mark.mark_->point = known.record.point;
+  const Point point = known.record.point;
+  mark.mark_->point = point;
   device.record(mark.mark_->event, stream.handle());
-  const MarkerToken token = MarkPool::hold(mark);
-  // 0: the stream is closed and complete, and the ledger did not keep the token.
-  if (ledger.publish_record(std::move(known.record), token) == 0) pool->release(token);
-  return mark;
+  const MarkerToken token = MarkPool::token(mark);
+  try {
+    // 0: the stream is closed and complete, and the ledger did not keep the token.
+    if (ledger.publish_record(std::move(known.record), token) == 0) return point;
+  } catch (...) {  // out of host memory: the ledger may have the token
+    MarkPool::hand_over(mark);
+    throw;
+  }
+  MarkPool::hand_over(mark);
+  return point;
 }
 
 // The stream can be detached between the checks. Its last marker then covers the point.
@@ -96,8 +104,8 @@ Event OrderedDevice::State::covering_mark(Point point) {
   if (ledger.completed(point)) return {};
   const auto handle = streams.handle(point.stream);
   if (!handle) return {};
-  Event mark = record_if_there(StreamRef{*handle, point.stream});
-  if (mark.recorded()) return mark;
+  Event mark;
+  if (record_if_there(StreamRef{*handle, point.stream}, &mark).marker != 0) return mark;
   const auto last = ledger.earliest_covering(point);  // left by a detached stream
   return last ? pool->find(last->token) : Event{};
 }
@@ -166,8 +174,8 @@ void OrderedDevice::detach(StreamRef stream) {
   if (!attached(stream.id())) throw std::invalid_argument{"detach: this stream is not attached"};
   try {
     if (state_->has_many_markers()) state_->ask_some();
-    const Event last = state_->record_held(*known, stream, state_->pool->take());
-    state_->streams.close(stream.id(), last.point().marker);
+    const Point last = state_->record_held(*known, stream, state_->pool->take());
+    state_->streams.close(stream.id(), last.marker);
   } catch (const DeviceError&) {
     state_->streams.close(stream.id(), 0);
     throw;
@@ -218,8 +226,8 @@ Point OrderedDevice::mark(StreamRef stream) {
     return {stream.id(), state_->ledger.next(stream.id())};
   }
   tend();
-  if (was_kept) state_->refuse_reused_handle(stream);
-  return state_->record_mark(stream).point();
+  if (was_kept && known != nullptr && !known->attached) state_->refuse_reused_handle(stream);
+  return state_->record_mark(stream);
 }
 
 std::optional<Point> OrderedDevice::cover(Point point) {
@@ -232,14 +240,16 @@ std::optional<Point> OrderedDevice::cover(Point point) {
     return {};
   }
   tend();
-  const Event mark =
-      state_->record_if_there(StreamRef{*handle, point.stream}, State::Untold::asked);
-  return mark.recorded() ? std::optional{mark.point()} : std::nullopt;
+  const Point marker =
+      state_->record_if_there(StreamRef{*handle, point.stream}, nullptr, State::Untold::asked);
+  return marker.marker != 0 ? std::optional{marker} : std::nullopt;
 }
 
 void OrderedDevice::record(Event& event, StreamRef stream) {
   tend();
-  event = state_->record_mark(resolve(stream));
+  Event mark;
+  state_->record_mark(resolve(stream), &mark);
+  event = std::move(mark);
 }
 
 void OrderedDevice::wait(StreamRef stream, const Event& event) {
@@ -285,7 +295,8 @@ void OrderedDevice::record(EventHandle event, StreamRef stream) {
   if (state_->streams.find(stream.id()) == nullptr) {
     throw DeviceError{ErrorCode::invalid_argument, "record", "the stream has been detached"};
   }
-  Event mark = state_->record_held(*known, stream, state_->pool->take(event));
+  Event mark = state_->pool->take(event);
+  state_->record_held(*known, stream, mark);
   const std::lock_guard lock{state_->mutex};
   known_event->newest = std::move(mark);
 }

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "device/stream_table.hpp"
 #include "millrace/device/mutex.hpp"
 #include "millrace/device/ordered_device.hpp"
+#include "millrace/ordering/adaptive_mutex.hpp"
 
 namespace millrace {
 
@@ -47,7 +47,7 @@ struct OrderedDevice::State {
   std::atomic<StreamId> legacy{};
   std::atomic<bool> legacy_attached{false};
 
-  std::mutex mutex;  // guards all members below; never held across a driver call
+  AdaptiveMutex mutex;  // guards all members below; never held across a driver call
   struct Captured {
     StreamId stream;
     unsigned times = 0;
@@ -79,7 +79,7 @@ struct OrderedDevice::State {
 
   void refuse_other_threads(StreamRef stream) const;
   /**
-   * Throws if the driver gave the handle of a raw stream, whose reference the caller kept, to
+   * Throws if the driver gave the handle of a known raw stream, whose reference the caller kept, to
    * another stream.
    */
   void refuse_reused_handle(StreamRef stream);
@@ -88,13 +88,18 @@ struct OrderedDevice::State {
    * stream.
    */
   void record_wanted(StreamRef stream);
-  Event record_mark(StreamRef stream);
+  /** Records a marker. Sets `*kept`, unless it is null, to an event that holds it. */
+  Point record_mark(StreamRef stream, Event* kept = nullptr);
   /** @brief Whether to ask the driver for a capture that was not announced. */
   enum class Untold : bool { not_asked, asked };
-  /** Records a marker. Returns an unrecorded event if the stream was detached or is captured. */
-  Event record_if_there(StreamRef stream, Untold captures = Untold::not_asked);
-  /** Records a marker. The caller holds `known.recording`. */
-  Event record_held(KnownStream& known, StreamRef stream, Event mark);
+  /**
+   * Does the same as `record_mark`, but returns marker 0 if the stream was detached or is captured.
+   * If it throws, `*kept` may be set.
+   */
+  Point record_if_there(StreamRef stream, Event* kept = nullptr,
+                        Untold captures = Untold::not_asked);
+  /** Records `mark`, which the ledger then holds. The caller holds `known.recording`. */
+  Point record_held(KnownStream& known, StreamRef stream, Event mark);
   /**
    * Returns the earliest mark that covers `point`, and records one if none exists. Returns an
    * unrecorded event if that is not possible, or if the point is complete.
@@ -116,13 +121,22 @@ struct OrderedDevice::State {
   [[nodiscard]] bool has_many_markers() const noexcept;
   /** Queries markers of a few streams in turn, in every few calls. */
   void ask_some();
-  /** Queries the marker. Returns whether it is complete now. */
+  /**
+   * Queries a marker that the ledger listed as one of its own stream. Returns whether it is
+   * complete now.
+   */
   bool ask(const WaitableMarker& marker);
+  /** Does the same for any marker. Holds its mark meanwhile. */
+  bool ask_holding(const WaitableMarker& marker);
   /**
    * Searches in rounds with one query for each stream, because a completion that one stream's query
    * finds may save queries of other streams.
    */
-  void search(const std::vector<WaitableMarker>& oldest);
+  void search(const std::vector<WaitableMarker>& oldest, std::vector<MarkerSearch>& searches);
+  void search(const std::vector<WaitableMarker>& oldest) {
+    std::vector<MarkerSearch> searches;
+    search(oldest, searches);
+  }
   /** @param first  the first marker to query */
   void search(MarkerSearch search, std::optional<WaitableMarker> first);
 };

@@ -344,6 +344,9 @@ class Device {
     Entry& operator=(const Entry&) = delete;
 
    private:
+    void notify_before() const;
+    void notify_after() const noexcept;
+
     Device& device_;
     const Call call_;
   };
