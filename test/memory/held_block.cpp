@@ -163,4 +163,26 @@ TEST_CASE("PyTorch's way: the block that was freed last is not live") {
   CHECK(allocator.trim(0) > 0);
 }
 
+TEST_CASE("PyTorch's way: trim gives back a block whose uses were complete when it was freed") {
+  TorchBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  void* const address = allocator.allocate(20 * MiB, bench.main);
+  const bool by_marker = GENERATE(true, false);
+  CAPTURE(by_marker);
+  if (by_marker) {  // of another stream
+    const Point marker = bench.ordered.mark(bench.copy);
+    bench.ordered.synchronize();
+    allocator.deallocate(address, marker);
+  } else {  // after a use by a stream that is gone
+    {
+      const Stream side{bench.ordered, {.name = "side"}};
+      allocator.record_use(address, side);
+    }
+    bench.ordered.synchronize();
+    allocator.deallocate(address);
+  }
+  CHECK(allocator.trim(0) == 20 * MiB);
+  CHECK(allocator.statistics().bytes.reserved.current == 0);
+}
+
 }  // namespace millrace::test

@@ -215,7 +215,7 @@ void CachingAllocator::deallocate(void* address, Point marker) {
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->stock.resolve(stream);
-  if (state_->quick_uses.record_use(address, stream)) return;
+  if (state_->stock.has_fronts && state_->quick_uses.record_use(address, stream)) return;
   if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
   const Lock lock = state_->enter_to_serve();
   Block* const block = state_->allocations.find("record_use", address);

@@ -4,8 +4,7 @@
 
 namespace millrace {
 
-void PointSet::join(Point point) {
-  if (empty()) return push_back(point);
+void PointSet::join_among(Point point) {
   Point* const all = items();
   Point* const end = all + size();
   Point* const at = std::lower_bound(

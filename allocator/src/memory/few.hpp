@@ -25,12 +25,11 @@ class Few {
 
  public:
   Few() = default;
-  Few(Few&& other) noexcept : one_(other.one_), list_(std::exchange(other.list_, kEmpty)) {}
+  Few(Few&& other) noexcept { take(other); }
   Few& operator=(Few&& other) noexcept {
     if (this == &other) return *this;
     clear();
-    one_ = other.one_;
-    list_ = std::exchange(other.list_, kEmpty);
+    take(other);
     return *this;
   }
   ~Few() { clear(); }
@@ -58,6 +57,8 @@ class Few {
     if (list_ == kEmpty) {
       std::construct_at(reinterpret_cast<T*>(one_.data()), value);
       list_ = kOne;
+    } else if (list_ != kOne && more().size < more().room) {
+      std::construct_at(more().items() + more().size++, value);
     } else {
       insert(size(), value);
     }
@@ -83,14 +84,19 @@ class Few {
     if (this == &other) return;
     if (other.empty()) {
       clear();
-    } else if (other.list_ == kOne) {
-      set(*other.one());
+    } else if (other.size() == 1) {
+      set(*other.begin());
     } else {
       const std::uint32_t size = other.more().size;
       if (list_ <= kOne || more().room < size) move_to(make(size));
       std::copy_n(other.begin(), size, more().items());
       more().size = size;
     }
+  }
+
+  void swap(Few& other) noexcept {
+    if (list_ == kOne || other.list_ == kOne) std::swap(one_, other.one_);
+    std::swap(list_, other.list_);
   }
 
   friend bool operator==(const Few& a, const Few& b) { return std::ranges::equal(a, b); }
@@ -115,6 +121,12 @@ class Few {
     [[nodiscard]] T* items() noexcept { return reinterpret_cast<T*>(this + 1); }
   };
 
+  // Takes over the elements of `other`. Copies `one_` only if it is in use: its bytes were often
+  // just written in other widths, and the processor would have to wait for them.
+  void take(Few& other) noexcept {
+    if (other.list_ == kOne) one_ = other.one_;
+    list_ = std::exchange(other.list_, kEmpty);
+  }
   [[nodiscard]] const T* one() const noexcept {
     return std::launder(reinterpret_cast<const T*>(one_.data()));
   }
@@ -147,7 +159,10 @@ class PointSet : public Few<Point> {
   explicit PointSet(Point point) { push_back(point); }
 
   /** @brief Adds a point. If the set has a point of the same stream, keeps the later one. */
-  void join(Point point);
+  void join(Point point) {
+    if (empty() || (end() - 1)->stream < point.stream) return push_back(point);
+    join_among(point);
+  }
   void join(const PointSet& other) {
     for (const Point point : other) join(point);
   }
@@ -162,6 +177,9 @@ class PointSet : public Few<Point> {
     }
     return 0;
   }
+
+ private:
+  void join_among(Point point);
 };
 
 }  // namespace millrace

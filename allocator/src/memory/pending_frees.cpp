@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// For streams on which no block has a point: entries that stay in the table, and entries that are
+// For streams on which no block waits: entries that stay in the table, and entries that are
 // kept as spares for other streams.
 constexpr std::size_t kMostIdle = 8, kMostSpare = 64;
 
@@ -15,22 +15,44 @@ constexpr std::size_t kMostIdle = 8, kMostSpare = 64;
 
 void PendingFrees::insert(Block* block) {
   block->free = {};
-  block->free.turn = ++turns_;
+  block->free.turn = turns_ + 1;
+  Awaited* first = nullptr;  // the stream of the first point that is not complete
+  Marker marker = 0;
+  bool waits_further = false;
+  for (const Point point : block->points) {
+    if (point.stream == block->lane) continue;
+    if (first != nullptr) {
+      waits_further = true;
+      static_cast<void>(awaited(point.stream));  // now, so that `wait_later` cannot fail
+    } else if (!ledger_.completed(point)) {
+      first = &awaited(point.stream);
+      marker = point.marker;
+    }
+  }
+  if (first == nullptr) {
+    done_.push_back(block);
+  } else {
+    first->queue.insert(block, marker);
+    if (waits_further) wait_later(*block, first->queue.stream());
+  }
+  ++turns_;
   ++size_;
   bytes_ += block->bytes;
-  for (const Point point : block->points) {
-    Awaited& stream = awaited(point.stream);
-    if (stream.blocks++ == 0) {
-      stream.last = 0;
-      --idle_;
-    }
-    stream.last = std::max(stream.last, point.marker);
-  }
-  if (!enqueue(block)) done_.push_back(block);
 }
 
-PendingFrees::Awaited& PendingFrees::awaited(StreamId stream) {
-  if (const auto known = awaited_.find(stream); known != awaited_.end()) return known->second;
+void PendingFrees::wait_later(const Block& block, StreamId first) {
+  for (const Point point : block.points) {
+    if (point.stream <= first || point.stream == block.lane) continue;
+    Awaited& stream = awaited(point.stream);
+    stream.last_later = std::max(stream.later == 0 ? 0 : stream.last_later, point.marker);
+    ++stream.later;
+  }
+}
+
+PendingFrees::Awaited& PendingFrees::make_awaited(StreamId stream) {
+  if (const auto known = awaited_.find(stream); known != awaited_.end()) {
+    return *(recent(stream) = &known->second);
+  }
   if (streams_.size() == streams_.capacity()) streams_.reserve(2 * streams_.size() + kMostIdle);
   Awaited* made = nullptr;
   if (spare_.empty()) {
@@ -44,36 +66,37 @@ PendingFrees::Awaited& PendingFrees::awaited(StreamId stream) {
   }
   made->place = streams_.size();
   streams_.push_back(made);
-  ++idle_;
-  return *made;
+  return *(recent(stream) = made);
 }
 
-void PendingFrees::forget(const Block& block) {
-  --size_;
-  bytes_ -= block.bytes;
-  for (const Point point : block.points) {
-    if (--awaited_.find(point.stream)->second.blocks > 0) continue;
-    if (++idle_ > kMostIdle) retire(point.stream);
+void PendingFrees::retire_idle() {
+  ordering::count_steps(streams_.size());
+  std::size_t idle = 0;
+  for (std::size_t i = streams_.size(); i-- > 0;) {
+    if (streams_[i]->idle() && ++idle > kMostIdle) retire(*streams_[i]);
   }
 }
 
-void PendingFrees::retire(StreamId idle) {
-  auto node = awaited_.extract(idle);
-  --idle_;
-  const std::size_t place = node.mapped().place;
-  streams_.back()->place = place;
-  streams_[place] = streams_.back();
+void PendingFrees::retire(Awaited& idle) {
+  const StreamId stream = idle.queue.stream();
+  if (recent(stream) == &idle) recent(stream) = nullptr;
+  streams_.back()->place = idle.place;
+  streams_[idle.place] = streams_.back();
   streams_.pop_back();
+  auto node = awaited_.extract(stream);
   if (spare_.size() < kMostSpare) spare_.push_back(std::move(node));
 }
 
-// A block waits for one point at a time, since it needs all of them to be complete. The point of
-// its own lane does not count, because the stream's own order covers that work.
-bool PendingFrees::enqueue(Block* block) {
+// A block waits for one point at a time, since it needs all of them to be complete. The points are
+// sorted by stream, and those up to the one that it waited for are complete.
+bool PendingFrees::wait_further(Block* block, StreamId waited_for) {
   for (const Point point : block->points) {
-    if (point.stream == block->lane || ledger_.completed(point)) continue;
-    awaited(point.stream).queue.insert(block, point.marker);
-    return true;
+    if (point.stream <= waited_for || point.stream == block->lane) continue;
+    Awaited& stream = awaited(point.stream);
+    const bool is_complete = ledger_.completed(point);
+    if (!is_complete) stream.queue.insert(block, point.marker);
+    --stream.later;
+    if (!is_complete) return true;
   }
   return false;
 }
@@ -85,16 +108,20 @@ const std::vector<Block*>& PendingFrees::completed() {
   ordering::count_steps(streams_.size());
   for (Awaited* const stream : streams_) {
     WaitQueue& queue = stream->queue;
+    if (queue.empty()) continue;
     while (!queue.empty() && ledger_.completed(queue.front_point())) {
-      passed_.push_back(queue.front());
-      queue.erase(queue.front());
+      queue.take_front_group([&](Block* block) { passed_.push_back({block, queue.stream()}); });
     }
   }
-  for (Block* const block : passed_) {
-    if (!enqueue(block)) completed_.push_back(block);
+  for (const auto& [block, waited_for] : passed_) {
+    if (!wait_further(block, waited_for)) completed_.push_back(block);
   }
-  for (const Block* const block : completed_) forget(*block);
-  std::ranges::sort(completed_, {}, [](const Block* block) { return block->free.turn; });
+  if (streams_.size() > kMostIdle) retire_idle();
+  size_ -= completed_.size();
+  for (const Block* const block : completed_) bytes_ -= block->bytes;
+  if (completed_.size() > 1) {
+    std::ranges::sort(completed_, {}, [](const Block* block) { return block->free.turn; });
+  }
   return completed_;
 }
 
@@ -103,7 +130,10 @@ PointSet PendingFrees::points() const {
   std::vector<Point> last;
   last.reserve(streams_.size());
   for (const Awaited* const stream : streams_) {
-    if (stream->blocks > 0) last.push_back({stream->queue.stream(), stream->last});
+    if (stream->idle()) continue;
+    const Marker newest = stream->queue.empty() ? 0 : stream->queue.newest_point().marker;
+    const Marker later = stream->later == 0 ? 0 : stream->last_later;
+    last.push_back({stream->queue.stream(), std::max(newest, later)});
   }
   std::ranges::sort(last, {}, &Point::stream);
   PointSet all;

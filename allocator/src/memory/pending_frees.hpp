@@ -1,14 +1,17 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory_resource>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "memory/wait_queue.hpp"
 #include "millrace/ordering/ledger.hpp"
+#include "ordering/open_streams.hpp"
 
 namespace millrace {
 
@@ -26,7 +29,9 @@ class PendingFrees {
    * @return valid until the next call
    */
   [[nodiscard]] const std::vector<Block*>& completed();
-  /** @brief Returns the blocks' latest point on each stream. Once these are complete, so are all.
+  /**
+   * @brief Returns, for each stream, the latest point that a block waits for, or later. Once these
+   *        are complete, `completed` takes out all blocks.
    */
   [[nodiscard]] PointSet points() const;
   /** @brief Calls `visit` with the blocks, in no order, until it returns false. */
@@ -40,36 +45,54 @@ class PendingFrees {
   [[nodiscard]] bool any_done() const noexcept { return !done_.empty(); }
 
  private:
-  /** @brief A stream on which blocks have points, or had some not long ago. */
+  /**
+   * @brief A stream for which blocks wait, or did not long ago. They do not wait for their own
+   *        lanes, because the stream's own order covers that work.
+   */
   struct Awaited {
     Awaited(StreamId stream, std::pmr::memory_resource& memory)
         : queue(nullptr, stream, BlockWaits::for_all, memory) {}
-    WaitQueue queue;         // the blocks that wait for this stream at present; may be empty
-    Marker last = 0;         // the latest marker of all points on the stream
-    std::size_t blocks = 0;  // number of blocks with a point on the stream; 0: it is idle
-    std::size_t place = 0;   // index in `streams_`
+    [[nodiscard]] bool idle() const noexcept { return later == 0 && queue.empty(); }
+
+    WaitQueue queue;        // the blocks that wait for this stream at present
+    std::size_t later = 0;  // number of blocks that will wait for it after other streams
+    Marker last_later = 0;  // the latest marker that they will wait for
+    std::size_t place = 0;  // index in `streams_`
   };
   // Not indexed by slot: the point of a caller's free may name a stream that never existed.
   using Awaiteds = std::unordered_map<StreamId, Awaited>;
 
-  /** @return false if the block waits for nothing */
-  bool enqueue(Block* block);
-  Awaited& awaited(StreamId stream);
-  void forget(const Block& block);
-  void retire(StreamId idle);
+  /** Notes that the block will wait for its points of later streams after the one of `first`. */
+  void wait_later(const Block& block, StreamId first);
+  /**
+   * Lets the block, whose point of `waited_for` is complete, wait for its next point.
+   * @return false if it waits for nothing more
+   */
+  bool wait_further(Block* block, StreamId waited_for);
+  [[nodiscard]] Awaited& awaited(StreamId stream) {
+    Awaited* const known = recent(stream);
+    return known != nullptr && known->queue.stream() == stream ? *known : make_awaited(stream);
+  }
+  [[nodiscard]] Awaited*& recent(StreamId stream) noexcept {
+    return recent_[stream.slot % recent_.size()];
+  }
+  Awaited& make_awaited(StreamId stream);
+  void retire_idle();  // but a few
+  void retire(Awaited& idle);
 
-  const Ledger& ledger_;
+  const ordering::OpenStreams ledger_;
   std::pmr::unsynchronized_pool_resource memory_;
   Awaiteds awaited_;
-  std::vector<Awaited*> streams_;  // the values of `awaited_`
-  std::vector<Block*> done_;       // blocks that waited for nothing when they were inserted
+  std::array<Awaited*, 16> recent_{};  // the entry that was found last, by slot modulo the size
+  std::vector<Awaited*> streams_;      // the values of `awaited_`
+  std::vector<Block*> done_;           // blocks that waited for nothing when they were inserted
   std::uint64_t turns_ = 0;
   std::size_t size_ = 0, bytes_ = 0;
   // Nearly every pending block makes a stream awaited, and idle again when it is complete. So a few
   // idle streams keep their entries, and the memory of other entries is used again.
-  std::size_t idle_ = 0;
   std::vector<Awaiteds::node_type> spare_;
-  std::vector<Block*> passed_, completed_;
+  std::vector<std::pair<Block*, StreamId>> passed_;
+  std::vector<Block*> completed_;
 };
 
 }  // namespace millrace

@@ -90,9 +90,8 @@ class Shelves {
     if (lane.unlisted.size() > Unlisted::kMost) listed(list_oldest(lane));
   }
 
-  [[nodiscard]] bool any_waits() const noexcept {
-    return !by_kind_[0].empty() || !by_kind_[1].empty();
-  }
+  [[nodiscard]] bool any_draining() const noexcept { return !by_kind_[1].empty(); }
+  [[nodiscard]] bool any_waits() const noexcept { return !by_kind_[0].empty() || any_draining(); }
   /** @brief Returns the latest points of queues, joined to one for each of up to `most` streams. */
   [[nodiscard]] PointSet newest_points(std::size_t most) const;
   /** @brief The earliest and the latest point that the blocks of a queue wait for. */

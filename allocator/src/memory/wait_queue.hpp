@@ -40,6 +40,26 @@ class WaitQueue {
    */
   void insert(Block* block, Marker marker);
   void erase(Block* block);
+  /**
+   * @brief Calls `each` with the blocks that wait for the earliest marker, in reverse order of
+   *        insertion, then removes them. If `each` throws, all of them stay. The queue must not be
+   *        empty.
+   */
+  template <typename Each>
+  void take_front_group(const Each& each) {
+    Block* const first = front();
+    for (Block* block = first; block != nullptr; block = block->free.queue_next()) each(block);
+    if (older_.empty()) {
+      newest_.first = nullptr;
+    } else {
+      older_.erase(older_.begin());
+    }
+    for (Block* block = first; block != nullptr; block = block->free.queue_next()) {
+      ordering::count_steps(1);
+      bytes_ -= block->bytes;
+      block->free.queue = nullptr;
+    }
+  }
 
   /** @brief Returns a block that waits for the earliest marker, or nullptr. */
   [[nodiscard]] Block* front() const noexcept {

@@ -47,6 +47,7 @@ bool Completions::poll_what_waits(Lock& lock) {
 bool Completions::sweep_drained() {
   const std::uint64_t now = stock_.device.ledger().epoch();
   if (std::exchange(swept_, now) == now && !pending_.any_done()) return false;
+  if (!stock_.shelves.any_draining()) return !pending_.empty();
   const std::vector<Block*>& drained = stock_.shelves.drained();
   for (Block* const block : drained) {
     stock_.turns.current().drained(block->bytes);
@@ -57,7 +58,10 @@ bool Completions::sweep_drained() {
 }
 
 bool Completions::await(const PointSet& points, Lock& lock) {
-  if (points.empty()) return false;
+  if (points.empty()) {
+    sweep();
+    return false;
+  }
   bool complete = true;
   try {
     const Unlocked unlocked{lock};

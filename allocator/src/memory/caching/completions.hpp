@@ -62,7 +62,8 @@ class Completions {
   }
 
   /**
-   * @brief Blocks the host until `points` are complete, then sweeps. Drops the lock.
+   * @brief Blocks the host until `points` are complete, then sweeps. Drops the lock if there are
+   *        points.
    * @return false if `points` is empty, a capture forbids the wait, or no synchronization covers a
    *         point
    */

@@ -28,7 +28,7 @@ void report_and(const Report& report, const Rest& rest) {
 bool Freeing::free_plainly(Block* block, StreamRef stream) {
   if (block->live.use_record != nullptr || stream.id() != block->lane) return false;
   if (!stock_.follows_order) return false;  // host memory: its own stream may have to wait, too
-  const Marker next = stock_.device.ledger().next_if_open(stream.id());
+  const Marker next = stock_.open_streams.next(stream.id());
   if (next == 0) return false;
   stock_.heap.live().erase(block);
   const WhileLive was = upkeep_.count_in(*block, false);
@@ -48,7 +48,8 @@ void Freeing::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
   PointSet points;
   const bool kept = live_again_on_error({&block, 1}, [&] {
     StreamUses used;
-    points = points_of_free(*block, stream, given, used, std::move(spare_));
+    points = std::move(spare_);
+    collect_points(*block, stream, given, used, points);
     if (!used.empty()) mark(used, lock);
     return kept_for_graphs(block, points);
   });
@@ -73,12 +74,23 @@ void Freeing::join_many(const StreamUses& uses, StreamId but, PointSet& points) 
   points.join_all(many);
 }
 
-PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool given, StreamUses& used,
-                                 PointSet memory) const {
+// `next`: the stream's next marker; 0 if the stream is closed.
+Point Freeing::point_of_free(StreamId stream, Marker next) const {
+  return {stream, next != 0 ? next : stock_.device.ledger().next(stream)};
+}
+
+PointSet Freeing::points_of_free(const Block& block, StreamRef stream, bool given,
+                                 StreamUses& used) const {
+  PointSet points;
+  collect_points(block, stream, given, used, points);
+  return points;
+}
+
+void Freeing::collect_points(const Block& freed, StreamRef stream, bool given, StreamUses& used,
+                             PointSet& points) const {
   const Block* const block = &freed;
-  const Ledger& ledger = stock_.device.ledger();
-  PointSet points = std::move(memory);
-  points.set(Point{stream.id(), ledger.next(stream.id())});
+  const Marker next = stock_.open_streams.next(stream.id());
+  points.set(point_of_free(stream.id(), next));
   const UseRecord* const use_record = block->live.use_record;
   const StreamId user = use_record == nullptr ? block->live.owner.id() : use_record->user;
   if (use_record != nullptr) {
@@ -86,25 +98,26 @@ PointSet Freeing::points_of_free(const Block& freed, StreamRef stream, bool give
     if (are_many) join_many(use_record->uses, stream.id(), points);
     for (const StreamRef use : use_record->uses) {
       if (use.id() == stream.id()) continue;
-      if (!are_many) points.join({use.id(), ledger.next(use.id())});
-      if (ledger.is_open(use.id())) used.add(use);  // a closed stream has left its last marker
+      const Marker next_of_use = stock_.open_streams.next(use.id());
+      if (!are_many) points.join(point_of_free(use.id(), next_of_use));
+      if (next_of_use != 0) used.add(use);  // a closed stream has left its last marker
     }
   }
   // A free that only a poll completes needs a marker to query, also on the stream of the free.
   const bool polled = stock_.polls_frees && stream.id() != block->lane;
-  if (polled && (given || stock_.device.attached(stream.id())) && ledger.is_open(stream.id())) {
+  if (polled && next != 0 && (given || stock_.device.attached(stream.id()))) {
     used.add(stream);
   }
   // The first user is ordered after the block's earlier uses, so a point of that user covers them.
   // Without such a point, the block keeps the earlier points that `stream` is not ordered after.
   const bool behind_user =
+      user == stream.id() ||
       std::ranges::any_of(points, [&](const Point point) { return point.stream == user; });
   if (!behind_user) {
     for (const Point point : block->points) {
-      if (!ledger.ordered(point, stream.id())) points.join(point);
+      if (!stock_.device.ledger().ordered(point, stream.id())) points.join(point);
     }
   }
-  return points;
 }
 
 void Freeing::mark(const StreamUses& streams, Lock& lock) {
@@ -114,7 +127,7 @@ void Freeing::mark(const StreamUses& streams, Lock& lock) {
 
 void Freeing::swap_back(Block* block, PointSet& points) {
   const WhileLive was = upkeep_.count_in(*block, true);
-  std::swap(block->points, points);
+  block->points.swap(points);
   report_and(
       [&] {
         reports_.freed(was, *block, {block->points.begin(), block->points.end()});
@@ -124,11 +137,13 @@ void Freeing::swap_back(Block* block, PointSet& points) {
 
 // Puts a block that is no longer live where it waits for its points, or for a request.
 void Freeing::keep(Block* block) {
-  if (quick_uses_.wait(block)) return;
+  if (stock_.has_fronts && quick_uses_.wait(block)) return;
   stock_.heap.live().erase(block);
-  const bool used_elsewhere = std::ranges::any_of(
-      block->points, [&](const Point point) { return point.stream != block->lane; });
-  if (stock_.polls_frees && used_elsewhere) {
+  const auto used_elsewhere = [block] {
+    return std::ranges::any_of(block->points,
+                               [&](const Point point) { return point.stream != block->lane; });
+  };
+  if (stock_.polls_frees && used_elsewhere()) {
     completions_.hold_back(block);
   } else {
     free_blocks_.put(block);

@@ -54,15 +54,17 @@ class Freeing {
    * @brief Returns what must come before the next use of a block that is freed on `stream`.
    * @param given   as for `free_on`
    * @param used    gets the streams to mark for this free
-   * @param memory  a set whose memory the result may use; its points are ignored
    */
-  PointSet points_of_free(const Block& block, StreamRef stream, bool given, StreamUses& used,
-                          PointSet memory = {}) const;
+  PointSet points_of_free(const Block& block, StreamRef stream, bool given, StreamUses& used) const;
   /** @brief Marks the streams without the lock, and ignores errors of the driver. */
   void mark(const StreamUses& streams, Lock& lock);
 
  private:
+  /** @brief The same. Replaces the points of `points`, and uses its memory. */
+  void collect_points(const Block& block, StreamRef stream, bool given, StreamUses& used,
+                      PointSet& points) const;
   void join_many(const StreamUses& uses, StreamId but, PointSet& points) const;
+  [[nodiscard]] Point point_of_free(StreamId stream, Marker next) const;
   void keep(Block* block);
   // Like `take_back`. `points` gets the points that the block had before.
   void swap_back(Block* block, PointSet& points);

@@ -18,7 +18,7 @@ bool HeldFrees::hold_in_lane(Block* block, StreamRef stream) {
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;
   if (block->spare != 0 || FreeBlocks::mergeable(block->previous, id)) return false;
-  const Marker next = stock_.device.ledger().next_if_open(id);
+  const Marker next = stock_.open_streams.next(id);
   if (next == 0) return false;
   held_.make_room(id);  // usually `take_of_lane` has made room
   const Point point{id, next};
@@ -32,18 +32,19 @@ bool HeldFrees::hold_in_lane(Block* block, StreamRef stream) {
 
 void HeldFrees::put_completed(Block* block) {
   const StreamId lane = block->lane;
-  const bool may_hold = !stock_.lanes_mix && !stock_.policy.expandable_segments &&
-                        stock_.policy.collect_threshold <= 0 && block->spare == 0 &&
-                        held_.has_room(lane) && stock_.device.ledger().is_open(lane);
-  if (!may_hold) return free_blocks_.put(block);
-  shelve(lane);
-  if (FreeBlocks::mergeable(block->previous, lane)) return free_blocks_.put(block);
-  // The uses by other streams are complete, so only the point of its own stream remains.
+  // The uses by other streams are complete, so only the point of its own stream remains. A set of
+  // one point needs no memory, also not in the blocks that are split off.
   if (const Marker own = block->points.on(lane); own != 0) {
     block->points.set({lane, own});
   } else {
     block->points.clear();
   }
+  const bool may_hold = !stock_.lanes_mix && !stock_.policy.expandable_segments &&
+                        stock_.policy.collect_threshold <= 0 && block->spare == 0 &&
+                        held_.has_room(lane) && stock_.open_streams.is_open(lane);
+  if (!may_hold) return free_blocks_.put(block);
+  shelve(lane);
+  if (FreeBlocks::mergeable(block->previous, lane)) return free_blocks_.put(block);
   stock_.heap.live().insert(block);
   block->state = BlockState::quick;
   held_.put(lane, block);
@@ -84,6 +85,7 @@ bool HeldFrees::is_best_fit(const Block& block) const {
   const Lane* const lane = stock_.shelves.find(block.lane);
   if (lane == nullptr) return true;
   const auto& index = lane->shelves[block.segment->small ? 1 : 0].ready;
+  if (index.size() == (right != nullptr ? 1 : 0)) return true;  // no other block is ready
   const Block* best = index.first(block.bytes);
   if (best != nullptr && best == right) best = index.after(best);
   if (best == nullptr || best->bytes != merged) return best == nullptr || best->bytes > merged;

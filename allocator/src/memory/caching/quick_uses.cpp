@@ -7,7 +7,7 @@
 namespace millrace {
 
 bool QuickUses::record_use(void* address, StreamRef stream) {
-  if (!stock_.has_fronts || stock_.device.capturing() || graphs_.any()) return false;
+  if (stock_.device.capturing() || graphs_.any()) return false;
   Block* const block = stock_.heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return false;
   const StreamId lane = block->lane;
@@ -97,7 +97,7 @@ bool QuickUses::wait(Block* block) {
 }
 
 bool QuickUses::may_wait(const Block& block) const noexcept {
-  if (!stock_.has_fronts || stock_.polls_frees || block.spare == Block::kMuch) return false;
+  if (stock_.polls_frees || block.spare == Block::kMuch) return false;
   const QuickBins::Size size = block.rounded();
   return size.small() && stock_.in_its_pool(block, size);
 }

@@ -11,7 +11,7 @@ namespace millrace {
  *        stream's front can do that alone.
  *
  * Such a freed block waits in the front until its stream is ordered after the use by the other
- * stream.
+ * stream. Only with a policy that has fronts.
  */
 class QuickUses {
  public:
