@@ -93,6 +93,38 @@ TEST_CASE("streams keep pages of their last bursts up to one and a half times th
   CHECK(bench.statistics().counts.bytes_moved == (taken ? 100 : 0) * MiB);
 }
 
+// The first steps are those of the test above: 240 MiB were requested at most, and 340 are
+// reserved.
+TEST_CASE("beyond the excess, remainders with pages are split off while most memory is needed") {
+  struct Row {
+    double lean_above;
+    std::size_t request, block;
+  };
+  // An excess of 16 MiB is always allowed, so a request is near the peak above 208 MiB. 120 MiB are
+  // live beside it.
+  const Row row = GENERATE(Row{0, 90 * MiB, 90 * MiB},             // 10 MiB are split off
+                           Row{0, 88 * MiB, 100 * MiB},            // 208 MiB is not near the peak
+                           Row{0, 98 * MiB + MiB / 2, 100 * MiB},  // a remainder without a page
+                           Row{0.41, 90 * MiB, 90 * MiB},          // 340 MiB is beyond the excess
+                           Row{0.43, 90 * MiB, 100 * MiB},         // below it
+                           Row{kNoLimit, 90 * MiB, 100 * MiB}      //
+  );
+  CAPTURE(row.lean_above, row.request);
+  LeanBench bench{row.lean_above};
+  bench.comb(bench.copy, 8);
+  for (int burst = 0; burst < 2; ++burst) {
+    bench.allocator.deallocate(bench.allocator.allocate(2 * MiB, bench.copy));
+    bench.ordered.mark(bench.copy);
+  }
+  bench.ordered.synchronize();
+  void* const address = bench.allocator.allocate(100 * MiB, bench.main);
+  bench.allocator.deallocate(address);
+  REQUIRE(bench.statistics().bytes.requested.peak == 240 * MiB);
+  const std::size_t before = bench.statistics().bytes.allocated.current;
+  static_cast<void>(bench.allocator.allocate(row.request, bench.main));
+  CHECK(bench.statistics().bytes.allocated.current - before == row.block);
+}
+
 // The device's pages have 8 MiB. Without the limit the reserved bytes reach 1.22 and 1.27 times the
 // requested ones here, with it 1.17 and 1.16.
 TEST_CASE("random sizes on four streams do not make the reserved bytes creep up") {

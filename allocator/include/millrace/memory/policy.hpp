@@ -72,7 +72,7 @@ struct Policy {
   /// Otherwise a small request would cut up the largest block of another stream.
   double carve_limit = 2.0;
   /// A reused block is not split if the remainder is below this fraction of the request. Sizes that
-  /// vary a little then find the same blocks again.
+  /// vary a little then find the same blocks again. `lean_above` limits it.
   double slack = 0;
   /// For `wait_before_grow`. A *burst* is what a stream allocates between two of its markers: one
   /// batch, if the stream is marked once per batch. A request waits for memory that was last used
@@ -94,13 +94,14 @@ struct Policy {
   /// for bytes that no page can be moved for. That reserves the least memory, and costs no step
   /// time while the host runs ahead of the device.
   double moved_before_growth = 1.0 / 64;
-  /// Limits what two rules that spare host time add to the reserved bytes of a program that runs
+  /// Limits what three rules that spare host time add to the reserved bytes of a program that runs
   /// for long. From this excess of the reserved bytes over the highest requested bytes on, a
-  /// fraction of 0 or more, no request has a turn to grow (`moved_before_growth`). From one and a
-  /// half times this excess on, requests also take pages that other streams needed in their last
-  /// bursts. An excess of up to 8 pages is always allowed. More pages are moved then, which takes
-  /// host time. Infinity: the rules have no limit. Applies to growable ranges, with
-  /// `before_growing`.
+  /// fraction of 0 or more, no request has a turn to grow (`moved_before_growth`), and while the
+  /// requested bytes are less than twice this excess below their highest value, a remainder of a
+  /// page or more is split off in spite of `slack`. From one and a half times this excess on,
+  /// requests also take pages that other streams needed in their last bursts. An excess of up to 8
+  /// pages is always allowed. More pages are moved then, which takes host time. Infinity: the rules
+  /// have no limit. Applies to growable ranges, with `before_growing`.
   double lean_above = 1.0 / 16;
   /// If between 0 and 1: free old cached segments when the reserved bytes exceed this fraction of
   /// the limit.

@@ -77,6 +77,17 @@ void FreeBlocks::merge_former_lanes() {
   }
 }
 
+// Returns whether Policy::slack leaves the remainder with a request of `bytes`. A page that is left
+// with one block cannot serve another one. So if too much is reserved, remainders with pages are
+// split off while the program needs nearly as much as it ever did (Policy::lean_above). At other
+// times they cost it nothing.
+bool FreeBlocks::is_slack(const Segment& segment, std::size_t rest, std::size_t bytes) const {
+  if (static_cast<double>(rest) >= stock_.policy.slack * static_cast<double>(bytes)) return false;
+  const bool has_page = segment.growable() && rest >= segment.page;
+  if (!has_page || !stock_.policy.before_growing) return true;
+  return limit_.room(1) > 0 || !limit_.near_peak(bytes);
+}
+
 bool FreeBlocks::worth_splitting(const Block& like, std::size_t block_bytes,
                                  std::size_t bytes) const {
   const std::size_t rest = block_bytes - bytes;
@@ -84,9 +95,7 @@ bool FreeBlocks::worth_splitting(const Block& like, std::size_t block_bytes,
     return rest >= stock_.policy.small_remainder;
   }
   const StreamId lane = like.lane;
-  const bool used = lane.valid();
-  if (used && static_cast<double>(rest) < stock_.policy.slack * static_cast<double>(bytes))
-    return false;
+  if (lane.valid() && is_slack(*like.segment, rest, bytes)) return false;
   return bytes < stock_.policy.max_split && rest >= stock_.policy.large_remainder;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "memory/caching/lean_limit.hpp"
 #include "memory/caching/stock.hpp"
 
 namespace millrace {
@@ -13,7 +14,7 @@ namespace millrace {
  */
 class FreeBlocks {
  public:
-  explicit FreeBlocks(Stock& stock) : stock_(stock) {}
+  explicit FreeBlocks(Stock& stock) : stock_(stock), limit_(stock) {}
 
   /**
    * @brief Claimed -> free: puts the block into its lane. If the lane may have it now, merges it
@@ -66,8 +67,10 @@ class FreeBlocks {
 
  private:
   void note_free(const Block& block, std::size_t bytes);
+  [[nodiscard]] bool is_slack(const Segment& segment, std::size_t rest, std::size_t bytes) const;
 
   Stock& stock_;
+  const LeanLimit limit_;
   std::uint64_t clock_ = 0;    // last value of Segment::age
   std::uint64_t settled_ = 0;  // the ledger's epoch at the last `settle`
 };

@@ -19,10 +19,6 @@ constexpr std::size_t kMostLooks = 64;
 // step.
 constexpr double kTakesAll = 1.5;
 
-// An excess of this many pages is always allowed. A small program has a few pages that are partly
-// used.
-constexpr std::size_t kFewPages = 8;
-
 constexpr auto kAll = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
@@ -150,7 +146,7 @@ class MovedPages::Movable {
   const Request& request_;
   const std::size_t page_;
   const bool allows_ordered_ = moved_.stock_.follows_order;
-  const bool takes_all_ = moved_.room_below_excess(kTakesAll) == 0;
+  const bool takes_all_ = moved_.limit_.room(kTakesAll) == 0;
   std::vector<Spare> spare_;
 };
 
@@ -165,24 +161,10 @@ std::size_t MovedPages::unneeded(StreamId lane) {
   return has - std::min(has, *std::ranges::max_element(demand.peaks));
 }
 
-// Returns by how many bytes the reserved bytes may grow, in whole pages, until they exceed the
-// highest requested bytes by `times` the policy's excess. With several threads, fronts may not have
-// reported the latest requests yet, so the limit may come a little early.
-std::size_t MovedPages::room_below_excess(double times) {
-  const MemoryGauges& bytes = stock_.turns.current().bytes();
-  const std::size_t page = stock_.source.page_bytes();
-  const auto peak = static_cast<double>(bytes.requested.peak);
-  const double excess =
-      std::max(static_cast<double>(kFewPages * page), stock_.policy.lean_above * peak);
-  constexpr double kMost = 0x1p62;  // the excess may be infinite
-  const auto most = static_cast<std::size_t>(std::min(peak + times * excess, kMost));
-  return (most - std::min(most, bytes.reserved.current)) / page * page;
-}
-
 // Returns how many bytes of a request are new memory although pages could be moved for them. Where
 // there is no room the turn is kept, until less is reserved or more was requested.
 std::size_t MovedPages::growth_in_turn() {
-  const std::size_t most = room_below_excess(1);
+  const std::size_t most = limit_.room(1);
   if (most == 0) return 0;
   return std::min(most, move_patience_.growth(stock_.meter.bytes().reserved.current));
 }

@@ -6,6 +6,7 @@
 
 #include "memory/caching/free_blocks.hpp"
 #include "memory/caching/front_upkeep.hpp"
+#include "memory/caching/lean_limit.hpp"
 #include "memory/caching/range_pages.hpp"
 #include "memory/caching/reports.hpp"
 #include "memory/caching/request.hpp"
@@ -33,6 +34,7 @@ class MovedPages {
         reuse_(reuse),
         stale_(stale),
         range_pages_(range_pages),
+        limit_(stock),
         move_patience_(stock.policy.moved_before_growth) {}
 
   /**
@@ -51,7 +53,6 @@ class MovedPages {
  private:
   class Movable;
 
-  [[nodiscard]] std::size_t room_below_excess(double times);
   [[nodiscard]] std::size_t growth_in_turn();
   Block* claim_pages(Movable& movable, Block* first, Block* last, std::size_t most);
   [[nodiscard]] std::size_t unneeded(StreamId lane);
@@ -63,6 +64,7 @@ class MovedPages {
   const Reuse& reuse_;
   StalePages& stale_;
   RangePages& range_pages_;
+  const LeanLimit limit_;
   MovePatience move_patience_;
 };
 
