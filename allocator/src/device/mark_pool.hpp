@@ -31,8 +31,8 @@ struct Mark {
  *        at the same time. Creating an event takes twenty times as long as taking one from here.
  *
  * A token identifies one use of a mark, and finds it without a lock while it has a holder. The
- * pool's event of a mark exists as long as the pool. The pool
- * lives until its owner has left it and all its marks have returned.
+ * pool's event of a mark exists as long as the pool, which lives until its owner has left it and
+ * all its marks have returned.
  */
 class MarkPool {
  public:
