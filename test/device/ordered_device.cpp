@@ -27,6 +27,21 @@ class AskedDevice final : public millrace::test::ForwardingDevice {
   }
 };
 
+/// Calls `before` in the first query of an event. The event is recorded again there, so the answer
+/// is not complete.
+class ReusingDevice final : public millrace::test::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  std::function<void()> before;
+
+ private:
+  bool do_query(EventHandle event) override {
+    if (before == nullptr) return ForwardingDevice::do_query(event);
+    std::exchange(before, nullptr)();
+    return false;
+  }
+};
+
 Point next(Bench& bench, const Stream& stream) {
   return {stream.id(), bench.ordered.ledger().next(stream.id())};
 }
@@ -198,6 +213,21 @@ TEST_CASE("of two threads that record one caller's event, the driver's last reco
   CHECK_FALSE(ordered.ledger().ordered(used, third.id()));
   ordered.forget(raw);
   device.destroy_event(raw);
+}
+
+TEST_CASE("a poll goes on if its first marker completes and the event is recorded again") {
+  Bench bench;
+  ReusingDevice device{bench.device};
+  OrderedDevice ordered{device};
+  const Stream main{ordered}, copy{ordered};
+  const Point first = ordered.mark(main), second = ordered.mark(main);
+  bench.device.synchronize();
+  device.before = [&] {
+    REQUIRE(ordered.synchronize(first));
+    static_cast<void>(ordered.mark(copy));  // takes the event of `first`
+  };
+  ordered.poll();
+  CHECK(ordered.ledger().completed(second));
 }
 
 TEST_CASE("the earliest covering marker is waited for") {
