@@ -31,8 +31,8 @@ class LockWaiting {
  *
  * On ordinary threads it costs an AdaptiveMutex and one relaxed load. The actors of a
  * VirtualMachine run one at a time. If one of them waits for this mutex, the others run; waiting
- * for a std::mutex whose holder is suspended would stop the machine. Meets the requirements of
- * Lockable.
+ * for a std::mutex or an AdaptiveMutex whose holder is suspended would stop the machine. Meets the
+ * requirements of Lockable.
  */
 class Mutex {
  public:

@@ -12,6 +12,9 @@ namespace millrace {
  * `unlock` are one inlined atomic operation each. A thread that finds the mutex taken spins for a
  * few microseconds at first, because sleeping and waking up takes longer than most critical
  * sections. Then it sleeps until the mutex is released.
+ *
+ * Do not hold it across a device or executor call: the actors of a VirtualMachine run one at a
+ * time, and one that waits here does not let the holder run. `Mutex` is for that.
  */
 class AdaptiveMutex {
  public:
