@@ -3,7 +3,6 @@
 #include <mutex>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "device/ordered_device_state.hpp"
 #include "device/thread_lists.hpp"

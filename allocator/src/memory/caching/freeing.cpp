@@ -1,7 +1,6 @@
 #include "memory/caching/freeing.hpp"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,5 @@
 #include "memory/caching/quick_uses.hpp"
 
-#include <utility>
-
 #include "memory/caching/try_mark.hpp"
 
 namespace millrace {
