@@ -33,9 +33,15 @@ class ReusingDevice final : public millrace::test::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
   std::function<void()> before;
+  EventHandle queried, recorded;  // the latest events of each call
 
  private:
+  void do_record(EventHandle event, StreamHandle stream) override {
+    recorded = event;
+    ForwardingDevice::do_record(event, stream);
+  }
   bool do_query(EventHandle event) override {
+    queried = event;
     if (before == nullptr) return ForwardingDevice::do_query(event);
     std::exchange(before, nullptr)();
     return false;
@@ -224,7 +230,8 @@ TEST_CASE("a poll goes on if its first marker completes and the event is recorde
   bench.device.synchronize();
   device.before = [&] {
     REQUIRE(ordered.synchronize(first));
-    static_cast<void>(ordered.mark(copy));  // takes the event of `first`
+    static_cast<void>(ordered.mark(copy));
+    REQUIRE(device.recorded.value == device.queried.value);  // the event of `first`
   };
   ordered.poll();
   CHECK(ordered.ledger().completed(second));

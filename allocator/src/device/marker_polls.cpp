@@ -92,7 +92,7 @@ void OrderedDevice::tend() {
 }
 
 void OrderedDevice::poll() {
-  if (!state_->owed.empty()) state_->pay_owed_marks();
+  state_->pay_owed_marks();
   if (!state_->polls() || state_->ledger.outstanding_markers() == 0) return;
   ThreadLists* const lists = ThreadLists::of_this_thread();
   if (lists == nullptr) return state_->search(state_->ledger.oldest_outstanding());

@@ -89,7 +89,9 @@ Point OrderedDevice::State::record_held(KnownStream& known, StreamRef stream, Ev
   try {
     // 0: the stream is closed and complete, and the ledger did not keep the token.
     if (ledger.publish_record(std::move(known.record), token) == 0) return point;
-  } catch (...) {  // out of host memory: the ledger may have the token
+  } catch (...) {
+    // Out of host memory. If the ledger has the token, it still returns it. If not, the mark's
+    // event is lost, because nothing tells the two cases apart.
     MarkPool::hand_over(mark);
     throw;
   }

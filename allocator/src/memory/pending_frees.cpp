@@ -13,7 +13,10 @@ constexpr std::size_t kMostIdle = 8, kMostSpare = 64;
 
 }  // namespace
 
+PendingFrees::PendingFrees(const Ledger& ledger) : ledger_(ledger) { spare_.reserve(kMostSpare); }
+
 void PendingFrees::insert(Block* block) {
+  make_room();
   block->free = {};
   block->free.turn = turns_ + 1;
   Awaited* first = nullptr;  // the stream of the first point that is not complete
@@ -38,6 +41,13 @@ void PendingFrees::insert(Block* block) {
   ++turns_;
   ++size_;
   bytes_ += block->bytes;
+}
+
+// Makes room for one more block now, so that `completed` cannot lose a block for want of memory.
+void PendingFrees::make_room() {
+  const std::size_t most = size_ + 1;
+  if (passed_.capacity() < most) passed_.reserve(2 * most);
+  if (done_.capacity() < most) done_.reserve(2 * most);
 }
 
 void PendingFrees::wait_later(const Block& block, StreamId first) {
@@ -101,10 +111,8 @@ bool PendingFrees::wait_further(Block* block, StreamId waited_for) {
   return false;
 }
 
+// If host memory runs out, the blocks stay in `passed_` and `done_`, and the next call goes on.
 const std::vector<Block*>& PendingFrees::completed() {
-  passed_.clear();
-  completed_.clear();
-  completed_.swap(done_);
   ordering::count_steps(streams_.size());
   for (Awaited* const stream : streams_) {
     WaitQueue& queue = stream->queue;
@@ -113,10 +121,14 @@ const std::vector<Block*>& PendingFrees::completed() {
       queue.take_front_group([&](Block* block) { passed_.push_back({block, queue.stream()}); });
     }
   }
-  for (const auto& [block, waited_for] : passed_) {
-    if (!wait_further(block, waited_for)) completed_.push_back(block);
+  while (!passed_.empty()) {
+    const auto [block, waited_for] = passed_.back();
+    if (!wait_further(block, waited_for)) done_.push_back(block);
+    passed_.pop_back();
   }
   if (streams_.size() > kMostIdle) retire_idle();
+  completed_.clear();
+  completed_.swap(done_);
   size_ -= completed_.size();
   for (const Block* const block : completed_) bytes_ -= block->bytes;
   if (completed_.size() > 1) {
@@ -143,6 +155,9 @@ PointSet PendingFrees::points() const {
 
 void PendingFrees::visit(const std::function<bool(const Block&)>& visit) const {
   for (const Block* const block : done_) {
+    if (!visit(*block)) return;
+  }
+  for (const auto& [block, waited_for] : passed_) {
     if (!visit(*block)) return;
   }
   for (const Awaited* const stream : streams_) {

@@ -21,12 +21,13 @@ namespace millrace {
  */
 class PendingFrees {
  public:
-  explicit PendingFrees(const Ledger& ledger) : ledger_(ledger) {}
+  explicit PendingFrees(const Ledger& ledger);
 
   void insert(Block* block);
   /**
    * @brief Takes out the blocks that no longer wait for a point, in the order of their frees.
    * @return valid until the next call
+   * @throws std::bad_alloc  no block is taken out; the next call takes out all of them
    */
   [[nodiscard]] const std::vector<Block*>& completed();
   /**
@@ -42,7 +43,7 @@ class PendingFrees {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /** @brief Returns whether a block waited for nothing when it was inserted. Then `completed` has a
    * result although no marker has completed since. */
-  [[nodiscard]] bool any_done() const noexcept { return !done_.empty(); }
+  [[nodiscard]] bool any_done() const noexcept { return !done_.empty() || !passed_.empty(); }
 
  private:
   /**
@@ -62,6 +63,7 @@ class PendingFrees {
   // Not indexed by slot: the point of a caller's free may name a stream that never existed.
   using Awaiteds = std::unordered_map<StreamId, Awaited>;
 
+  void make_room();
   /** Notes that the block will wait for its points of later streams after the one of `first`. */
   void wait_later(const Block& block, StreamId first);
   /**
@@ -85,14 +87,14 @@ class PendingFrees {
   Awaiteds awaited_;
   std::array<Awaited*, 16> recent_{};  // the entry that was found last, by slot modulo the size
   std::vector<Awaited*> streams_;      // the values of `awaited_`
-  std::vector<Block*> done_;           // blocks that waited for nothing when they were inserted
+  std::vector<Block*> done_;           // blocks that wait for nothing
   std::uint64_t turns_ = 0;
   std::size_t size_ = 0, bytes_ = 0;
   // Nearly every pending block makes a stream awaited, and idle again when it is complete. So a few
   // idle streams keep their entries, and the memory of other entries is used again.
   std::vector<Awaiteds::node_type> spare_;
-  std::vector<std::pair<Block*, StreamId>> passed_;
-  std::vector<Block*> completed_;
+  std::vector<std::pair<Block*, StreamId>> passed_;  // blocks to wait further; the stream before
+  std::vector<Block*> completed_;                    // what `completed` returned
 };
 
 }  // namespace millrace

@@ -4,13 +4,13 @@ namespace millrace {
 
 void WaitQueue::insert(Block* block, Marker marker) {
   ordering::count_steps(1);
-  bytes_ += block->bytes;
   if (marker > newest_.marker) {
     if (newest_.first != nullptr) older_.emplace_hint(older_.end(), newest_.marker, newest_.first);
     newest_ = {.marker = marker, .first = nullptr};
   }
   Block*& first =
       marker == newest_.marker ? newest_.first : older_.try_emplace(marker, nullptr).first->second;
+  bytes_ += block->bytes;
   block->free.queue = this;
   block->free.queue_previous() = nullptr;
   block->free.queue_next() = first;

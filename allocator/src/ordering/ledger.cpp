@@ -87,10 +87,7 @@ void Ledger::close(StreamId stream, Marker last) {
   state.vacate_if_complete(stream.slot);
 }
 
-bool Ledger::is_open(StreamId stream) const {
-  const Slot* slot = state_->tenant(stream);
-  return slot != nullptr && slot->phase == Phase::open;
-}
+bool Ledger::is_open(StreamId stream) const { return ordering::OpenStreams{*this}.is_open(stream); }
 
 StreamTraits Ledger::traits(StreamId stream) const {
   const std::lock_guard lock{state_->mutex};

@@ -9,6 +9,7 @@
 
 #include "test/ordering/streams.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/host_memory/failing_host_memory.hpp"
 #include "test/support/seed.hpp"
 #include "test/support/steps.hpp"
 
@@ -166,6 +167,48 @@ TEST_CASE("frees wait for streams that many other frees have waited for before",
     for (const StreamId stream : streams) s.ledger.complete(s.record(stream));
     REQUIRE(pending.completed().size() == streams.size());
     std::ranges::reverse(streams);
+  }
+}
+
+TEST_CASE("a poll that runs out of host memory loses no block", "[parts]") {
+  std::uint64_t number = 1;
+  for (bool failed = true; failed; ++number) {
+    INFO("allocation " << number);
+    Streams s;
+    std::vector<StreamId> streams;
+    for (int i = 0; i < 12; ++i) streams.push_back(s.ledger.open());
+    PendingFrees pending{s.ledger};
+    FreesModel model{s.ledger, {}};
+    std::map<StreamId, Marker> newest;
+    std::deque<Block> blocks;
+    // They wait for few markers first, and for many afterwards, which need more memory.
+    for (std::size_t i = 0; i < 400; ++i) {
+      Block& block = blocks.emplace_back();
+      block.bytes = 512 * (1 + i % 7);
+      for (const StreamId stream : {streams[i % 6], streams[6 + i % 5]}) {
+        if (stream != streams[i % 6]) s.record(stream);
+        block.points.join(s.freed(stream));
+        newest[stream] = s.ledger.next(stream);
+      }
+      pending.insert(&block);
+      model.frees.push_back(&block);
+    }
+    for (std::size_t i = 0; i < 6; ++i) s.ledger.complete(s.record(streams[i]));
+    const std::vector<Block*>* completed = nullptr;
+    try {
+      const FailingHostMemory failing{number, 1 + number % 2};
+      completed = &pending.completed();
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the next call goes on
+    }
+    failed = FailingHostMemory::failed();
+    REQUIRE(failed == (completed == nullptr));
+    if (!failed) REQUIRE(*completed == model.completed());
+    check_frees(pending, model);
+    check_points(pending, model, newest);
+    REQUIRE(pending.completed() == model.completed());
+    for (const StreamId stream : streams) s.ledger.complete(s.record(stream));
+    REQUIRE(pending.completed() == model.completed());
+    REQUIRE(pending.empty());
   }
 }
 

@@ -40,7 +40,8 @@ void* allocate(std::size_t bytes) {
 }  // namespace millrace::test
 
 // Replaces all forms in the whole program, because a sanitizer adds its own version of a missing
-// one. Aligned memory never fails.
+// one. Aligned memory never fails: libstdc++ 12's std::pmr::unsynchronized_pool_resource, which
+// takes it, crashes at an allocation after one that failed.
 void* operator new(std::size_t bytes) { return millrace::test::allocate(bytes); }
 void* operator new[](std::size_t bytes) { return millrace::test::allocate(bytes); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }

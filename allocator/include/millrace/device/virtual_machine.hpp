@@ -43,7 +43,7 @@ class Deadlock : public std::runtime_error {
  *
  * Another actor may run at each device call. A lock that is held across a device call, and that
  * other actors take too, must be a `Mutex` (millrace/device/mutex.hpp): waiting for a std::mutex
- * there would stop the machine.
+ * or an AdaptiveMutex there would stop the machine.
  */
 class VirtualMachine {
  public:

@@ -73,11 +73,6 @@ void Freeing::join_many(const StreamUses& uses, StreamId but, PointSet& points) 
   points.join_all(many);
 }
 
-// `next`: the stream's next marker; 0 if the stream is closed.
-Point Freeing::point_of_free(StreamId stream, Marker next) const {
-  return {stream, next != 0 ? next : stock_.device.ledger().next(stream)};
-}
-
 PointSet Freeing::points_of_free(const Block& block, StreamRef stream, bool given,
                                  StreamUses& used) const {
   PointSet points;
@@ -89,7 +84,7 @@ void Freeing::collect_points(const Block& freed, StreamRef stream, bool given, S
                              PointSet& points) const {
   const Block* const block = &freed;
   const Marker next = stock_.open_streams.next(stream.id());
-  points.set(point_of_free(stream.id(), next));
+  points.set(stock_.point_of_free(stream.id(), next));
   const UseRecord* const use_record = block->live.use_record;
   const StreamId user = use_record == nullptr ? block->live.owner.id() : use_record->user;
   if (use_record != nullptr) {
@@ -98,7 +93,7 @@ void Freeing::collect_points(const Block& freed, StreamRef stream, bool given, S
     for (const StreamRef use : use_record->uses) {
       if (use.id() == stream.id()) continue;
       const Marker next_of_use = stock_.open_streams.next(use.id());
-      if (!are_many) points.join(point_of_free(use.id(), next_of_use));
+      if (!are_many) points.join(stock_.point_of_free(use.id(), next_of_use));
       if (next_of_use != 0) used.add(use);  // a closed stream has left its last marker
     }
   }

@@ -64,7 +64,6 @@ class Freeing {
   void collect_points(const Block& block, StreamRef stream, bool given, StreamUses& used,
                       PointSet& points) const;
   void join_many(const StreamUses& uses, StreamId but, PointSet& points) const;
-  [[nodiscard]] Point point_of_free(StreamId stream, Marker next) const;
   void keep(Block* block);
   // Like `take_back`. `points` gets the points that the block had before.
   void swap_back(Block* block, PointSet& points);

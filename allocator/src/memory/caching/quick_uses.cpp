@@ -46,12 +46,10 @@ bool QuickUses::claim(Front& front, Block* block, StreamRef& used) const {
 // the block's stream is ordered after them.
 void QuickUses::mark(Block* block, StreamRef used) {
   const StreamId id = block->lane;
-  const Ledger& ledger = stock_.device.ledger();
   const Marker next_of_used = stock_.open_streams.next(used.id());
-  const bool is_open = next_of_used != 0;
-  block->points.set({id, ledger.next(id)});
-  block->points.join(Point{used.id(), is_open ? next_of_used : ledger.next(used.id())});
-  if (is_open) try_mark(stock_.device, used);
+  block->points.set({id, stock_.device.ledger().next(id)});
+  block->points.join(stock_.point_of_free(used.id(), next_of_used));
+  if (next_of_used != 0) try_mark(stock_.device, used);
 }
 
 // Puts the claimed block, which has its points, among the blocks that wait in the front. Returns

@@ -56,6 +56,14 @@ struct Stock {
     return !bins_are_pools || block.segment->small == size.small();
   }
 
+  /**
+   * @brief Returns the point of a free on a stream.
+   * @param next  the stream's next marker; 0: the stream is closed, so its last marker counts
+   */
+  [[nodiscard]] Point point_of_free(StreamId stream, Marker next) const {
+    return {stream, next != 0 ? next : device.ledger().next(stream)};
+  }
+
   /** @brief Returns whether fronts serve nothing. Called in the turn of a front. */
   [[nodiscard, gnu::always_inline]] bool is_shut() const noexcept {
     return shut.load(std::memory_order_acquire);
