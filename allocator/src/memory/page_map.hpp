@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -16,9 +17,10 @@ namespace millrace {
  * @brief Maps an address to the item at that address.
  *
  * A table has an entry for each 2 MiB page of a 48-bit address space. An entry has the one item of
- * its page, or a node with entries for the 8 parts of the page. The entries of a node are the same
- * for smaller areas. A node takes 64 bytes, one cache line. So neither many small blocks in a page
- * nor many pages slow a search down, and no address is hashed.
+ * its page, or a node with 8 entries, which three consecutive bits of an address select. The
+ * entries of a node are the same for addresses that differ in lower bits only. Bits in which no two
+ * items of an area differ have no node. A node takes 64 bytes, one cache line. So neither many
+ * small blocks in a page nor many pages slow a search down, and no address is hashed.
  *
  * `find` may be called while another thread changes the map. It then finds each item that stays in
  * the map. For an address without an item it may return an item that was there before.
@@ -36,17 +38,18 @@ class PageMap {
     for (const auto& branch : root_) delete branch.load();
   }
 
-  void insert(Item* item) { insert(entry_of_page(item->*Key), kPageBits, item); }
+  void insert(Item* item);
 
-  void erase(const Item* item) { erase(entry_of_page(item->*Key), kPageBits, item->*Key); }
+  void erase(const Item* item);
 
   [[nodiscard]] Item* find(const void* address) const noexcept {
     const Branch* const branch = branch_of(number(address));
     if (branch == nullptr) return nullptr;
     Entry entry = (*branch)[number(address) & kBranchMask].get();
-    for (unsigned bits = kPageBits; entry.is_node() && bits >= kNodeBits; bits -= kNodeBits) {
+    for (unsigned above = kPageBits; entry.is_node() && entry.shift() < above;) {
       ordering::count_steps(1);
-      entry = entry.node()->entries[part(address, bits)].get();
+      above = entry.shift();
+      entry = entry.below(address).get();
     }
     if (entry.is_node()) return nullptr;  // another thread changed the map: no item is there
     Item* const item = entry.item();
@@ -82,28 +85,39 @@ class PageMap {
 
  private:
   static constexpr unsigned kPageBits = 21, kBranchBits = 14, kRootBits = 13, kNodeBits = 3;
-  static_assert(kPageBits % kNodeBits == 0, "the smallest parts are bytes");
   static constexpr std::uintptr_t kBranchMask = (std::uintptr_t{1} << kBranchBits) - 1;
 
   struct Node;
 
-  /** Nothing, an item, or a node with several items. */
+  struct Cell;
+
+  /** Nothing, an item, or a node with several items and the lowest bit that selects its entries. */
   class Entry {
    public:
     Entry() = default;
     explicit Entry(Item* item) : value_(reinterpret_cast<std::uintptr_t>(item)) {}
-    explicit Entry(Node* node) : value_(reinterpret_cast<std::uintptr_t>(node) | 1) {}
+    Entry(Node* node, unsigned shift)
+        : value_(reinterpret_cast<std::uintptr_t>(node) | shift << 1 | 1) {}
     [[nodiscard]] bool empty() const noexcept { return value_ == 0; }
     [[nodiscard]] bool is_node() const noexcept { return (value_ & 1) != 0; }
     [[nodiscard]] Item* item() const noexcept { return reinterpret_cast<Item*>(value_); }
-    [[nodiscard]] Node* node() const noexcept { return reinterpret_cast<Node*>(value_ - 1); }
+    [[nodiscard]] Node* node() const noexcept {
+      return reinterpret_cast<Node*>(value_ & ~std::uintptr_t{63});
+    }
+    [[nodiscard]] unsigned shift() const noexcept { return value_ >> 1 & 31; }
+    /** The lowest bit above those that select the node's entries. */
+    [[nodiscard]] unsigned top() const noexcept { return shift() + kNodeBits; }
+    /** Returns the node's entry for an address. */
+    [[nodiscard]] Cell& below(const void* address) const noexcept {
+      return node()->entries[reinterpret_cast<std::uintptr_t>(address) >> shift() &
+                             ((std::uintptr_t{1} << kNodeBits) - 1)];
+    }
 
    private:
     std::uintptr_t value_ = 0;
   };
   /** An entry that one thread may read while another one writes it. */
-  class Cell {
-   public:
+  struct Cell {
     [[nodiscard]] Entry get() const noexcept { return entry_.load(std::memory_order_acquire); }
     void set(Entry entry) noexcept { entry_.store(entry, std::memory_order_release); }
 
@@ -122,12 +136,6 @@ class PageMap {
   static std::uintptr_t number(const void* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) >> kPageBits;
   }
-  /** Returns which of the 8 parts of an area of 2^bits bytes the address is in. */
-  static std::size_t part(const void* address, unsigned bits) noexcept {
-    return reinterpret_cast<std::uintptr_t>(address) >> (bits - kNodeBits) &
-           ((std::uintptr_t{1} << kNodeBits) - 1);
-  }
-
   [[nodiscard]] const Branch* branch_of(std::uintptr_t page) const noexcept {
     if (page >> (kRootBits + kBranchBits) != 0) return nullptr;
     return root_[page >> kBranchBits].load(std::memory_order_acquire);
@@ -151,8 +159,8 @@ class PageMap {
     }
   }
 
-  void insert(Cell& entry, unsigned bits, Item* item);
-  void erase(Cell& entry, unsigned bits, const void* address);
+  static Item* any_item(Entry entry);
+  static unsigned shift_of(unsigned differ, unsigned above, Entry found, const Item* item);
   Node* make_node();
 
   std::array<std::atomic<Branch*>, std::size_t{1} << kRootBits> root_{};
@@ -169,42 +177,75 @@ auto PageMap<Item, Key>::make_node() -> Node* {
   return node;
 }
 
+// Returns an item of the entry, which is not empty.
 template <typename Item, std::byte* Item::*Key>
-void PageMap<Item, Key>::insert(Cell& entry, unsigned bits, Item* item) {
-  Cell* at = &entry;
-  for (; at->get().is_node(); bits -= kNodeBits) {
+Item* PageMap<Item, Key>::any_item(Entry entry) {
+  while (entry.is_node()) {
+    const auto& entries = entry.node()->entries;
+    entry = std::ranges::find_if(entries, [](const Cell& c) { return !c.get().empty(); })->get();
+  }
+  return entry.item();
+}
+
+// Returns the lowest bit that selects the entries of a new node, for an item and what is found at
+// its place.
+// differ: the highest bit in which the two differ; it must select an entry, too
+// above: the lowest bit that selects an entry of the node above
+//
+// The bits start at the distance of two items, so that neighbors of one size take at least half of
+// the entries. They do not overlap those of the nodes above and below without need.
+template <typename Item, std::byte* Item::*Key>
+unsigned PageMap<Item, Key>::shift_of(unsigned differ, unsigned above, Entry found,
+                                      const Item* item) {
+  if (found.is_node()) return std::max(differ - differ % kNodeBits, found.top());
+  const auto [low, high] = std::minmax(item->*Key, found.item()->*Key);
+  const auto distance =
+      static_cast<unsigned>(std::bit_width(static_cast<std::uintptr_t>(high - low)) - 1);
+  const unsigned least = differ < kNodeBits ? 0 : differ - kNodeBits + 1;
+  return std::max(std::min(distance, above - kNodeBits), least);
+}
+
+template <typename Item, std::byte* Item::*Key>
+void PageMap<Item, Key>::insert(Item* item) {
+  Cell& page = entry_of_page(item->*Key);
+  Cell* at = &page;
+  Entry last;  // the last node on the way
+  for (; at->get().is_node(); at = &last.below(item->*Key)) {
     ordering::count_steps(1);
-    at = &at->get().node()->entries[part(item->*Key, bits)];
+    last = at->get();
+  }
+  if (at->get().empty() && last.empty()) return at->set(Entry{item});
+  const Item* const other = any_item(at->get().empty() ? last : at->get());
+  const auto differ =
+      static_cast<unsigned>(std::bit_width(reinterpret_cast<std::uintptr_t>(item->*Key) ^
+                                           reinterpret_cast<std::uintptr_t>(other->*Key)) -
+                            1);
+  if (at->get().empty() && differ < last.top()) return at->set(Entry{item});
+  // The new node comes above the first one that selects by lower bits only.
+  unsigned above = kPageBits;
+  for (at = &page; at->get().is_node() && at->get().top() > differ;) {
+    ordering::count_steps(1);
+    above = at->get().shift();
+    at = &at->get().below(item->*Key);
   }
   const Entry found = at->get();
-  if (found.empty()) return at->set(Entry{item});
-  // Makes one node for each level down to the one where the two items are in different parts. The
-  // entry is set last, so `find` sees either the old item or all nodes with both items.
-  Item* const other = found.item();
-  Node* const top = make_node();
-  Node* node = top;
-  for (; part(other->*Key, bits) == part(item->*Key, bits); bits -= kNodeBits) {
-    ordering::count_steps(1);
-    Node* const below = make_node();
-    node->entries[part(item->*Key, bits)].set(Entry{below});
-    node = below;
-  }
-  node->entries[part(other->*Key, bits)].set(found);
-  node->entries[part(item->*Key, bits)].set(Entry{item});
-  at->set(Entry{top});
+  const Entry made{make_node(), shift_of(differ, above, found, item)};
+  made.below(other->*Key).set(found);
+  made.below(item->*Key).set(Entry{item});
+  at->set(made);  // last, so that `find` sees the old entry or all of the node
 }
 
 // A node is removed only when it is empty. One that has a single item left is kept, since a program
 // is likely to use the node's other addresses again.
 template <typename Item, std::byte* Item::*Key>
-void PageMap<Item, Key>::erase(Cell& entry, unsigned bits, const void* address) {
-  std::array<Cell*, kPageBits / kNodeBits> nodes;  // the entries of the nodes above the item
+void PageMap<Item, Key>::erase(const Item* item) {
+  std::array<Cell*, kPageBits> nodes;  // the entries of the nodes above the item
   std::size_t depth = 0;
-  Cell* at = &entry;
-  for (; at->get().is_node(); bits -= kNodeBits) {
+  Cell* at = &entry_of_page(item->*Key);
+  while (at->get().is_node()) {
     ordering::count_steps(1);
     nodes[depth++] = at;
-    at = &at->get().node()->entries[part(address, bits)];
+    at = &at->get().below(item->*Key);
   }
   at->set({});
   while (depth > 0) {

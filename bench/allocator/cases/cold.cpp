@@ -22,6 +22,30 @@ Measured first_allocations(const SubjectRow& row, const Setting& setting, std::s
   return trial.result(bytes.peak());
 }
 
+/// Allocates many blocks of one size. Nothing is freed.
+Measured fill(const SubjectRow& row, const Setting& setting, std::size_t count, std::size_t bytes) {
+  Trial trial{row, setting, 1};
+  const auto allocate = [&](std::uint64_t) {
+    trial.leave({trial.subject().allocate(bytes, 0), bytes, 0});
+  };
+  if (trial.set_up(1, allocate)) {
+    trial.begin_host_bytes();
+    trial.measure_all(count - 1, allocate);
+    trial.end_host_bytes(count - 1);
+  }
+  return trial.result(count * bytes);
+}
+
+struct Filling {
+  const char* name;
+  std::size_t bytes;
+};
+constexpr Filling kFillings[] = {{"100k-of-512B", 512},
+                                 {"100k-of-4KiB", 4096},
+                                 {"100k-of-16KiB", 16384},
+                                 {"100k-of-64KiB", 65536}};
+constexpr std::size_t kFilled = 100'000;
+
 }  // namespace
 
 void add_cold(Cases& cases) {
@@ -32,6 +56,15 @@ void add_cold(Cases& cases) {
          .run = [count](const auto& row,
                         const auto& setting) { return first_allocations(row, setting, count); },
          .live = count,
+         .unit = "allocation"});
+  }
+  for (const auto& [name, bytes] : kFillings) {
+    cases.all.push_back(
+        {.suite = "cold",
+         .name = name,
+         .run = [bytes](const auto& row,
+                        const auto& setting) { return fill(row, setting, kFilled, bytes); },
+         .live = kFilled,
          .unit = "allocation"});
   }
 }
