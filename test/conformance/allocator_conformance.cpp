@@ -44,6 +44,9 @@ TEST_CASE("a marker that cannot cover the uses is refused, and the memory stays 
       refused(address, before, "older than the allocation");
       refused(address, Point{}, "never recorded");
       refused(address, Event{}.point(), "never recorded");
+      for (const std::uint32_t slot : {~0U, ~0U - 1}) {
+        refused(address, Point{{.slot = slot, .generation = 0}, 16}, "never recorded");
+      }
       allocator.deallocate(address, bench.main.mark());
     }
     SECTION("markers of the owner and of the first user") {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,7 +16,6 @@
 namespace millrace {
 
 struct Block;
-struct Run;
 struct Segment;
 class WaitQueue;
 
@@ -66,7 +66,6 @@ struct WhileFree {
   };
   WaitQueue* queue;         ///< the queue in which it waits for one of its points, or nullptr
   TreeHook among_complete;  ///< in the index of blocks that any stream may have
-  Run* run;                 ///< the run that begins with this block, or nullptr
 
   // Links of a list. A complete block is in no queue and not unlisted, so `among_complete` is free
   // for the links of a queue or of the unlisted blocks.
@@ -75,34 +74,52 @@ struct WhileFree {
   [[nodiscard]] Block* queue_next() const noexcept { return among_complete.right; }
 };
 
+/** @brief The owner's next marker at the time of an allocation while the owner is its only user;
+ * then the record of its uses. */
+class LiveUses {
+ public:
+  explicit LiveUses(Marker first) noexcept : value_(first << 1) {}
+  explicit LiveUses(UseRecord& record) noexcept
+      : value_(reinterpret_cast<std::uintptr_t>(&record) | 1) {}
+
+  [[nodiscard]] bool by_owner_only() const noexcept { return (value_ & 1) == 0; }
+  [[nodiscard]] Marker first_marker() const noexcept { return value_ >> 1; }
+  /** @brief Returns the record; nullptr while the owner is the first and only user. */
+  [[nodiscard]] UseRecord* record() const noexcept {
+    return by_owner_only() ? nullptr : reinterpret_cast<UseRecord*>(value_ - 1);
+  }
+
+ private:
+  std::uint64_t value_;
+};
+
 /** @brief Fields of a live block. */
 struct WhileLive {
-  std::uint64_t id;
   std::size_t requested;
   StreamRef owner;
-  Marker first_marker;    ///< the owner's next marker at the time of the allocation
-  UseRecord* use_record;  ///< nullptr: the owner is the first and only user
+  LiveUses uses;
+  std::uint64_t id;
 };
 
 /**
  * @brief A piece of a segment. The blocks of a segment are linked in address order.
  *
- * A block takes two cache lines and shares them with no other block, which another thread may use.
- * The fields of a free block and those of a live block share their space.
+ * The fields of a free block and those of a live block share their space. The fields that a front
+ * uses come first: in a Quad, the first 80 bytes of each block are in two cache lines.
  */
-struct alignas(64) Block {
+struct Block {
   Block() noexcept : free{} {}
 
   std::byte* address = nullptr;
   std::size_t bytes = 0;
-  Segment* segment = nullptr;
-  Block* previous = nullptr;
-  Block* next = nullptr;
   // The stream that the block is kept for: its first user (Sharing::own_stream: its owner), or no
   // stream. A call reads it without a lock to find the front whose lock guards the block, while
   // another thread may free that block.
   Relaxed<StreamId> lane;
-  std::uint32_t spare = 0;  // block size minus rounded request; kMuch if it is at least kMuch
+  union {
+    std::uint32_t spare = 0;  // live or quick: size minus rounded request; at most kMuch
+    std::uint32_t run;        // free: the number of the run that begins with this block; 0: none
+  };
   Tag tag;
   Relaxed<BlockState> state = BlockState::free;  // read by neighbors without the owner's lock
   BlockWaits waits : 4 = BlockWaits::nothing;    // of a free block
@@ -117,6 +134,10 @@ struct alignas(64) Block {
     Block* next_quick;  // BlockState::quick
   };
 
+  Segment* segment = nullptr;
+  Block* previous = nullptr;
+  Block* next = nullptr;
+
   static constexpr auto kMuch = std::numeric_limits<std::uint32_t>::max();
   /** Returns whether the allocator's reserved bytes include the block: false for a hole, and for
    * addresses that are being mapped or whose pages were moved. */
@@ -128,12 +149,18 @@ struct alignas(64) Block {
   [[nodiscard]] std::size_t rounded() const noexcept { return bytes - spare; }
   /** Returns the first markers of a live block. */
   [[nodiscard]] FirstMarkers first_markers() const noexcept {
-    if (live.use_record != nullptr) return live.use_record->first_markers;
-    const Point first{live.owner.id(), live.first_marker};
+    if (!live.uses.by_owner_only()) return live.uses.record()->first_markers;
+    const Point first{live.owner.id(), live.uses.first_marker()};
     return {first, first};
   }
 };
-static_assert(sizeof(Block) == 128);
+static_assert(sizeof(Block) == 112);
+
+/** @brief Four blocks in seven cache lines. */
+struct alignas(64) Quad {
+  std::array<Block, 4> blocks;
+};
+static_assert(sizeof(Quad) == 4 * sizeof(Block));
 
 /** @brief Calls `work`. If it throws, makes the claimed blocks live again and rethrows. */
 template <typename Work>

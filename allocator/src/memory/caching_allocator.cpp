@@ -148,7 +148,7 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
   block->state = BlockState::live;
   block->spare = spare_of(*block, request.bytes);
   block->tag = request.tag;
-  block->live = {stock.new_id(), request.requested, request.owner, request.next, nullptr};
+  block->live = {request.requested, request.owner, LiveUses{request.next}, stock.new_id()};
   if (user != owner) {
     UseRecord& use_record = allocations.use_record_of(*block);
     use_record.user = user;
@@ -198,9 +198,10 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   if (state.graphs.any() && state.graphs.deallocate(address, marker)) return;
   const Lock lock = state.enter();
   Block* const block = state.allocations.claim("deallocate", address);
-  PointSet points{marker};
+  PointSet points;
   const bool kept = live_again_on_error({&block, 1}, [&] {
     block->first_markers().require_covered(marker, address);
+    points.set(marker);
     const Frontier behind = state.stock.device.ledger().snapshot(marker);
     for (const Point point : block->points) {
       if (!behind.covers(point) && !state.stock.device.ledger().completed(point)) {

@@ -14,6 +14,66 @@
 
 namespace millrace {
 
+/** @brief Elements of a list, and the room for them. @tparam T  trivially copyable */
+template <typename T>
+struct alignas(alignof(T) > alignof(std::uint64_t) ? alignof(T) : alignof(std::uint64_t)) FewMore {
+  std::uint32_t size, room;
+
+  [[nodiscard]] T* items() noexcept { return reinterpret_cast<T*>(this + 1); }
+  static FewMore* make(std::uint32_t room) {
+    return ::new (::operator new(sizeof(FewMore) + room * sizeof(T))) FewMore{0, room};
+  }
+};
+
+/** @brief Nothing, one element, or the address of several. */
+template <typename T>
+class FewSlot {
+ public:
+  [[nodiscard]] bool has_more() const noexcept { return list_ > kOne; }
+  [[nodiscard]] bool has_one() const noexcept { return list_ == kOne; }
+  [[nodiscard]] bool empty() const noexcept { return list_ == kEmpty; }
+  [[nodiscard]] FewMore<T>& more() const noexcept { return *reinterpret_cast<FewMore<T>*>(list_); }
+  [[nodiscard]] const T* one() const noexcept {
+    return std::launder(reinterpret_cast<const T*>(one_.data()));
+  }
+  void set_empty() noexcept { list_ = kEmpty; }
+  void set_one(const T& value) noexcept {
+    std::construct_at(reinterpret_cast<T*>(one_.data()), value);
+    list_ = kOne;
+  }
+  void set_more(FewMore<T>& more) noexcept { list_ = reinterpret_cast<std::uintptr_t>(&more); }
+
+ private:
+  static constexpr std::uintptr_t kEmpty = 0, kOne = 1;
+
+  alignas(T) std::array<std::byte, sizeof(T)> one_;  // a T if list_ is kOne
+  std::uintptr_t list_ = kEmpty;                     // kEmpty, kOne, or an address
+};
+
+/** @brief Needs no memory beside the point: two ids of no stream, which no point may have, stand
+ * for the other cases. */
+template <>
+class FewSlot<Point> {
+ public:
+  [[nodiscard]] bool has_more() const noexcept { return one_.stream == kMore; }
+  [[nodiscard]] bool has_one() const noexcept { return !has_more() && !empty(); }
+  [[nodiscard]] bool empty() const noexcept { return one_.stream == kEmpty; }
+  [[nodiscard]] FewMore<Point>& more() const noexcept {
+    return *reinterpret_cast<FewMore<Point>*>(one_.marker);
+  }
+  [[nodiscard]] const Point* one() const noexcept { return &one_; }
+  void set_empty() noexcept { one_.stream = kEmpty; }
+  void set_one(const Point& value) noexcept { one_ = value; }
+  void set_more(FewMore<Point>& more) noexcept {
+    one_ = {kMore, reinterpret_cast<std::uintptr_t>(&more)};
+  }
+
+ private:
+  static constexpr StreamId kEmpty{~std::uint32_t{0}, 0}, kMore{~std::uint32_t{0} - 1, 0};
+
+  Point one_{kEmpty, 0};  // stream kMore: the marker is the address of several points
+};
+
 /**
  * @brief A list that nearly always has at most one element, which then needs no other memory.
  *
@@ -34,50 +94,56 @@ class Few {
   }
   ~Few() { clear(); }
 
-  [[nodiscard]] std::size_t size() const noexcept { return list_ <= kOne ? list_ : more().size; }
+  [[nodiscard]] std::size_t size() const noexcept {
+    return slot_.has_more() ? slot_.more().size : slot_.empty() ? 0 : 1;
+  }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-  [[nodiscard]] const T* begin() const noexcept { return list_ <= kOne ? one() : more().items(); }
-  [[nodiscard]] const T* end() const noexcept { return begin() + size(); }
+  [[nodiscard]] const T* begin() const noexcept {
+    return slot_.has_more() ? slot_.more().items() : slot_.one();
+  }
+  [[nodiscard]] const T* end() const noexcept {
+    return slot_.has_more() ? slot_.more().items() + slot_.more().size
+                            : slot_.one() + (slot_.empty() ? 0 : 1);
+  }
 
   void clear() noexcept {
-    if (list_ > kOne) ::operator delete(&more());
-    list_ = kEmpty;
+    if (slot_.has_more()) ::operator delete(&slot_.more());
+    slot_.set_empty();
   }
   /** @brief Replaces all elements by `value`. Keeps memory for several, which is needed again. */
   [[gnu::always_inline]] void set(T value) noexcept {
-    if (list_ > kOne) {
-      more().items()[0] = value;
-      more().size = 1;
+    if (slot_.has_more()) {
+      slot_.more().items()[0] = value;
+      slot_.more().size = 1;
       return;
     }
-    std::construct_at(reinterpret_cast<T*>(one_.data()), value);
-    list_ = kOne;
+    slot_.set_one(value);
   }
   void push_back(const T& value) {
-    if (list_ == kEmpty) {
-      std::construct_at(reinterpret_cast<T*>(one_.data()), value);
-      list_ = kOne;
-    } else if (list_ != kOne && more().size < more().room) {
-      std::construct_at(more().items() + more().size++, value);
+    if (slot_.empty()) {
+      slot_.set_one(value);
+    } else if (slot_.has_more() && slot_.more().size < slot_.more().room) {
+      std::construct_at(slot_.more().items() + slot_.more().size++, value);
     } else {
       insert(size(), value);
     }
   }
   /** @brief Removes the last element. The list must not be empty. */
   void pop_back() noexcept {
-    if (list_ > kOne) {
-      --more().size;
+    if (slot_.has_more()) {
+      --slot_.more().size;
     } else {
-      list_ = kEmpty;
+      slot_.set_empty();
     }
   }
   template <typename Predicate>
   void erase_if(Predicate predicate) {
-    if (list_ > kOne) {
-      T* const last = std::remove_if(more().items(), more().items() + more().size, predicate);
-      more().size = static_cast<std::uint32_t>(last - more().items());
-    } else if (list_ == kOne && predicate(*one())) {
-      list_ = kEmpty;
+    if (slot_.has_more()) {
+      T* const items = slot_.more().items();
+      T* const last = std::remove_if(items, items + slot_.more().size, predicate);
+      slot_.more().size = static_cast<std::uint32_t>(last - items);
+    } else if (slot_.has_one() && predicate(*slot_.one())) {
+      slot_.set_empty();
     }
   }
   void assign(const Few& other) {
@@ -87,17 +153,14 @@ class Few {
     } else if (other.size() == 1) {
       set(*other.begin());
     } else {
-      const std::uint32_t size = other.more().size;
-      if (list_ <= kOne || more().room < size) move_to(make(size));
-      std::copy_n(other.begin(), size, more().items());
-      more().size = size;
+      const std::uint32_t size = other.slot_.more().size;
+      if (!slot_.has_more() || slot_.more().room < size) move_to(*FewMore<T>::make(size));
+      std::copy_n(other.begin(), size, slot_.more().items());
+      slot_.more().size = size;
     }
   }
 
-  void swap(Few& other) noexcept {
-    if (list_ == kOne || other.list_ == kOne) std::swap(one_, other.one_);
-    std::swap(list_, other.list_);
-  }
+  void swap(Few& other) noexcept { std::swap(slot_, other.slot_); }
 
   friend bool operator==(const Few& a, const Few& b) { return std::ranges::equal(a, b); }
 
@@ -105,50 +168,33 @@ class Few {
   [[nodiscard]] T* items() noexcept { return const_cast<T*>(begin()); }
   /** @brief Inserts `value` before the element at `place`. */
   void insert(std::size_t place, const T& value) {
-    if (list_ <= kOne || more().size == more().room) grow();
-    T* const items = more().items();
-    std::copy_backward(items + place, items + more().size, items + more().size + 1);
+    if (!slot_.has_more() || slot_.more().size == slot_.more().room) grow();
+    T* const items = slot_.more().items();
+    std::copy_backward(items + place, items + slot_.more().size, items + slot_.more().size + 1);
     std::construct_at(items + place, value);
-    ++more().size;
+    ++slot_.more().size;
   }
 
  private:
-  static constexpr std::uintptr_t kEmpty = 0, kOne = 1;
   static constexpr std::uint32_t kFirstRoom = 3;
 
-  struct alignas(T) More {
-    std::uint32_t size, room;
-    [[nodiscard]] T* items() noexcept { return reinterpret_cast<T*>(this + 1); }
-  };
-
-  // Takes over the elements of `other`. Copies `one_` only if it is in use: its bytes were often
-  // just written in other widths, and the processor would have to wait for them.
   void take(Few& other) noexcept {
-    if (other.list_ == kOne) one_ = other.one_;
-    list_ = std::exchange(other.list_, kEmpty);
+    slot_ = other.slot_;
+    other.slot_.set_empty();
   }
-  [[nodiscard]] const T* one() const noexcept {
-    return std::launder(reinterpret_cast<const T*>(one_.data()));
-  }
-  [[nodiscard]] More& more() const noexcept { return *reinterpret_cast<More*>(list_); }
-
-  static More* make(std::uint32_t room) {
-    return ::new (::operator new(sizeof(More) + room * sizeof(T))) More{0, room};
-  }
-  void move_to(More* made) noexcept {
+  void move_to(FewMore<T>& made) noexcept {
     clear();
-    list_ = reinterpret_cast<std::uintptr_t>(made);
+    slot_.set_more(made);
   }
   void grow() {
     const auto size = static_cast<std::uint32_t>(this->size());
-    More* const made = make(size < kFirstRoom ? kFirstRoom : size * 2);
+    FewMore<T>* const made = FewMore<T>::make(size < kFirstRoom ? kFirstRoom : size * 2);
     std::copy_n(begin(), size, made->items());
     made->size = size;
-    move_to(made);
+    move_to(*made);
   }
 
-  alignas(T) std::array<std::byte, sizeof(T)> one_{};  // a T if list_ is kOne
-  std::uintptr_t list_ = kEmpty;                       // kEmpty, kOne, or the address of a More
+  FewSlot<T> slot_;
 };
 
 /** @brief The points that must come before the next use of some memory: at most one for each

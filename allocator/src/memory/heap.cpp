@@ -10,20 +10,21 @@ namespace millrace {
 namespace {
 
 // Blocks are allocated in rows. Each row is twice as long as the one before it, within these
-// limits: a small heap takes little memory, and a large one allocates 64 KiB at a time.
-constexpr std::size_t kFewestBlocks = 16, kMostBlocks = 512;
+// limits: a small heap takes little memory, and a large one allocates 56 KiB at a time.
+constexpr std::size_t kFewestQuads = 4, kMostQuads = 128;
 
 }  // namespace
 
 Block* Heap::take_block() {
   if (spare_ != nullptr) return std::exchange(spare_, spare_->next);
-  if (used_of_last_ == in_last_) {
-    const std::size_t count = std::clamp(in_last_ * 2, kFewestBlocks, kMostBlocks);
-    blocks_.push_back(std::make_unique<Block[]>(count));
+  if (used_of_last_ == 4 * in_last_) {
+    const std::size_t count = std::clamp(in_last_ * 2, kFewestQuads, kMostQuads);
+    rows_.push_back(std::make_unique<Quad[]>(count));
     in_last_ = count;
     used_of_last_ = 0;
   }
-  return &blocks_.back()[used_of_last_++];
+  const std::size_t at = used_of_last_++;
+  return &rows_.back()[at / 4].blocks[at % 4];
 }
 
 void Heap::keep_spare(Block* block) noexcept { block->next = std::exchange(spare_, block); }
@@ -37,6 +38,7 @@ Block* Heap::make() {
   block->begins_run = false;
   block->points.clear();
   block->free = {};
+  block->run = 0;
   return block;
 }
 

@@ -159,6 +159,9 @@ class PageMap {
     }
   }
 
+  static unsigned highest_bit(std::uintptr_t bits) noexcept {
+    return static_cast<unsigned>(std::bit_width(bits)) - 1;
+  }
   static Item* any_item(Entry entry);
   static unsigned shift_of(unsigned differ, unsigned above, Entry found, const Item* item);
   Node* make_node();
@@ -199,8 +202,7 @@ unsigned PageMap<Item, Key>::shift_of(unsigned differ, unsigned above, Entry fou
                                       const Item* item) {
   if (found.is_node()) return std::max(differ - differ % kNodeBits, found.top());
   const auto [low, high] = std::minmax(item->*Key, found.item()->*Key);
-  const auto distance =
-      static_cast<unsigned>(std::bit_width(static_cast<std::uintptr_t>(high - low)) - 1);
+  const unsigned distance = highest_bit(static_cast<std::uintptr_t>(high - low));
   const unsigned least = differ < kNodeBits ? 0 : differ - kNodeBits + 1;
   return std::max(std::min(distance, above - kNodeBits), least);
 }
@@ -209,26 +211,28 @@ template <typename Item, std::byte* Item::*Key>
 void PageMap<Item, Key>::insert(Item* item) {
   Cell& page = entry_of_page(item->*Key);
   Cell* at = &page;
-  Entry last;  // the last node on the way
-  for (; at->get().is_node(); at = &last.below(item->*Key)) {
+  Entry found = at->get(), last;  // the last node on the way
+  while (found.is_node()) {
     ordering::count_steps(1);
-    last = at->get();
+    last = found;
+    at = &found.below(item->*Key);
+    found = at->get();
   }
-  if (at->get().empty() && last.empty()) return at->set(Entry{item});
-  const Item* const other = any_item(at->get().empty() ? last : at->get());
-  const auto differ =
-      static_cast<unsigned>(std::bit_width(reinterpret_cast<std::uintptr_t>(item->*Key) ^
-                                           reinterpret_cast<std::uintptr_t>(other->*Key)) -
-                            1);
-  if (at->get().empty() && differ < last.top()) return at->set(Entry{item});
+  if (found.empty() && last.empty()) return at->set(Entry{item});
+  const Item* const other = any_item(found.empty() ? last : found);
+  const unsigned differ = highest_bit(reinterpret_cast<std::uintptr_t>(item->*Key) ^
+                                      reinterpret_cast<std::uintptr_t>(other->*Key));
+  if (found.empty() && differ < last.top()) return at->set(Entry{item});
   // The new node comes above the first one that selects by lower bits only.
   unsigned above = kPageBits;
-  for (at = &page; at->get().is_node() && at->get().top() > differ;) {
+  at = &page;
+  found = at->get();
+  while (found.is_node() && found.top() > differ) {
     ordering::count_steps(1);
-    above = at->get().shift();
-    at = &at->get().below(item->*Key);
+    above = found.shift();
+    at = &found.below(item->*Key);
+    found = at->get();
   }
-  const Entry found = at->get();
   const Entry made{make_node(), shift_of(differ, above, found, item)};
   made.below(other->*Key).set(found);
   made.below(item->*Key).set(Entry{item});
@@ -242,10 +246,10 @@ void PageMap<Item, Key>::erase(const Item* item) {
   std::array<Cell*, kPageBits> nodes;  // the entries of the nodes above the item
   std::size_t depth = 0;
   Cell* at = &entry_of_page(item->*Key);
-  while (at->get().is_node()) {
+  for (Entry here = at->get(); here.is_node(); here = at->get()) {
     ordering::count_steps(1);
     nodes[depth++] = at;
-    at = &at->get().below(item->*Key);
+    at = &here.below(item->*Key);
   }
   at->set({});
   while (depth > 0) {

@@ -1,6 +1,7 @@
 #include "memory/runs.hpp"
 
 #include <limits>
+#include <utility>
 
 #include "ordering/steps.hpp"
 
@@ -15,9 +16,10 @@ bool is_free(const Block* block) {
 }  // namespace
 
 // Returns the extent of the run that begins with `head`, or of `head` alone if there is no run.
-Runs::Extent Runs::extent_of(const Block* head) {
-  if (head->free.run == nullptr) return {1, head->bytes, head->bytes};
-  return {head->free.run->count, head->free.run->bytes, head->free.run->at_least};
+Runs::Extent Runs::extent_of(const Block* head) const {
+  if (head->run == 0) return {1, head->bytes, head->bytes};
+  const Run& run = runs_[head->run - 1];
+  return {run.count, run.bytes, run.at_least};
 }
 
 // Joins the block with the runs on its left and on its right, as far as the result has at most
@@ -63,7 +65,7 @@ void Runs::claimed(Block* block) {
     ++before;
   }
   block->begins_run = false;
-  if (head->free.run == nullptr) return;
+  if (head->run == 0) return;
   const Extent all = extent_of(head);
   remove(head);
   make(head, {before, bytes_before, all.at_least});
@@ -75,16 +77,16 @@ void Runs::claimed(Block* block) {
 
 void Runs::make(Block* first, const Extent& blocks) {
   if (blocks.count < 2) return;
-  Run* run = nullptr;
   if (spare_.empty()) {
-    run = &runs_.emplace_back();
+    runs_.emplace_back();
+    first->run = static_cast<std::uint32_t>(runs_.size());
   } else {
-    run = spare_.back();
+    first->run = spare_.back();
     spare_.pop_back();
   }
+  Run* const run = &runs_[first->run - 1];
   *run = Run{
       .first = first, .count = blocks.count, .bytes = blocks.bytes, .at_least = blocks.at_least};
-  first->free.run = run;
   Pool& pool = pools_[first->segment->small ? 1 : 0];
   const SizeBin bin = SizeBin::of(blocks.bytes);
   Row& row = pool.rows[bin.row];
@@ -97,14 +99,13 @@ void Runs::make(Block* first, const Extent& blocks) {
 }
 
 void Runs::remove(Block* first) {
-  Run* const run = first->free.run;
-  if (run == nullptr) return;
-  first->free.run = nullptr;
+  if (first->run == 0) return;
+  Run* const run = &runs_[first->run - 1];
   Pool& pool = pools_[first->segment->small ? 1 : 0];
   const SizeBin bin = SizeBin::of(run->bytes);
   Row& row = pool.rows[bin.row];
   Run*& newest = row.bins[bin.column];
-  spare_.push_back(run);
+  spare_.push_back(std::exchange(first->run, 0));
   if (run->next != nullptr) run->next->previous = run->previous;
   (run->previous != nullptr ? run->previous->next : newest) = run->next;
   if (newest != nullptr) return;

@@ -75,13 +75,13 @@ class Runs {
       return {count + more.count, bytes + more.bytes, std::min(at_least, more.at_least)};
     }
   };
-  [[nodiscard]] static Extent extent_of(const Block* head);
+  [[nodiscard]] Extent extent_of(const Block* head) const;
   void make(Block* first, const Extent& blocks);
   void remove(Block* first);
 
   std::array<Pool, 2> pools_;
-  std::deque<Run> runs_;     // all runs that were ever made
-  std::vector<Run*> spare_;  // the unused ones of them
+  std::deque<Run> runs_;              // all runs that were ever made; run n is at n - 1
+  std::vector<std::uint32_t> spare_;  // numbers of the unused ones
 };
 
 }  // namespace millrace

@@ -68,6 +68,7 @@ void Shelves::put(Block* block, const Point* missing) {
   Lane& lane = this->lane(block->lane);
   block->lane = lane.stream;
   block->free = {};
+  block->run = 0;
   const bool small = block->segment->small;
   block->state = BlockState::free;
   free_segments_.freed(*block);

@@ -24,11 +24,11 @@ TEST_CASE("a use by another stream is noted once, and a use by the owner is not 
   FrontsRig rig;
   Block* const block = rig.live(1 * MiB, rig.main);
   CHECK_FALSE(rig.allocations.add_use(*block, rig.main));
-  CHECK(block->live.use_record == nullptr);
+  CHECK(block->live.uses.by_owner_only());
   CHECK(rig.allocations.add_use(*block, rig.copy));
   CHECK_FALSE(rig.allocations.add_use(*block, rig.copy));
-  REQUIRE(block->live.use_record->uses.size() == 1);
-  CHECK(block->live.use_record->uses.begin()->id() == rig.copy.id());
+  REQUIRE(block->live.uses.record()->uses.size() == 1);
+  CHECK(block->live.uses.record()->uses.begin()->id() == rig.copy.id());
 }
 
 TEST_CASE("a block that is transferred has a use by its former owner", "[parts]") {
@@ -37,10 +37,10 @@ TEST_CASE("a block that is transferred has a use by its former owner", "[parts]"
   rig.allocations.add_use(*block, rig.copy);
   rig.allocations.transfer(*block, rig.copy);
   CHECK(block->live.owner.id() == rig.copy.id());
-  REQUIRE(block->live.use_record->uses.size() == 1);
-  CHECK(block->live.use_record->uses.begin()->id() == rig.main.id());
+  REQUIRE(block->live.uses.record()->uses.size() == 1);
+  CHECK(block->live.uses.record()->uses.begin()->id() == rig.main.id());
   rig.allocations.transfer(*block, rig.copy);  // copy owns it already
-  CHECK(block->live.use_record->uses.size() == 1);
+  CHECK(block->live.uses.record()->uses.size() == 1);
 }
 
 }  // namespace millrace::test

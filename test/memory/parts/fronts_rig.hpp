@@ -44,7 +44,7 @@ struct FrontsRig : PartsRig {
     block->state = BlockState::live;
     block->spare = 0;
     block->tag = {};
-    block->live = {stock.new_id(), block->bytes, stream, asked.next, nullptr};
+    block->live = {block->bytes, stream, LiveUses{asked.next}, stock.new_id()};
     upkeep.count_out(*block, asked);
     return block;
   }

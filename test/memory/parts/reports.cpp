@@ -16,7 +16,7 @@ struct Told final : AllocationObserver {
 
 Block* make_live(PartsRig& rig, Block* block, std::uint64_t id) {
   block->state = BlockState::live;
-  block->live = {id, block->bytes, rig.main, 1, nullptr};
+  block->live = {block->bytes, rig.main, LiveUses{1}, id};
   rig.stock.heap.live().insert(block);
   return block;
 }

@@ -45,20 +45,20 @@ UseRecord& Allocations::use_record_of(Block& block) {
   for (;;) {
     {
       const auto hold = upkeep_.hold(block);
-      UseRecord*& use_record = block.live.use_record;
-      if (use_record == nullptr && made == nullptr && hold.owns_lock()) {
+      LiveUses& uses = block.live.uses;
+      if (uses.by_owner_only() && made == nullptr && hold.owns_lock()) {
         made = stock_.fronts.find(block.lane)->take_use_record();
       }
-      if (use_record == nullptr && made != nullptr) {
+      if (uses.by_owner_only() && made != nullptr) {
         made->begin(block.live.owner.id(), block.first_markers());
-        use_record = std::exchange(made, nullptr);
+        uses = LiveUses{*std::exchange(made, nullptr)};
       }
-      if (use_record != nullptr) break;
+      if (!uses.by_owner_only()) break;
     }
     made = stock_.heap.make_use_record();
   }
   if (made != nullptr) stock_.heap.forget(made);  // another thread added a record first
-  return *block.live.use_record;
+  return *block.live.uses.record();
 }
 
 bool Allocations::add_use(Block& block, StreamRef stream) {

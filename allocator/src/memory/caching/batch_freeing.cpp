@@ -36,7 +36,7 @@ std::vector<PointSet> BatchFreeing::points_of_frees(std::span<Block* const> bloc
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const WhileLive& live = blocks[i]->live;
     const StreamRef on = stream == nullptr ? live.owner : *stream;
-    const bool is_plain = live.use_record == nullptr && on.id() == live.owner.id();
+    const bool is_plain = live.uses.by_owner_only() && on.id() == live.owner.id();
     if (stock_.has_fronts && is_plain) continue;
     points[i] = freeing_.points_of_free(*blocks[i], on, stream != nullptr, used);
   }

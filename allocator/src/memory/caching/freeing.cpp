@@ -25,7 +25,7 @@ void report_and(const Report& report, const Rest& rest) {
 }  // namespace
 
 bool Freeing::free_plainly(Block* block, StreamRef stream) {
-  if (block->live.use_record != nullptr || stream.id() != block->lane) return false;
+  if (!block->live.uses.by_owner_only() || stream.id() != block->lane) return false;
   if (!stock_.follows_order) return false;  // host memory: its own stream may have to wait, too
   const Marker next = stock_.open_streams.next(stream.id());
   if (next == 0) return false;
@@ -85,7 +85,7 @@ void Freeing::collect_points(const Block& freed, StreamRef stream, bool given, S
   const Block* const block = &freed;
   const Marker next = stock_.open_streams.next(stream.id());
   points.set(stock_.point_of_free(stream.id(), next));
-  const UseRecord* const use_record = block->live.use_record;
+  const UseRecord* const use_record = block->live.uses.record();
   const StreamId user = use_record == nullptr ? block->live.owner.id() : use_record->user;
   if (use_record != nullptr) {
     const bool are_many = use_record->uses.size() > StreamUses::kFew;

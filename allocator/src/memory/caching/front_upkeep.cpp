@@ -157,7 +157,7 @@ WhileLive FrontUpkeep::count_in(Block& block, bool uses_may_go_on) {
     add_tally(owner);
     stock_.turns.current().freed(was.requested, block.bytes, owner, block.tag);
   }
-  if (was.use_record != nullptr) stock_.heap.forget(was.use_record);
+  if (!was.uses.by_owner_only()) stock_.heap.forget(was.uses.record());
   return was;
 }
 

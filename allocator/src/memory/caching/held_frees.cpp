@@ -14,7 +14,7 @@ bool HeldFrees::hold_in_lane(Block* block, StreamRef stream) {
     block->state = BlockState::live;
     throw;
   }
-  if (block->live.use_record != nullptr || stock_.policy.expandable_segments) return false;
+  if (!block->live.uses.by_owner_only() || stock_.policy.expandable_segments) return false;
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;
   if (block->spare != 0 || FreeBlocks::mergeable(block->previous, id)) return false;
@@ -65,7 +65,7 @@ Block* HeldFrees::take_of_lane(const Request& request) {
   static_cast<void>(held_.take(request.lane));
   block->state = BlockState::live;
   block->tag = request.tag;
-  block->live = {stock_.new_id(), request.requested, request.owner, request.next, nullptr};
+  block->live = {request.requested, request.owner, LiveUses{request.next}, stock_.new_id()};
   ++stock_.meter.counts().served_own;
   stock_.meter.allocated(request.requested, block->bytes, request.lane, block->tag);
   return block;

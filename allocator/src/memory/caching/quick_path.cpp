@@ -136,7 +136,7 @@ bool QuickPath::claim_plain(std::span<void* const> addresses, StreamId owner,
     Block* const block = stock.heap.live().find(address);
     const bool is_plain = block != nullptr && block->state == BlockState::live &&
                           block->lane == owner && block->live.owner.id() == owner &&
-                          block->live.use_record == nullptr;
+                          block->live.uses.by_owner_only();
     if (!is_plain) {
       for (Block* const other : claimed) other->state = BlockState::live;
       claimed.clear();

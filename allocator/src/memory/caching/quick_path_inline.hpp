@@ -11,7 +11,7 @@ namespace millrace {
 [[gnu::always_inline]] inline void QuickPath::give_again(const Stock& stock, Front& front,
                                                          Block* block, const PlainRequest& request,
                                                          std::uint64_t id) {
-  block->live = {id, request.requested, request.owner, request.next, nullptr};
+  block->live = {request.requested, request.owner, LiveUses{request.next}, id};
   block->spare = static_cast<std::uint32_t>(block->bytes - request.bytes);  // less than kMuch
   block->tag = request.tag;
   block->state = BlockState::live;
@@ -23,7 +23,7 @@ namespace millrace {
 [[gnu::always_inline]] inline bool QuickPath::keepable(const Stock& stock, const Front& front,
                                                        const Block& block, StreamId stream,
                                                        QuickBins::Size size) {
-  return front.stream() == stream && block.lane == stream && block.live.use_record == nullptr &&
+  return front.stream() == stream && block.lane == stream && block.live.uses.by_owner_only() &&
          block.spare != Block::kMuch && front.quick.accepts(size) &&
          front.quick.affords(size.bytes, front.demand.live.peak) && stock.in_its_pool(block, size);
 }
@@ -95,7 +95,7 @@ namespace millrace {
     Turns::Turn turn{stock.turns, *front};
     if (block->state != BlockState::live || block->lane != id) return Kept::no;
     if (block->live.owner.id() != id) return Kept::no;
-    if (block->live.use_record == nullptr) [[likely]]
+    if (block->live.uses.by_owner_only()) [[likely]]
       return keep_plain(stock, turn, *front, block, {id, next});
   }
   return uses_.keep(*front, block);

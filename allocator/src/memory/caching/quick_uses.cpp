@@ -15,12 +15,12 @@ bool QuickUses::record_use(void* address, StreamRef stream) {
   if (front->stream() != lane || stock_.is_shut()) return false;
   if (block->state != BlockState::live || block->lane != lane) return false;
   if (stream.id() == block->live.owner.id()) return true;
-  UseRecord*& use_record = block->live.use_record;
+  UseRecord* use_record = block->live.uses.record();
   if (use_record == nullptr) {
-    UseRecord* const spare = front->take_use_record();
-    if (spare == nullptr) return false;
-    spare->begin(block->live.owner.id(), block->first_markers());
-    use_record = spare;
+    use_record = front->take_use_record();
+    if (use_record == nullptr) return false;
+    use_record->begin(block->live.owner.id(), block->first_markers());
+    block->live.uses = LiveUses{*use_record};
   }
   use_record->uses.add(stream);
   return true;
@@ -33,7 +33,7 @@ bool QuickUses::claim(Front& front, Block* block, StreamRef& used) const {
   if (block->state != BlockState::live || stock_.is_shut()) return false;
   if (block->lane != id || block->live.owner.id() != id) return false;
   if (!may_wait(*block)) return false;
-  const UseRecord* const use_record = block->live.use_record;
+  const UseRecord* const use_record = block->live.uses.record();
   if (use_record == nullptr || use_record->user != id || use_record->uses.size() != 1) return false;
   used = *use_record->uses.begin();
   if (!front.quick.waiting().has_room(block->bytes)) return false;
@@ -63,7 +63,7 @@ bool QuickUses::keep_marked(Front& front, Block* block) {
   front.demand.uncount(block->bytes);
   block->state = BlockState::quick;
   stock_.with_small.add(front);
-  front.put_use_record(was.use_record);
+  front.put_use_record(was.uses.record());
   return true;
 }
 

@@ -55,7 +55,7 @@ void Restoring::restore_blocks(const SegmentLayout& segment, Block* rest) {
     }
     block->state = BlockState::live;
     const Marker next = stock_.device.ledger().next(stream.id());
-    block->live = {stock_.new_id(), wanted.requested, stream, next, nullptr};
+    block->live = {wanted.requested, stream, LiveUses{next}, stock_.new_id()};
     block->spare = 0;
     block->tag = {};
     stock_.heap.live().insert(block);

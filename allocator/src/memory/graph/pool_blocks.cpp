@@ -88,11 +88,11 @@ void PoolBlocks::free_outside(void* address, const Live& live, StreamRef stream)
 }
 
 std::shared_ptr<PrivatePool> PoolBlocks::deallocate(void* address, Point marker) {
-  PointSet points{marker};
   std::unique_lock lock{mutex_};
   const auto it = live_.find(address);
   if (it == live_.end()) return nullptr;
   it->second.first_markers.require_covered(marker, address);
+  PointSet points{marker};
   LiveBlocks::node_type freed = live_.extract(it);
   lock.unlock();
   std::shared_ptr<PrivatePool> pool = freed.mapped().pool;
