@@ -4,6 +4,14 @@
 
 namespace millrace::bench {
 
+NullEvents::NullEvents() {
+  constexpr std::size_t kUsual = 4096;
+  unused_.reserve(kUsual);
+  while (unused_.size() < kUsual) {
+    unused_.push_back(new (memory_.allocate(sizeof(Event), alignof(Event))) Event{0});
+  }
+}
+
 EventHandle NullEvents::create() {
   const std::lock_guard lock{mutex_};
   if (unused_.empty()) return {new (memory_.allocate(sizeof(Event), alignof(Event))) Event{0}};

@@ -14,6 +14,9 @@ namespace millrace::bench {
 /// Events of a device that does no work. The program decides when each event completes.
 class NullEvents {
  public:
+  /// Makes as many events as most cases need, so that few calls ask the system for host memory.
+  NullEvents();
+
   [[nodiscard]] EventHandle create();
   void destroy(EventHandle event);
 
@@ -37,7 +40,7 @@ class NullEvents {
   static Event& at(EventHandle event) noexcept { return *static_cast<Event*>(event.value); }
 
   MappedPages pages_;
-  std::pmr::monotonic_buffer_resource memory_{std::size_t{1} << 20, &pages_};
+  std::pmr::monotonic_buffer_resource memory_{std::size_t{1} << 16, &pages_};
   std::mutex mutex_;
   std::pmr::vector<Event*> unused_{&pages_};
   std::atomic<bool> busy_ = false;

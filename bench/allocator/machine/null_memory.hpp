@@ -18,7 +18,7 @@ class NullMemory {
   static constexpr std::size_t kTotal = std::size_t{4} << 40;
 
   /// @param page  page size of growable ranges in bytes
-  explicit NullMemory(std::size_t page) : page_(page) {}
+  explicit NullMemory(std::size_t page) : page_(page) { pieces_.reserve(kUsualPieces); }
   [[nodiscard]] std::size_t page() const noexcept { return page_; }
 
   /// @return nullptr if no room is left
@@ -43,6 +43,8 @@ class NullMemory {
     std::size_t bytes = 0;
   };
   using Addresses = std::pmr::vector<std::uintptr_t>;
+  // Up to this number of allocations, no call asks the system for host memory.
+  static constexpr std::size_t kUsualPieces = 16384;
 
   bool take(std::size_t bytes);
   void* place(std::size_t bytes);
