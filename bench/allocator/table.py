@@ -181,7 +181,7 @@ def parts_of_one(results):
     yield "Nanoseconds with driver calls", with_calls(results), CALLS_NOTE
     yield ("Peak reserved / peak live", figures(results, "reserved_over_live", {"random", "churn", "traces", "training"}, 3),
            "Bytes; live as asked for.")
-    yield ("Host bytes a live block", figures(results, "host_bytes_per_block", {"random", "cliffs"}, 0),
+    yield ("Host bytes a live block", figures(results, "host_bytes_per_block", {"random", "cold", "cliffs"}, 0),
            "What malloc gave out while the blocks were made; `one-shot-streams`: a stream.")
 
 

@@ -74,8 +74,8 @@ struct WhileFree {
   [[nodiscard]] Block* queue_next() const noexcept { return among_complete.right; }
 };
 
-/** @brief The owner's next marker at the time of an allocation while the owner is its only user;
- * then the record of its uses. */
+/** @brief Either the owner's next marker at the time of the allocation, while the owner is the only
+ * user, or the record of the uses. */
 class LiveUses {
  public:
   explicit LiveUses(Marker first) noexcept : value_(first << 1) {}
@@ -104,8 +104,8 @@ struct WhileLive {
 /**
  * @brief A piece of a segment. The blocks of a segment are linked in address order.
  *
- * The fields of a free block and those of a live block share their space. The fields that a front
- * uses come first: in a Quad, the first 80 bytes of each block are in two cache lines.
+ * The fields of a free block and those of a live block share their space. In a Quad, the first 80
+ * bytes of each block are in two cache lines; nearly all fields that a front uses are there.
  */
 struct Block {
   Block() noexcept : free{} {}
@@ -117,8 +117,10 @@ struct Block {
   // another thread may free that block.
   Relaxed<StreamId> lane;
   union {
-    std::uint32_t spare = 0;  // live or quick: size minus rounded request; at most kMuch
-    std::uint32_t run;        // free: the number of the run that begins with this block; 0: none
+    // Of a live block, and until the block is on a shelf: size minus rounded request, at most
+    // kMuch.
+    std::uint32_t spare = 0;
+    std::uint32_t run;  // of a block on a shelf: the run that begins with it, from 1; 0: none
   };
   Tag tag;
   Relaxed<BlockState> state = BlockState::free;  // read by neighbors without the owner's lock

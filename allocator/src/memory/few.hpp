@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,7 +17,7 @@ namespace millrace {
 
 /** @brief Elements of a list, and the room for them. @tparam T  trivially copyable */
 template <typename T>
-struct alignas(alignof(T) > alignof(std::uint64_t) ? alignof(T) : alignof(std::uint64_t)) FewMore {
+struct alignas(T) FewMore {
   std::uint32_t size, room;
 
   [[nodiscard]] T* items() noexcept { return reinterpret_cast<T*>(this + 1); }
@@ -63,7 +64,10 @@ class FewSlot<Point> {
   }
   [[nodiscard]] const Point* one() const noexcept { return &one_; }
   void set_empty() noexcept { one_.stream = kEmpty; }
-  void set_one(const Point& value) noexcept { one_ = value; }
+  void set_one(const Point& value) noexcept {
+    assert(value.stream != kEmpty && value.stream != kMore);
+    one_ = value;
+  }
   void set_more(FewMore<Point>& more) noexcept {
     one_ = {kMore, reinterpret_cast<std::uintptr_t>(&more)};
   }

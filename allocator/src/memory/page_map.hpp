@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <vector>
 
 #include "ordering/steps.hpp"
 
@@ -17,10 +16,10 @@ namespace millrace {
  * @brief Maps an address to the item at that address.
  *
  * A table has an entry for each 2 MiB page of a 48-bit address space. An entry has the one item of
- * its page, or a node with 8 entries, which three consecutive bits of an address select. The
- * entries of a node are the same for addresses that differ in lower bits only. Bits in which no two
- * items of an area differ have no node. A node takes 64 bytes, one cache line. So neither many
- * small blocks in a page nor many pages slow a search down, and no address is hashed.
+ * its page, or a node with 8 entries, which three consecutive bits of an address select. An
+ * entry of a node has nothing, one item, or a node that selects by lower bits. Bits in which the
+ * items below an entry do not differ have no node. A node takes 64 bytes, one cache line. So
+ * neither many small blocks in a page nor many pages slow a search down, and no address is hashed.
  *
  * `find` may be called while another thread changes the map. It then finds each item that stays in
  * the map. For an address without an item it may return an item that was there before.
@@ -40,7 +39,7 @@ class PageMap {
 
   void insert(Item* item);
 
-  void erase(const Item* item);
+  void erase(const Item* item) noexcept;
 
   [[nodiscard]] Item* find(const void* address) const noexcept {
     const Branch* const branch = branch_of(number(address));
@@ -85,6 +84,8 @@ class PageMap {
 
  private:
   static constexpr unsigned kPageBits = 21, kBranchBits = 14, kRootBits = 13, kNodeBits = 3;
+  // The shift in a link between unused nodes. A `find` that still reads such a node ends there.
+  static constexpr unsigned kSpareShift = 31;
   static constexpr std::uintptr_t kBranchMask = (std::uintptr_t{1} << kBranchBits) - 1;
 
   struct Node;
@@ -159,6 +160,9 @@ class PageMap {
     }
   }
 
+  static std::uintptr_t key(const Item* item) noexcept {
+    return reinterpret_cast<std::uintptr_t>(item->*Key);
+  }
   static unsigned highest_bit(std::uintptr_t bits) noexcept {
     return static_cast<unsigned>(std::bit_width(bits)) - 1;
   }
@@ -167,16 +171,18 @@ class PageMap {
   Node* make_node();
 
   std::array<std::atomic<Branch*>, std::size_t{1} << kRootBits> root_{};
-  std::deque<Node> nodes_;    // all nodes ever made; never deleted, as `find` may still read them
-  std::vector<Node*> spare_;  // unused nodes, with empty entries
+  std::deque<Node> nodes_;  // all nodes ever made; never deleted, as `find` may still read them
+  Node* spare_ = nullptr;   // unused nodes; the first entry of each has the next one
 };
 
-// Returns a node with empty entries. A node is kept as a spare only when all its entries are empty.
+// Returns a node with empty entries.
 template <typename Item, std::byte* Item::*Key>
 auto PageMap<Item, Key>::make_node() -> Node* {
-  if (spare_.empty()) return &nodes_.emplace_back();
-  Node* const node = spare_.back();
-  spare_.pop_back();
+  if (spare_ == nullptr) return &nodes_.emplace_back();
+  Node* const node = spare_;
+  Cell& next = node->entries.front();
+  spare_ = next.get().node();
+  next.set({});
   return node;
 }
 
@@ -195,16 +201,21 @@ Item* PageMap<Item, Key>::any_item(Entry entry) {
 // differ: the highest bit in which the two differ; it must select an entry, too
 // above: the lowest bit that selects an entry of the node above
 //
-// The bits start at the distance of two items, so that neighbors of one size take at least half of
-// the entries. They do not overlap those of the nodes above and below without need.
+// It is a multiple of three, as far as the bits of the nodes above and below allow it. But two
+// items that are near each other for their alignment probably have many neighbors of one size. The
+// bits then start at their distance, so that such neighbors use at least half of the entries.
 template <typename Item, std::byte* Item::*Key>
 unsigned PageMap<Item, Key>::shift_of(unsigned differ, unsigned above, Entry found,
                                       const Item* item) {
-  if (found.is_node()) return std::max(differ - differ % kNodeBits, found.top());
-  const auto [low, high] = std::minmax(item->*Key, found.item()->*Key);
-  const unsigned distance = highest_bit(static_cast<std::uintptr_t>(high - low));
   const unsigned least = differ < kNodeBits ? 0 : differ - kNodeBits + 1;
-  return std::max(std::min(distance, above - kNodeBits), least);
+  const unsigned most = std::max(least, above < kNodeBits ? 0 : above - kNodeBits);
+  const unsigned usual = std::min(differ - differ % kNodeBits, most);
+  if (found.is_node()) return std::max(usual, found.top());
+  const std::uintptr_t a = key(item), b = key(found.item());
+  const unsigned distance = highest_bit(a > b ? a - b : b - a);
+  const auto alignment = static_cast<unsigned>(std::countr_zero(a | b));
+  const bool are_near = distance <= alignment + 1 && differ <= distance + 1;
+  return are_near ? std::max(std::min(distance, most), least) : usual;
 }
 
 template <typename Item, std::byte* Item::*Key>
@@ -220,8 +231,7 @@ void PageMap<Item, Key>::insert(Item* item) {
   }
   if (found.empty() && last.empty()) return at->set(Entry{item});
   const Item* const other = any_item(found.empty() ? last : found);
-  const unsigned differ = highest_bit(reinterpret_cast<std::uintptr_t>(item->*Key) ^
-                                      reinterpret_cast<std::uintptr_t>(other->*Key));
+  const unsigned differ = highest_bit(key(item) ^ key(other));
   if (found.empty() && differ < last.top()) return at->set(Entry{item});
   // The new node comes above the first one that selects by lower bits only.
   unsigned above = kPageBits;
@@ -242,7 +252,7 @@ void PageMap<Item, Key>::insert(Item* item) {
 // A node is removed only when it is empty. One that has a single item left is kept, since a program
 // is likely to use the node's other addresses again.
 template <typename Item, std::byte* Item::*Key>
-void PageMap<Item, Key>::erase(const Item* item) {
+void PageMap<Item, Key>::erase(const Item* item) noexcept {
   std::array<Cell*, kPageBits> nodes;  // the entries of the nodes above the item
   std::size_t depth = 0;
   Cell* at = &entry_of_page(item->*Key);
@@ -257,7 +267,8 @@ void PageMap<Item, Key>::erase(const Item* item) {
     Node* const node = above.get().node();
     if (!node->empty()) return;
     above.set({});
-    spare_.push_back(node);
+    node->entries.front().set({spare_, kSpareShift});
+    spare_ = node;
   }
 }
 

@@ -99,7 +99,7 @@ void PendingFrees::retire(Awaited& idle) {
 
 // A block waits for one point at a time, since it needs all of them to be complete. The points are
 // sorted by stream, and those up to the one that it waited for are complete.
-bool PendingFrees::wait_further(Block* block, StreamId waited_for) {
+bool PendingFrees::wait_further(Block* block, StreamId& waited_for) {
   for (const Point point : block->points) {
     if (point.stream <= waited_for || point.stream == block->lane) continue;
     Awaited& stream = awaited(point.stream);
@@ -107,6 +107,7 @@ bool PendingFrees::wait_further(Block* block, StreamId waited_for) {
     if (!is_complete) stream.queue.insert(block, point.marker);
     --stream.later;
     if (!is_complete) return true;
+    waited_for = point.stream;
   }
   return false;
 }
@@ -122,19 +123,26 @@ const std::vector<Block*>& PendingFrees::completed() {
     }
   }
   while (!passed_.empty()) {
-    const auto [block, waited_for] = passed_.back();
+    auto& [block, waited_for] = passed_.back();
     if (!wait_further(block, waited_for)) done_.push_back(block);
     passed_.pop_back();
   }
   if (streams_.size() > kMostIdle) retire_idle();
-  completed_.clear();
-  completed_.swap(done_);
+  completed_.assign(done_.begin(), done_.end());
+  done_.clear();
   size_ -= completed_.size();
   for (const Block* const block : completed_) bytes_ -= block->bytes;
   if (completed_.size() > 1) {
     std::ranges::sort(completed_, {}, [](const Block* block) { return block->free.turn; });
   }
   return completed_;
+}
+
+// `done_` has room for them, since they came from there.
+void PendingFrees::put_back(std::span<Block* const> blocks) noexcept {
+  done_.insert(done_.end(), blocks.begin(), blocks.end());
+  size_ += blocks.size();
+  for (const Block* const block : blocks) bytes_ += block->bytes;
 }
 
 PointSet PendingFrees::points() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory_resource>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -35,14 +36,16 @@ class PendingFrees {
    *        are complete, `completed` takes out all blocks.
    */
   [[nodiscard]] PointSet points() const;
+  /** @brief Takes back some of the blocks that the latest call of `completed` returned. */
+  void put_back(std::span<Block* const> blocks) noexcept;
   /** @brief Calls `visit` with the blocks, in no order, until it returns false. */
   void visit(const std::function<bool(const Block&)>& visit) const;
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  /** @brief Returns whether a block waited for nothing when it was inserted. Then `completed` has a
-   * result although no marker has completed since. */
+  /** @brief Returns whether `completed` may have a result although no marker has completed since.
+   */
   [[nodiscard]] bool any_done() const noexcept { return !done_.empty() || !passed_.empty(); }
 
  private:
@@ -67,10 +70,11 @@ class PendingFrees {
   /** Notes that the block will wait for its points of later streams after the one of `first`. */
   void wait_later(const Block& block, StreamId first);
   /**
-   * Lets the block, whose point of `waited_for` is complete, wait for its next point.
+   * Lets the block, whose points up to the one of `waited_for` are complete, wait for its next one.
+   * @param waited_for  raised to the last point that was found complete, also if it throws
    * @return false if it waits for nothing more
    */
-  bool wait_further(Block* block, StreamId waited_for);
+  bool wait_further(Block* block, StreamId& waited_for);
   [[nodiscard]] Awaited& awaited(StreamId stream) {
     Awaited* const known = recent(stream);
     return known != nullptr && known->queue.stream() == stream ? *known : make_awaited(stream);

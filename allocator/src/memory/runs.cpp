@@ -78,6 +78,7 @@ void Runs::claimed(Block* block) {
 void Runs::make(Block* first, const Extent& blocks) {
   if (blocks.count < 2) return;
   if (spare_.empty()) {
+    if (spare_.capacity() <= runs_.size()) spare_.reserve(2 * runs_.size() + 1);  // for `remove`
     runs_.emplace_back();
     first->run = static_cast<std::uint32_t>(runs_.size());
   } else {

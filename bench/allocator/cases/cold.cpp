@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "allocator/cases/case.hpp"
 #include "allocator/measure/draws.hpp"
 
@@ -25,15 +27,18 @@ Measured first_allocations(const SubjectRow& row, const Setting& setting, std::s
 /// Allocates many blocks of one size. Nothing is freed.
 Measured fill(const SubjectRow& row, const Setting& setting, std::size_t count, std::size_t bytes) {
   Trial trial{row, setting, 1};
+  std::vector<void*> blocks;
+  blocks.reserve(count);
   const auto allocate = [&](std::uint64_t) {
-    trial.leave({trial.subject().allocate(bytes, 0), bytes, 0});
+    blocks.push_back(trial.subject().allocate(bytes, 0));
   };
   if (trial.set_up(1, allocate)) {
     trial.begin_host_bytes();
     trial.measure_all(count - 1, allocate);
-    trial.end_host_bytes(count - 1);
+    trial.end_host_bytes(blocks.size() - 1);
   }
-  return trial.result(count * bytes);
+  for (void* const block : blocks) trial.leave({block, bytes, 0});
+  return trial.result(blocks.size() * bytes);
 }
 
 struct Filling {

@@ -33,8 +33,10 @@ TEST_CASE("a set of points has the latest point of each stream, in the order of 
       PointSet& set = sets[which];
       Model& model = models[which];
       const auto streams = static_cast<std::uint32_t>(1 + random() % 12);
-      const Point point{{static_cast<std::uint32_t>(random() % streams), 1}, random() % 20};
-      switch (random() % 7) {
+      // From the highest slot on: a set gives its ids of no stream a meaning.
+      const Point point{{~std::uint32_t{0} - static_cast<std::uint32_t>(random() % streams), 1},
+                        random() % 20};
+      switch (random() % 8) {
         case 0:
         case 1:
         case 2:
@@ -48,6 +50,10 @@ TEST_CASE("a set of points has the latest point of each stream, in the order of 
         case 4:
           set.assign(sets[other]);
           model = models[other];
+          break;
+        case 7:
+          set.swap(sets[other]);
+          std::swap(model, models[other]);
           break;
         case 6:
           set.set(point);

@@ -1,6 +1,7 @@
 // Compares the map from addresses to blocks with a hash map, for dense, sparse and single blocks.
 #include "memory/page_map.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <deque>
 #include <random>
@@ -10,7 +11,9 @@
 
 #include "memory/block.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/host_memory/failing_host_memory.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/steps.hpp"
 
 namespace millrace::test {
 namespace {
@@ -20,14 +23,23 @@ using Map = PageMap<Block, &Block::address>;
 }  // namespace
 
 TEST_CASE("the page map finds only blocks that were inserted and not erased", "[parts]") {
-  for (const std::uintptr_t spread :
-       {std::uintptr_t{64} << 10, std::uintptr_t{4} << 20, std::uintptr_t{1} << 46}) {
+  struct Spread {
+    std::uintptr_t bytes, multiple_of;
+  };
+  for (const auto& [spread, multiple_of] :
+       {Spread{std::uintptr_t{64} << 10, 256}, Spread{std::uintptr_t{4} << 20, 256},
+        Spread{std::uintptr_t{1} << 46, 256}, Spread{512, 1}, Spread{std::uintptr_t{2} << 20, 1}}) {
+    CAPTURE(spread, multiple_of);
     std::mt19937_64 random{seed()};
     const std::uintptr_t base = std::uintptr_t{1} << 46;
     Map map;
     std::deque<Block> blocks;
     std::unordered_map<std::uintptr_t, Block*> model;
-    const auto draw = [&] { return base + random() % spread / 256 * 256; };
+    // Half of the addresses are near each other, so that many differ in low bits only.
+    const auto draw = [&, spread = spread, multiple_of = multiple_of] {
+      const std::uintptr_t within = random() % 2 == 0 ? spread : std::min(spread, spread / 16 + 64);
+      return base + random() % within / multiple_of * multiple_of;
+    };
     for (int step = 0; step < 20000; ++step) {
       const std::uintptr_t address = draw();
       const auto known = model.find(address);
@@ -42,12 +54,13 @@ TEST_CASE("the page map finds only blocks that were inserted and not erased", "[
       }
       const std::uintptr_t other = draw();
       const auto expected = model.find(other);
-      REQUIRE(map.find(reinterpret_cast<void*>(other)) ==
-              (expected == model.end() ? nullptr : expected->second));
+      const Block* found = nullptr;
+      REQUIRE(steps([&] { found = map.find(reinterpret_cast<void*>(other)); }) <= 21);
+      REQUIRE(found == (expected == model.end() ? nullptr : expected->second));
     }
     for (const auto& [address, block] : model) {
       REQUIRE(map.find(reinterpret_cast<void*>(address)) == block);
-      REQUIRE(map.find(reinterpret_cast<void*>(address + 1)) == nullptr);
+      if (multiple_of > 1) REQUIRE(map.find(reinterpret_cast<void*>(address + 1)) == nullptr);
     }
   }
 }
@@ -70,6 +83,74 @@ TEST_CASE("the page map needs few bytes for many blocks of one size", "[parts]")
   const std::size_t made = map.bytes();
   for (Block& block : blocks) map.insert(&block);
   CHECK(map.bytes() == made);
+}
+
+TEST_CASE("blocks of mixed sizes need few nodes of the page map, and short ways", "[parts]") {
+  struct Row {
+    std::size_t most_units;  // of 512 bytes; sizes are uniform
+    double most_steps, most_bytes;
+  };
+  const Row row = GENERATE(Row{1, 4.2, 11}, Row{8, 4.7, 29}, Row{128, 2.7, 26});
+  const bool in_order = GENERATE(true, false);
+  CAPTURE(row.most_units, in_order);
+  std::mt19937_64 random{seed()};
+  std::deque<Block> blocks(20000);
+  std::vector<Block*> order;
+  std::size_t at = std::size_t{1} << 40;
+  for (Block& block : blocks) {
+    block.address = reinterpret_cast<std::byte*>(at);
+    at += 512 * (1 + random() % row.most_units);
+    order.push_back(&block);
+  }
+  if (!in_order) std::shuffle(order.begin(), order.end(), random);
+  Map map;
+  const std::size_t empty = map.bytes();
+  for (Block* const block : order) map.insert(block);
+  const std::size_t branch = std::size_t{16384} * sizeof(void*);
+  const auto count = static_cast<double>(blocks.size());
+  CHECK(static_cast<double>(map.bytes() - empty - branch) <= row.most_bytes * count);
+  const auto taken = steps([&] {
+    for (const Block& block : blocks) REQUIRE(map.find(block.address) == &block);
+  });
+  CHECK(static_cast<double>(taken) <= row.most_steps * count);
+}
+
+TEST_CASE("without host memory the page map still erases, and inserts later", "[parts]") {
+  const std::uintptr_t base = std::uintptr_t{1} << 40;
+  std::uint64_t number = 1;
+  for (bool failed = true; failed; ++number) {
+    Map map;
+    std::deque<Block> blocks(512);
+    std::vector<Block*> there;
+    std::mt19937_64 random{seed()};
+    std::set<std::uintptr_t> taken;
+    for (Block& block : blocks) {
+      std::uintptr_t address = 0;
+      do address = base + random() % (4 << 20);
+      while (!taken.insert(address).second);
+      block.address = reinterpret_cast<std::byte*>(address);
+    }
+    {
+      const FailingHostMemory failing{number, 3};
+      for (Block& block : blocks) {
+        try {
+          map.insert(&block);
+        } catch (const std::bad_alloc&) {
+          continue;
+        }
+        const FailingHostMemory::Paused paused;
+        there.push_back(&block);
+      }
+      for (std::size_t i = 0; i < there.size(); i += 2) map.erase(there[i]);
+    }
+    failed = FailingHostMemory::failed();
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      REQUIRE(map.find(there[i]->address) == (i % 2 == 0 ? nullptr : there[i]));
+    }
+    for (std::size_t i = 0; i < there.size(); i += 2) map.insert(there[i]);
+    for (const Block* const block : there) REQUIRE(map.find(block->address) == block);
+  }
+  CHECK(number > 2);
 }
 
 TEST_CASE("a visit of the page map meets the blocks between two addresses in order", "[parts]") {

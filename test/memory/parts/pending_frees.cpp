@@ -181,11 +181,11 @@ TEST_CASE("a poll that runs out of host memory loses no block", "[parts]") {
     FreesModel model{s.ledger, {}};
     std::map<StreamId, Marker> newest;
     std::deque<Block> blocks;
-    // They wait for few markers first, and for many afterwards, which need more memory.
+    // They wait for few markers first, and for many afterwards.
     for (std::size_t i = 0; i < 400; ++i) {
       Block& block = blocks.emplace_back();
       block.bytes = 512 * (1 + i % 7);
-      for (const StreamId stream : {streams[i % 6], streams[6 + i % 5]}) {
+      for (const StreamId stream : {streams[i % 6], streams[6 + i % 3], streams[9 + i % 2]}) {
         if (stream != streams[i % 6]) s.record(stream);
         block.points.join(s.freed(stream));
         newest[stream] = s.ledger.next(stream);
@@ -193,7 +193,9 @@ TEST_CASE("a poll that runs out of host memory loses no block", "[parts]") {
       pending.insert(&block);
       model.frees.push_back(&block);
     }
-    for (std::size_t i = 0; i < 6; ++i) s.ledger.complete(s.record(streams[i]));
+    for (const std::size_t i : {0, 6, 9}) s.ledger.complete(s.record(streams[i]));
+    REQUIRE(pending.completed() == model.completed());
+    for (std::size_t i = 1; i < 9; ++i) s.ledger.complete(s.record(streams[i]));
     const std::vector<Block*>* completed = nullptr;
     try {
       const FailingHostMemory failing{number, 1 + number % 2};
@@ -206,10 +208,47 @@ TEST_CASE("a poll that runs out of host memory loses no block", "[parts]") {
     check_frees(pending, model);
     check_points(pending, model, newest);
     REQUIRE(pending.completed() == model.completed());
+    Block& last = blocks.emplace_back();
+    last.points.join(s.freed(streams[6]));
+    last.points.join(s.freed(streams[10]));
+    newest[streams[10]] = std::max(newest[streams[10]], s.ledger.next(streams[10]));
+    newest[streams[6]] = std::max(newest[streams[6]], s.ledger.next(streams[6]));
+    pending.insert(&last);
+    model.frees.push_back(&last);
+    check_points(pending, model, newest);
     for (const StreamId stream : streams) s.ledger.complete(s.record(stream));
     REQUIRE(pending.completed() == model.completed());
     REQUIRE(pending.empty());
   }
+  CHECK(number > 2);
+}
+
+TEST_CASE("blocks that are put back come out of the next poll, in the order of the frees",
+          "[parts]") {
+  Streams s;
+  PendingFrees pending{s.ledger};
+  FreesModel model{s.ledger, {}};
+  std::deque<Block> blocks(4);
+  const StreamId stream = s.ledger.open();
+  for (Block& block : blocks) {
+    block.bytes = 512;
+    block.points.set(s.freed(stream));
+    pending.insert(&block);
+    model.frees.push_back(&block);
+  }
+  s.ledger.complete(s.record(stream));
+  const std::vector<Block*> all = pending.completed();
+  REQUIRE(all.size() == 4);
+  pending.put_back(std::span{all}.subspan(1));
+  model.frees.erase(model.frees.begin());
+  check_frees(pending, model);
+  CHECK(pending.any_done());
+  Block& another = blocks.emplace_back();
+  another.bytes = 512;
+  pending.insert(&another);
+  CHECK(pending.completed() == std::vector<Block*>{all[1], all[2], all[3], &another});
+  CHECK(pending.empty());
+  CHECK(pending.bytes() == 0);
 }
 
 TEST_CASE("a free with a point of no stream waits for nothing", "[parts]") {

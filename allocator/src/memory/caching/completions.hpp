@@ -54,10 +54,17 @@ class Completions {
     if (!sweep_drained()) return;
     const std::vector<Block*>& completed = pending_.completed();
     if (pending_.empty()) has_pending_.store(false, std::memory_order_relaxed);
-    for (Block* const block : completed) {
+    for (std::size_t i = 0; i < completed.size(); ++i) {
+      Block* const block = completed[i];
       stock_.turns.current().drained(block->bytes);
       block->state = BlockState::claimed;
-      put(block);
+      try {
+        put(block);
+      } catch (...) {  // out of host memory: the others are for the next sweep
+        pending_.put_back(std::span{completed}.subspan(i + 1));
+        has_pending_.store(!pending_.empty(), std::memory_order_relaxed);
+        throw;
+      }
     }
   }
 
