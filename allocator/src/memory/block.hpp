@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -104,14 +103,17 @@ struct WhileLive {
 /**
  * @brief A piece of a segment. The blocks of a segment are linked in address order.
  *
- * The fields of a free block and those of a live block share their space. In a Quad, the first 80
- * bytes of each block are in two cache lines; nearly all fields that a front uses are there.
+ * The fields of a free block and those of a live block share their space. The fields that a call
+ * reads of the neighbors of a block are in the first 64 bytes.
  */
 struct Block {
   Block() noexcept : free{} {}
 
   std::byte* address = nullptr;
   std::size_t bytes = 0;
+  Segment* segment = nullptr;
+  Block* previous = nullptr;
+  Block* next = nullptr;
   // The stream that the block is kept for: its first user (Sharing::own_stream: its owner), or no
   // stream. A call reads it without a lock to find the front whose lock guards the block, while
   // another thread may free that block.
@@ -136,10 +138,6 @@ struct Block {
     Block* next_quick;  // BlockState::quick
   };
 
-  Segment* segment = nullptr;
-  Block* previous = nullptr;
-  Block* next = nullptr;
-
   static constexpr auto kMuch = std::numeric_limits<std::uint32_t>::max();
   /** Returns whether the allocator's reserved bytes include the block: false for a hole, and for
    * addresses that are being mapped or whose pages were moved. */
@@ -157,12 +155,6 @@ struct Block {
   }
 };
 static_assert(sizeof(Block) == 112);
-
-/** @brief Four blocks in seven cache lines. */
-struct alignas(64) Quad {
-  std::array<Block, 4> blocks;
-};
-static_assert(sizeof(Quad) == 4 * sizeof(Block));
 
 /** @brief Calls `work`. If it throws, makes the claimed blocks live again and rethrows. */
 template <typename Work>

@@ -7,24 +7,9 @@
 
 namespace millrace {
 
-namespace {
-
-// Blocks are allocated in rows. Each row is twice as long as the one before it, within these
-// limits: a small heap takes little memory, and a large one allocates 56 KiB at a time.
-constexpr std::size_t kFewestQuads = 4, kMostQuads = 128;
-
-}  // namespace
-
 Block* Heap::take_block() {
   if (spare_ != nullptr) return std::exchange(spare_, spare_->next);
-  if (used_of_last_ == 4 * in_last_) {
-    const std::size_t count = std::clamp(in_last_ * 2, kFewestQuads, kMostQuads);
-    rows_.push_back(std::make_unique<Quad[]>(count));
-    in_last_ = count;
-    used_of_last_ = 0;
-  }
-  const std::size_t at = used_of_last_++;
-  return &rows_.back()[at / 4].blocks[at % 4];
+  return rows_.take();
 }
 
 void Heap::keep_spare(Block* block) noexcept { block->next = std::exchange(spare_, block); }

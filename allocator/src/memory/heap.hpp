@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "memory/block.hpp"
+#include "memory/block_rows.hpp"
 #include "memory/page_map.hpp"
 #include "memory/size_index.hpp"
 
@@ -96,9 +97,8 @@ class Heap {
   std::vector<std::unique_ptr<Segment>> spare_ranges_;
   SizeIndex<&WhileFree::by_size> holes_;
   BlockMap live_;
-  std::vector<std::unique_ptr<Quad[]>> rows_;   // all blocks that were ever made
-  std::size_t in_last_ = 0, used_of_last_ = 0;  // quads in the last row, and blocks in use
-  Block* spare_ = nullptr;                      // unused blocks, linked by `next`
+  BlockRows rows_;
+  Block* spare_ = nullptr;  // unused blocks, linked by `next`
   std::deque<UseRecord> use_records_;
   UseRecord* spare_use_records_ = nullptr;  // unused records, linked by `next_spare`
 };
