@@ -37,6 +37,18 @@ TEST_CASE("within a capture memory is reused by the stream that freed it", "[gra
   CHECK(rig.allocate(5 * MiB, rig.main) == first);
 }
 
+TEST_CASE("a marker that was never recorded does not free memory of a capture", "[graph]") {
+  StreamRig rig;
+  void* const address = rig.allocate(5 * MiB, rig.main);
+  for (const std::uint32_t slot : {0U, ~0U, ~0U - 1}) {
+    const Point never{{.slot = slot, .generation = 0}, 16};
+    CHECK_THROWS_AS(rig.allocator.deallocate(address, never), std::invalid_argument);
+  }
+  CHECK(rig.allocate(5 * MiB, rig.main) != address);
+  rig.allocator.deallocate(address);
+  CHECK(rig.allocate(5 * MiB, rig.main) == address);
+}
+
 TEST_CASE("another stream of a capture reuses memory after a declared wait for it", "[graph]") {
   StreamRig rig;
   void* const early = rig.allocate(5 * MiB, rig.main);
