@@ -1,5 +1,8 @@
 #include "memory/caching/completions.hpp"
 
+#include <new>
+#include <vector>
+
 #include "millrace/device/fault.hpp"
 #include "test/memory/parts/parts_rig.hpp"
 
@@ -20,6 +23,25 @@ TEST_CASE("a block that is held back is free once a poll has seen its uses compl
   CHECK(rig.completions.pending().empty());
   CHECK(rig.stock.meter.bytes().active.current == 0);
   CHECK(rig.lock.owns_lock());
+}
+
+TEST_CASE("a sweep that throws leaves the other blocks for the next sweep", "[parts]") {
+  PartsRig rig{Policy::torch()};
+  std::vector<Block*> blocks;
+  for (int i = 0; i < 3; ++i) {
+    Block* const block = blocks.emplace_back(rig.segment(8 * MiB, rig.main));
+    block->points = PointSet{rig.freed(rig.copy)};
+    rig.work(rig.copy);
+    rig.completions.hold_back(block);
+  }
+  rig.ordered.synchronize();
+  CHECK_THROWS_AS(rig.completions.sweep([](Block*) { throw std::bad_alloc{}; }), std::bad_alloc);
+  CHECK(rig.completions.pending().bytes() == 16 * MiB);
+  rig.completions.sweep();
+  CHECK(blocks[0]->state == BlockState::claimed);  // the caller of `sweep` had it
+  CHECK(blocks[1]->state == BlockState::free);
+  CHECK(blocks[2]->state == BlockState::free);
+  CHECK(rig.completions.pending().empty());
 }
 
 TEST_CASE("a draining block is merged with its ready neighbor once its uses are complete",
