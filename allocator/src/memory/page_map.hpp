@@ -6,8 +6,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
+#include "memory/rows.hpp"
 #include "ordering/steps.hpp"
 
 namespace millrace {
@@ -15,11 +19,13 @@ namespace millrace {
 /**
  * @brief Maps an address to the item at that address.
  *
- * A table has an entry for each 2 MiB page of a 48-bit address space. An entry has the one item of
- * its page, or a node with 8 entries, which three consecutive bits of an address select. An
- * entry of a node has nothing, one item, or a node that selects by lower bits. Bits in which the
- * items below an entry do not differ have no node. A node takes 64 bytes, one cache line. So
- * neither many small blocks in a page nor many pages slow a search down, and no address is hashed.
+ * A branch has an entry for each 2 MiB page of 1 GiB of a 48-bit address space. A table of 4 KiB
+ * has the branches of 512 GiB in a row. Where a program uses more addresses, two more tables have
+ * the branches that find their place in the first one taken. An entry has the one item of its page,
+ * or a node with 8 entries, which three consecutive bits of an address select. An entry of a node
+ * has nothing, one item, or a node that selects by lower bits. Bits in which the items below an
+ * entry do not differ have no node. A node takes 64 bytes, one cache line. So neither many small
+ * blocks in a page nor many pages slow a search down, and no address is hashed.
  *
  * `find` may be called while another thread changes the map. It then finds each item that stays in
  * the map. For an address without an item it may return an item that was there before.
@@ -33,10 +39,6 @@ class PageMap {
   PageMap() = default;
   PageMap(const PageMap&) = delete;
   PageMap& operator=(const PageMap&) = delete;
-  ~PageMap() {
-    for (const auto& branch : root_) delete branch.load();
-  }
-
   void insert(Item* item);
 
   void erase(const Item* item) noexcept;
@@ -44,7 +46,7 @@ class PageMap {
   [[nodiscard]] Item* find(const void* address) const noexcept {
     const Branch* const branch = branch_of(number(address));
     if (branch == nullptr) return nullptr;
-    Entry entry = (*branch)[number(address) & kBranchMask].get();
+    Entry entry = branch->cells[number(address) & kBranchMask].get();
     for (unsigned above = kPageBits; entry.is_node() && entry.shift() < above;) {
       ordering::count_steps(1);
       above = entry.shift();
@@ -68,22 +70,19 @@ class PageMap {
         page |= kBranchMask;
         continue;
       }
-      visit((*branch)[page & kBranchMask].get(), [&](Item* item) {
+      visit(branch->cells[page & kBranchMask].get(), [&](Item* item) {
         if (item->*Key >= begin && item->*Key < end) each(*item);
       });
     }
   }
 
-  /** @brief Returns the host memory that the map takes, in bytes. */
+  /** @brief Returns the host memory that the map takes beyond the object itself, in bytes. */
   [[nodiscard]] std::size_t bytes() const noexcept {
-    const auto branches =
-        std::ranges::count_if(root_, [](const auto& branch) { return branch.load() != nullptr; });
-    return static_cast<std::size_t>(branches) * sizeof(Branch) + nodes_.size() * sizeof(Node) +
-           sizeof(root_);
+    return branches_.size() * sizeof(Branch) + nodes_.allocated() * sizeof(Node);
   }
 
  private:
-  static constexpr unsigned kPageBits = 21, kBranchBits = 14, kRootBits = 13, kNodeBits = 3;
+  static constexpr unsigned kPageBits = 21, kBranchBits = 9, kTableBits = 9, kNodeBits = 3;
   // The shift in a link between unused nodes. A `find` that still reads such a node ends there.
   static constexpr unsigned kSpareShift = 31;
   static constexpr std::uintptr_t kBranchMask = (std::uintptr_t{1} << kBranchBits) - 1;
@@ -132,22 +131,34 @@ class PageMap {
       return std::ranges::all_of(entries, [](const Cell& cell) { return cell.get().empty(); });
     }
   };
-  using Branch = std::array<Cell, kBranchMask + 1>;
+  struct Branch {
+    std::uintptr_t number;  // of all branches of the address space
+    std::array<Cell, kBranchMask + 1> cells{};
+  };
+  /** A pointer that one thread may read while another one writes it. */
+  template <typename T>
+  using Table = std::array<std::atomic<T*>, std::size_t{1} << kTableBits>;
 
   static std::uintptr_t number(const void* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) >> kPageBits;
   }
-  [[nodiscard]] const Branch* branch_of(std::uintptr_t page) const noexcept {
-    if (page >> (kRootBits + kBranchBits) != 0) return nullptr;
-    return root_[page >> kBranchBits].load(std::memory_order_acquire);
+  static std::size_t place(std::uintptr_t branch) noexcept {
+    return branch & ((std::uintptr_t{1} << kTableBits) - 1);
   }
+  [[nodiscard]] Branch* branch_of(std::uintptr_t page) const noexcept {
+    const std::uintptr_t number = page >> kBranchBits;
+    Branch* const found = first_[place(number)].load(std::memory_order_acquire);
+    if (found == nullptr || found->number == number) return found;
+    return further_branch(number);
+  }
+  [[nodiscard]] Branch* further_branch(std::uintptr_t number) const noexcept;
+  Branch* make_branch(std::uintptr_t number);
 
   Cell& entry_of_page(const void* address) {
     const std::uintptr_t page = number(address);
-    auto& root = root_.at(page >> kBranchBits);
-    Branch* branch = root.load(std::memory_order_relaxed);
-    if (branch == nullptr) root.store(branch = new Branch, std::memory_order_release);
-    return (*branch)[page & kBranchMask];
+    Branch* branch = branch_of(page);
+    if (branch == nullptr) branch = make_branch(page >> kBranchBits);
+    return branch->cells[page & kBranchMask];
   }
 
   template <typename Each>
@@ -170,15 +181,44 @@ class PageMap {
   static unsigned shift_of(unsigned differ, unsigned above, Entry found, const Item* item);
   Node* make_node();
 
-  std::array<std::atomic<Branch*>, std::size_t{1} << kRootBits> root_{};
-  std::deque<Node> nodes_;  // all nodes ever made; never deleted, as `find` may still read them
-  Node* spare_ = nullptr;   // unused nodes; the first entry of each has the next one
+  Table<Branch> first_{};           // a branch for each place, the first one that was made
+  Table<Table<Branch>> further_{};  // the other branches, by the bits above and by the place
+  std::vector<std::unique_ptr<Branch>> branches_;  // all of them
+  std::vector<std::unique_ptr<Table<Branch>>> tables_;
+  Rows<Node, 8, 64> nodes_;  // all nodes ever made; never deleted, as `find` may still read them
+  Node* spare_ = nullptr;    // unused nodes; the first entry of each has the next one
 };
+
+template <typename Item, std::byte* Item::*Key>
+auto PageMap<Item, Key>::further_branch(std::uintptr_t number) const noexcept -> Branch* {
+  if (number >> 2 * kTableBits != 0) return nullptr;
+  const Table<Branch>* const table = further_[number >> kTableBits].load(std::memory_order_acquire);
+  return table == nullptr ? nullptr : (*table)[place(number)].load(std::memory_order_acquire);
+}
+
+template <typename Item, std::byte* Item::*Key>
+auto PageMap<Item, Key>::make_branch(std::uintptr_t number) -> Branch* {
+  if (number >> 2 * kTableBits != 0) throw std::out_of_range{"an address has more than 48 bits"};
+  std::atomic<Branch*>* at = &first_[place(number)];
+  if (at->load(std::memory_order_relaxed) != nullptr) {
+    auto& further = further_[number >> kTableBits];
+    Table<Branch>* table = further.load(std::memory_order_relaxed);
+    if (table == nullptr) {
+      table = tables_.emplace_back(std::make_unique<Table<Branch>>()).get();
+      further.store(table, std::memory_order_release);
+    }
+    at = &(*table)[place(number)];
+  }
+  std::unique_ptr<Branch> branch{new Branch{number}};
+  Branch* const made = branches_.emplace_back(std::move(branch)).get();
+  at->store(made, std::memory_order_release);
+  return made;
+}
 
 // Returns a node with empty entries.
 template <typename Item, std::byte* Item::*Key>
 auto PageMap<Item, Key>::make_node() -> Node* {
-  if (spare_ == nullptr) return &nodes_.emplace_back();
+  if (spare_ == nullptr) return nodes_.take();
   Node* const node = spare_;
   Cell& next = node->entries.front();
   spare_ = next.get().node();

@@ -5,12 +5,14 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace millrace::ordering {
 
 /**
  * A table that only grows. Its elements never move, so that any thread finds them without a lock.
- * Chunk c has 64 << c elements.
+ * Chunk c has room for 64 << c elements. An element is made when it is added, so the system does
+ * not provide the pages of room that is not used.
  */
 template <typename Element>
 class StableTable {
@@ -19,7 +21,11 @@ class StableTable {
   StableTable(const StableTable&) = delete;
   StableTable& operator=(const StableTable&) = delete;
   ~StableTable() {
-    for (const auto& chunk : chunks_) delete[] chunk.load();
+    const std::uint32_t all = size();
+    for (std::uint32_t i = 0; i < all; ++i) std::destroy_at(&(*this)[i]);
+    for (std::size_t c = 0; c < chunks_.size(); ++c) {
+      if (Element* const chunk = chunks_[c].load()) memory().deallocate(chunk, room(c));
+    }
   }
 
   /** Returns the element; nullptr if it was never added. */
@@ -39,7 +45,12 @@ class StableTable {
   std::uint32_t add() {
     const std::uint32_t index = size_.load();
     const auto [chunk, offset] = place(index);
-    if (offset == 0) chunks_[chunk].store(new Element[std::size_t{kFirst} << chunk]);
+    Element* elements = chunks_[chunk].load(std::memory_order_relaxed);
+    if (elements == nullptr) {
+      elements = memory().allocate(room(chunk));
+      chunks_[chunk].store(elements, std::memory_order_release);
+    }
+    std::construct_at(elements + offset);
     size_.store(index + 1, std::memory_order_release);
     return index;
   }
@@ -52,6 +63,11 @@ class StableTable {
 
  private:
   static constexpr std::uint32_t kFirst = 64;
+
+  static std::allocator<Element> memory() noexcept { return {}; }
+  static constexpr std::size_t room(std::size_t chunk) noexcept {
+    return std::size_t{kFirst} << chunk;
+  }
 
   struct Place {
     std::size_t chunk, offset;

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "test/support/catch.hpp"
 
@@ -26,6 +28,24 @@ TEST_CASE("blocks do not overlap, and the first ones share no cache line", "[par
     }
   }
   CHECK(blocks_of_line.size() <= kFirst * 2 + (5000 - kFirst) / 4 * 7);  // four in seven lines
+}
+
+TEST_CASE("items of rows are zero, stay where they are, and take few allocations", "[parts]") {
+  Rows<std::uint64_t, 8, 64> rows;
+  CHECK(rows.allocated() == 0);
+  std::vector<std::uint64_t*> items;
+  std::size_t allocations = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const std::size_t before = rows.allocated();
+    std::uint64_t* const item = items.emplace_back(rows.take());
+    REQUIRE(std::exchange(*item, i + 1) == 0);
+    REQUIRE(rows.taken() == i + 1);
+    REQUIRE(rows.allocated() >= rows.taken());
+    REQUIRE(rows.allocated() - rows.taken() < 64);
+    if (rows.allocated() != before) ++allocations;
+  }
+  CHECK(allocations == 18);  // 8, 16, 32, then 64 at a time
+  for (std::uint64_t i = 0; i < 1000; ++i) REQUIRE(*items[i] == i + 1);
 }
 
 }  // namespace millrace::test

@@ -6,6 +6,7 @@
 #include <deque>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +20,11 @@ namespace millrace::test {
 namespace {
 
 using Map = PageMap<Block, &Block::address>;
+
+// Bytes of the map's branches, one for each GiB, up to the address `end`.
+std::size_t branch_bytes(std::size_t begin, std::size_t end) {
+  return (((end - 1) >> 30) - (begin >> 30) + 1) * 512 * sizeof(void*);
+}
 
 }  // namespace
 
@@ -69,16 +75,16 @@ TEST_CASE("the page map needs few bytes for many blocks of one size", "[parts]")
   const std::size_t size = GENERATE(512, 1536, 2048, 4096, 12288, 16384, 49152, 65536, 524288);
   CAPTURE(size);
   Map map;
-  const std::size_t empty = map.bytes();
+  CHECK(map.bytes() == 0);
   std::deque<Block> blocks(4096);
-  std::size_t at = std::size_t{1} << 40;
+  const std::size_t begin = std::size_t{1} << 40;
+  std::size_t at = begin;
   for (Block& block : blocks) {
     block.address = reinterpret_cast<std::byte*>(std::exchange(at, at + size));
     map.insert(&block);
   }
-  const std::size_t branch = std::size_t{16384} * sizeof(void*);
   const bool is_power = std::has_single_bit(size) && size < 65536;
-  CHECK(map.bytes() - empty - branch <= (is_power ? 10 : 17) * blocks.size());
+  CHECK(map.bytes() - branch_bytes(begin, at) <= (is_power ? 10 : 17) * blocks.size());
   for (const Block& block : blocks) map.erase(&block);
   const std::size_t made = map.bytes();
   for (Block& block : blocks) map.insert(&block);
@@ -96,7 +102,8 @@ TEST_CASE("blocks of mixed sizes need few nodes of the page map, and short ways"
   std::mt19937_64 random{seed()};
   std::deque<Block> blocks(20000);
   std::vector<Block*> order;
-  std::size_t at = std::size_t{1} << 40;
+  const std::size_t begin = std::size_t{1} << 40;
+  std::size_t at = begin;
   for (Block& block : blocks) {
     block.address = reinterpret_cast<std::byte*>(at);
     at += 512 * (1 + random() % row.most_units);
@@ -104,11 +111,9 @@ TEST_CASE("blocks of mixed sizes need few nodes of the page map, and short ways"
   }
   if (!in_order) std::shuffle(order.begin(), order.end(), random);
   Map map;
-  const std::size_t empty = map.bytes();
   for (Block* const block : order) map.insert(block);
-  const std::size_t branch = std::size_t{16384} * sizeof(void*);
   const auto count = static_cast<double>(blocks.size());
-  CHECK(static_cast<double>(map.bytes() - empty - branch) <= row.most_bytes * count);
+  CHECK(static_cast<double>(map.bytes() - branch_bytes(begin, at)) <= row.most_bytes * count);
   const auto taken = steps([&] {
     for (const Block& block : blocks) REQUIRE(map.find(block.address) == &block);
   });
@@ -181,8 +186,16 @@ TEST_CASE("a visit of the page map meets the blocks between two addresses in ord
 }
 
 TEST_CASE("an address beyond 48 bits is in no page map", "[parts]") {
-  const Map map;
-  CHECK(map.find(reinterpret_cast<void*>(~std::uintptr_t{0} << 8)) == nullptr);
+  Map map;
+  Block beyond;
+  for (const unsigned bit : {48, 63}) {
+    beyond.address = reinterpret_cast<std::byte*>(std::uintptr_t{1} << bit);
+    CHECK(map.find(beyond.address) == nullptr);
+    CHECK_THROWS_AS(map.insert(&beyond), std::out_of_range);
+  }
+  beyond.address = reinterpret_cast<std::byte*>((std::uintptr_t{1} << 48) - 1);
+  map.insert(&beyond);
+  CHECK(map.find(beyond.address) == &beyond);
 }
 
 }  // namespace millrace::test
