@@ -27,8 +27,7 @@ const Point* Shelves::missing(const Block& block, StreamId user) const {
   return nullptr;
 }
 
-Lane* Shelves::find_elsewhere(StreamId stream) noexcept {
-  if (!stream.valid()) return &nobodys_;
+Lane* Shelves::find_former(StreamId stream) noexcept {
   const auto it = former_.find(stream);
   return it == former_.end() ? nullptr : it->second.get();
 }

@@ -41,11 +41,12 @@ class Shelves {
   /** @brief Returns the lane of a stream (`nobodys()` for an invalid id); nullptr if it has none.
    */
   [[nodiscard]] Lane* find(StreamId stream) noexcept {
-    if (stream.valid() && stream.slot < lanes_.size()) {
+    if (!stream.valid()) return &nobodys_;
+    if (stream.slot < lanes_.size()) {
       Lane* const lane = lanes_[stream.slot].get();
       if (lane != nullptr && lane->stream == stream) return lane;
     }
-    return find_elsewhere(stream);
+    return find_former(stream);
   }
   [[nodiscard]] const Lane* find(StreamId stream) const noexcept;
   /** @brief Returns the lane of a stream; makes it if needed. Returns `nobodys()` for a stream
@@ -122,7 +123,7 @@ class Shelves {
  private:
   using Queues = std::vector<WaitQueue*>;
 
-  [[nodiscard]] Lane* find_elsewhere(StreamId stream) noexcept;
+  [[nodiscard]] Lane* find_former(StreamId stream) noexcept;
   void enqueue(Lane& lane, Block* block, Point point, BlockWaits kind);
   WaitQueue& queue_of(Lane& lane, StreamId stream, BlockWaits kind);
   void dequeue(Block* block);

@@ -158,6 +158,7 @@ Block* SizeIndex<Hook>::least_behind(SizeBin bin) const noexcept {
 template <TreeHook WhileFree::*Hook>
 Block* SizeIndex<Hook>::first(std::size_t bytes) const {
   const SizeBin bin = SizeBin::of(bytes);
+  if (rows_in_use_ >> bin.row == 0) return nullptr;
   Block* best = nullptr;
   if ((rows_in_use_ >> bin.row & 1) != 0) {
     for (Block* at = row_at(bin.row)->roots[bin.column]; at != nullptr;) {

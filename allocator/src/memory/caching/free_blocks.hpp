@@ -25,7 +25,8 @@ class FreeBlocks {
   void put(Block* block, const Point* missing);
   /** @brief The same; determines `missing` itself. */
   void put(Block* block) {
-    put(block, stock_.lanes_mix ? stock_.shelves.missing(*block, block->lane) : nullptr);
+    const bool may_miss = stock_.lanes_mix && !block->points.empty();
+    put(block, may_miss ? stock_.shelves.missing(*block, block->lane) : nullptr);
   }
   /** @brief The same for a block that no neighbor can be merged with. */
   void shelve(Block* block, const Point* missing = nullptr);

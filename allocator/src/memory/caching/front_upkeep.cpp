@@ -55,7 +55,7 @@ Block* FrontUpkeep::retire(Front& front, StreamId next) {
 // small blocks stay until memory would grow.
 void FrontUpkeep::look_further(Front& front, const Request& request) {
   const bool is_small = QuickBins::is_small(request.bytes);
-  if (!is_small && !front.quick.has_large()) return;
+  if (is_small ? !stock_.with_small.any() : !front.quick.has_large()) return;
   Block* kept = nullptr;
   {
     const auto hold = stock_.turns.hold(front);
@@ -74,6 +74,7 @@ void FrontUpkeep::add_tally(StreamId stream) {
 
 bool FrontUpkeep::empty_near(const Request& request) {
   if (request.front == nullptr || !QuickBins::is_small(request.bytes)) return false;
+  if (!stock_.with_small.any()) return false;
   Block* near = nullptr;
   {
     const auto hold = stock_.turns.hold(*request.front);

@@ -25,10 +25,12 @@ Block* Reuse::take_ready(const Request& request) {
 
 // Returns the best fit of the blocks of any lane that are complete on the device.
 Block* Reuse::least_complete(const Request& request) {
+  const auto& complete = stock_.shelves.complete(request.small);
+  if (complete.empty()) return nullptr;
   const std::size_t limit = carve_limit(request);
-  return first_usable(
-      stock_.shelves.complete(request.small), request.bytes, kAnySize,
-      [&](const Block& b) { return b.bytes <= limit || !kept_for_other(b.lane, request); });
+  return first_usable(complete, request.bytes, kAnySize, [&](const Block& b) {
+    return b.bytes <= limit || !kept_for_other(b.lane, request);
+  });
 }
 
 // Returns the best fit of the blocks of other lanes that the user is ordered after, complete or
