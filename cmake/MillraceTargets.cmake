@@ -164,6 +164,33 @@ function(millrace_unity target)
   endif()
 endfunction()
 
+# millrace_optimize_together(TARGET): lets the linker optimize across the sources of the target (link-time optimization),
+# for each program and shared library of a release build that contains them. MILLRACE_LTO switches it on.
+#
+# The objects have machine code as well, for linkers that do not know this compiler's own format. The installed archive
+# has only the machine code, because other versions of the compiler refuse the format.
+function(millrace_optimize_together target)
+  if(NOT MILLRACE_LTO
+     OR MILLRACE_SANITIZE
+     OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU
+     OR NOT CMAKE_OBJCOPY)
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-flto=auto;-ffat-lto-objects>")
+endfunction()
+
+# millrace_install_machine_code(TARGET COMPONENT): removes the compiler's own format from the installed archive.
+function(millrace_install_machine_code target component)
+  get_target_property(type ${target} TYPE)
+  if(NOT type STREQUAL STATIC_LIBRARY OR NOT CMAKE_OBJCOPY)
+    return()
+  endif()
+  set(archive "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:${target}>")
+  install(
+    CODE "execute_process(COMMAND \"${CMAKE_OBJCOPY}\" --wildcard --remove-section=.gnu.lto_* --remove-section=.gnu.debuglto_* \"${archive}\" COMMAND_ERROR_IS_FATAL ANY)"
+    COMPONENT ${component})
+endfunction()
+
 # Joins folders of millrace_unity that follow each other, as long as their sources fit in one unit.
 # Each sink stays by itself: whoever adds one need not know the names in the others.
 macro(_millrace_join_folders)
