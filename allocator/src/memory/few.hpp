@@ -151,17 +151,8 @@ class Few {
     }
   }
   void assign(const Few& other) {
-    if (this == &other) return;
-    if (other.empty()) {
-      clear();
-    } else if (other.size() == 1) {
-      set(*other.begin());
-    } else {
-      const std::uint32_t size = other.slot_.more().size;
-      if (!slot_.has_more() || slot_.more().room < size) move_to(*FewMore<T>::make(size));
-      std::copy_n(other.begin(), size, slot_.more().items());
-      slot_.more().size = size;
-    }
+    if (other.empty()) return clear();
+    assign_all(other);
   }
 
   void swap(Few& other) noexcept { std::swap(slot_, other.slot_); }
@@ -182,6 +173,14 @@ class Few {
  private:
   static constexpr std::uint32_t kFirstRoom = 3;
 
+  void assign_all(const Few& other) {
+    if (this == &other) return;
+    if (other.size() == 1) return set(*other.begin());
+    const std::uint32_t size = other.slot_.more().size;
+    if (!slot_.has_more() || slot_.more().room < size) move_to(*FewMore<T>::make(size));
+    std::copy_n(other.begin(), size, slot_.more().items());
+    slot_.more().size = size;
+  }
   void take(Few& other) noexcept {
     slot_ = other.slot_;
     other.slot_.set_empty();

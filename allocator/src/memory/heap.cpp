@@ -7,15 +7,11 @@
 
 namespace millrace {
 
-Block* Heap::take_block() {
-  if (spare_ != nullptr) return std::exchange(spare_, spare_->next);
-  return rows_.take();
-}
-
 void Heap::keep_spare(Block* block) noexcept { block->next = std::exchange(spare_, block); }
 
 Block* Heap::make() {
-  Block* const block = take_block();
+  if (spare_ == nullptr) return rows_.take();
+  Block* const block = std::exchange(spare_, spare_->next);
   // The fields of a live block are written when it is allocated.
   block->previous = block->next = nullptr;
   block->lane = StreamId{};

@@ -85,7 +85,6 @@ class Heap {
 
  private:
   Block* make();
-  Block* take_block();
   void keep_spare(Block* block) noexcept;
   Block* make(Segment& segment, std::byte* address, std::size_t bytes);
 

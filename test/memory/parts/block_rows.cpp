@@ -3,13 +3,24 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <new>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "test/support/catch.hpp"
+#include "test/support/host_memory/failing_host_memory.hpp"
 
 namespace millrace::test {
+namespace {
+
+struct RowItem {
+  RowItem() { ++made; }
+  ~RowItem() { --made; }
+  inline static std::size_t made = 0;
+};
+
+}  // namespace
 
 TEST_CASE("blocks do not overlap, and the first ones share no cache line", "[parts]") {
   constexpr int kFirst = 496;
@@ -46,6 +57,45 @@ TEST_CASE("items of rows are zero, stay where they are, and take few allocations
   }
   CHECK(allocations == 18);  // 8, 16, 32, then 64 at a time
   for (std::uint64_t i = 0; i < 1000; ++i) REQUIRE(*items[i] == i + 1);
+}
+
+TEST_CASE("rows make each item when it is taken, and destroy what they made", "[parts]") {
+  {
+    Rows<RowItem, 8, 64> rows;
+    for (std::size_t i = 0; i < 200; ++i) {
+      REQUIRE(rows.take() != nullptr);
+      REQUIRE(RowItem::made == i + 1);
+    }
+  }
+  CHECK(RowItem::made == 0);
+}
+
+TEST_CASE("rows without host memory return items again when there is some", "[parts]") {
+  std::uint64_t number = 1;
+  for (bool failed = true; failed; ++number) {
+    Rows<std::uint64_t, 8, 64> rows;
+    std::set<std::uint64_t*> items;
+    std::size_t refused = 0;
+    {
+      const FailingHostMemory failing{number, 3};
+      for (int i = 0; i < 100; ++i) {
+        std::uint64_t* item = nullptr;
+        try {
+          item = rows.take();
+        } catch (const std::bad_alloc&) {
+          ++refused;
+          continue;
+        }
+        const FailingHostMemory::Paused paused;
+        items.insert(item);
+      }
+    }
+    failed = FailingHostMemory::failed();
+    REQUIRE(items.size() == 100 - refused);
+    REQUIRE(rows.taken() == items.size());
+    REQUIRE(items.insert(rows.take()).second);
+  }
+  CHECK(number > 2);
 }
 
 }  // namespace millrace::test

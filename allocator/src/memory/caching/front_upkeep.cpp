@@ -128,7 +128,7 @@ void FrontUpkeep::count_out(Block& block, const Request& request) {
   const StreamId owner = request.owner.id();
   const bool is_owners = request.lane == owner;
   const bool is_served = request.front != nullptr && request.front->stream() == request.lane;
-  Front* const front = is_served ? request.front : of(request.lane);
+  Front* const front = is_served ? request.front : stock_.has_fronts ? of(request.lane) : nullptr;
   bool is_counted = false;
   if (front != nullptr) {
     const auto hold = stock_.turns.hold(*front);
