@@ -164,30 +164,50 @@ function(millrace_unity target)
   endif()
 endfunction()
 
-# millrace_optimize_together(TARGET): lets the linker optimize across the sources of the target (link-time optimization),
-# for each program and shared library of a release build that contains them. MILLRACE_LTO switches it on.
-#
-# The objects have machine code as well, for linkers that do not know this compiler's own format. The installed archive
-# has only the machine code, because other versions of the compiler refuse the format.
-function(millrace_optimize_together target)
+# Sets OUT to whether release builds get link-time optimization. It needs one compiler for all objects, and objcopy for
+# millrace_install_machine_code.
+function(_millrace_optimizes_together out)
+  set(${out} TRUE PARENT_SCOPE)
   if(NOT MILLRACE_LTO
      OR MILLRACE_SANITIZE
      OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU
      OR NOT CMAKE_OBJCOPY)
-    return()
+    set(${out} FALSE PARENT_SCOPE)
+  elseif(CMAKE_CUDA_HOST_COMPILER AND NOT CMAKE_CUDA_HOST_COMPILER STREQUAL CMAKE_CXX_COMPILER)
+    set(${out} FALSE PARENT_SCOPE)
   endif()
-  target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-flto=auto;-ffat-lto-objects>")
 endfunction()
 
-# millrace_install_machine_code(TARGET COMPONENT): removes the compiler's own format from the installed archive.
-function(millrace_install_machine_code target component)
+# millrace_optimize_together(TARGET): lets the linker optimize across the sources of the target (link-time optimization),
+# for each program and shared library of a release build that contains them. MILLRACE_LTO switches it on.
+#
+# The objects have machine code as well, for linkers that do not know this compiler's own format.
+function(millrace_optimize_together target)
+  _millrace_optimizes_together(optimizes)
+  if(optimizes)
+    target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-flto=auto;-ffat-lto-objects>")
+  endif()
+endfunction()
+
+# millrace_install_machine_code(TARGET COMPONENT FOLDER): removes the compiler's own format from the archive that is
+# installed in FOLDER, because other versions of the compiler refuse it. Call it after install(TARGETS).
+function(millrace_install_machine_code target component folder)
   get_target_property(type ${target} TYPE)
-  if(NOT type STREQUAL STATIC_LIBRARY OR NOT CMAKE_OBJCOPY)
+  _millrace_optimizes_together(optimizes)
+  if(NOT optimizes OR NOT type STREQUAL STATIC_LIBRARY)
     return()
   endif()
-  set(archive "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:${target}>")
+  if(NOT IS_ABSOLUTE "${folder}")
+    set(folder "\${CMAKE_INSTALL_PREFIX}/${folder}")
+  endif()
   install(
-    CODE "execute_process(COMMAND \"${CMAKE_OBJCOPY}\" --wildcard --remove-section=.gnu.lto_* --remove-section=.gnu.debuglto_* \"${archive}\" COMMAND_ERROR_IS_FATAL ANY)"
+    CODE "
+    set(archive \"\$ENV{DESTDIR}${folder}/$<TARGET_FILE_NAME:${target}>\")
+    if(\"$<CONFIG>\" STREQUAL Release AND NOT IS_SYMLINK \"\${archive}\")
+      execute_process(
+        COMMAND \"${CMAKE_OBJCOPY}\" --wildcard --remove-section=.gnu.lto_* --remove-section=.gnu.debuglto_* \"\${archive}\"
+        COMMAND_ERROR_IS_FATAL ANY)
+    endif()"
     COMPONENT ${component})
 endfunction()
 

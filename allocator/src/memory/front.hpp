@@ -126,20 +126,28 @@ class FrontList {
    * @param turns  takes the fronts' locks
    * @param take   called with each front under its lock; may add the front again
    * @param use    called after each `take`, without the front's lock
+   *
+   * If one of them throws, the fronts that were not taken stay in the list, and so does the one
+   * whose `take` threw.
    */
   template <typename Turns, typename Take, typename Use>
   void take_all(Turns& turns, const Take& take, const Use& use) {
     if (first_.load(std::memory_order_relaxed) == nullptr) return;
-    for (Front* front = first_.exchange(nullptr, std::memory_order_acquire); front != nullptr;) {
-      Front* next = nullptr;
-      {
-        const auto hold = turns.hold(*front);
-        (front->*hook).is_listed = false;
-        next = (front->*hook).next;
-        take(*front);
+    Front* rest = first_.exchange(nullptr, std::memory_order_acquire);
+    try {
+      while (rest != nullptr) {
+        Front& front = *rest;
+        {
+          const auto hold = turns.hold(front);
+          (front.*hook).is_listed = false;
+          rest = (front.*hook).next;
+          take_one(front, take);
+        }
+        use();
       }
-      use();
-      front = next;
+    } catch (...) {
+      put_back(rest);
+      throw;
     }
   }
 
@@ -148,6 +156,27 @@ class FrontList {
   }
 
  private:
+  template <typename Take>
+  void take_one(Front& front, const Take& take) {
+    try {
+      take(front);
+    } catch (...) {
+      add(front);
+      throw;
+    }
+  }
+  // Puts fronts back that are linked and marked as listed.
+  void put_back(Front* fronts) noexcept {
+    if (fronts == nullptr) return;
+    Front* last = fronts;
+    while ((last->*hook).next != nullptr) last = (last->*hook).next;
+    Front* head = first_.load(std::memory_order_relaxed);
+    do {
+      (last->*hook).next = head;
+    } while (!first_.compare_exchange_weak(head, fronts, std::memory_order_release,
+                                           std::memory_order_relaxed));
+  }
+
   std::atomic<Front*> first_{nullptr};
 };
 

@@ -19,13 +19,13 @@ namespace millrace {
 /**
  * @brief Maps an address to the item at that address.
  *
- * A branch has an entry for each 2 MiB page of 1 GiB of a 48-bit address space. A table of 4 KiB
- * has the branches of 512 GiB in a row. Where a program uses more addresses, two more tables have
- * the branches that find their place in the first one taken. An entry has the one item of its page,
- * or a node with 8 entries, which three consecutive bits of an address select. An entry of a node
- * has nothing, one item, or a node that selects by lower bits. Bits in which the items below an
- * entry do not differ have no node. A node takes 64 bytes, one cache line. So neither many small
- * blocks in a page nor many pages slow a search down, and no address is hashed.
+ * A branch has an entry for each 2 MiB page of 1 GiB of a 48-bit address space. A table has a place
+ * for each of 512 branches in a row. A branch whose place there is taken is found through two more
+ * levels: a table by the bits above, and a table of the branches of those 512 GiB. An entry has the
+ * one item of its page, or a node with 8 entries, which three consecutive bits of an address
+ * select. An entry of a node has nothing, one item, or a node that selects by lower bits. Bits in
+ * which the items below an entry do not differ have no node. A node takes 64 bytes, one cache line.
+ * So neither many small blocks in a page nor many pages slow a search down.
  *
  * `find` may be called while another thread changes the map. It then finds each item that stays in
  * the map. For an address without an item it may return an item that was there before.
@@ -39,6 +39,7 @@ class PageMap {
   PageMap() = default;
   PageMap(const PageMap&) = delete;
   PageMap& operator=(const PageMap&) = delete;
+
   void insert(Item* item);
 
   void erase(const Item* item) noexcept;
@@ -78,7 +79,8 @@ class PageMap {
 
   /** @brief Returns the host memory that the map takes beyond the object itself, in bytes. */
   [[nodiscard]] std::size_t bytes() const noexcept {
-    return branches_.size() * sizeof(Branch) + nodes_.allocated() * sizeof(Node);
+    return branches_.size() * sizeof(Branch) + tables_.size() * sizeof(Table<Branch>) +
+           nodes_.allocated() * sizeof(Node);
   }
 
  private:
@@ -135,7 +137,7 @@ class PageMap {
     std::uintptr_t number;  // of all branches of the address space
     std::array<Cell, kBranchMask + 1> cells{};
   };
-  /** A pointer that one thread may read while another one writes it. */
+  /** Pointers that one thread may read while another one writes them. */
   template <typename T>
   using Table = std::array<std::atomic<T*>, std::size_t{1} << kTableBits>;
 

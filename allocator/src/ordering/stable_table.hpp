@@ -11,8 +11,8 @@ namespace millrace::ordering {
 
 /**
  * A table that only grows. Its elements never move, so that any thread finds them without a lock.
- * Chunk c has room for 64 << c elements. An element is made when it is added, so the system does
- * not provide the pages of room that is not used.
+ * Chunk c has room for 64 << c elements. An element is made when it is added, so unused room takes
+ * no physical memory.
  */
 template <typename Element>
 class StableTable {

@@ -196,6 +196,13 @@ TEST_CASE("an address beyond 48 bits is in no page map", "[parts]") {
   beyond.address = reinterpret_cast<std::byte*>((std::uintptr_t{1} << 48) - 1);
   map.insert(&beyond);
   CHECK(map.find(beyond.address) == &beyond);
+  const std::size_t branch = map.bytes();
+  Block other;  // its branch has the same place
+  other.address = reinterpret_cast<std::byte*>((std::uintptr_t{1} << 47) - 1);
+  map.insert(&other);
+  CHECK(map.find(other.address) == &other);
+  CHECK(map.find(beyond.address) == &beyond);
+  CHECK(map.bytes() > 2 * branch);  // there is a table for it as well
 }
 
 }  // namespace millrace::test
