@@ -46,6 +46,38 @@ TEST_CASE("an emptied front makes its blocks visible to all streams", "[parts]")
   CHECK(rig.stock.heap.live().find(small->address) == nullptr);
 }
 
+TEST_CASE("a small request that its lane cannot serve releases the larger blocks of its front",
+          "[parts]") {
+  FrontsRig rig;
+  for (int i = 0; i < 20; ++i) rig.live(1 * MiB, rig.main);
+  Block* const near = rig.live(64 * KiB, rig.main);
+  Block* const tiny = rig.live(512, rig.main);
+  Request request = rig.request(128 * KiB, rig.main);
+  request.front = rig.stock.fronts.find(rig.main.id());
+  REQUIRE(request.front != nullptr);
+  CHECK(!rig.upkeep.empty_near(request));  // the front has no small block
+  REQUIRE(rig.quick.keep(near->address, nullptr) == Kept::yes);
+  REQUIRE(rig.quick.keep(tiny->address, nullptr) == Kept::yes);
+  CHECK(rig.upkeep.empty_near(request));
+  CHECK(near->state == BlockState::free);
+  CHECK(tiny->state == BlockState::quick);
+  CHECK(!rig.upkeep.empty_near(request));
+}
+
+TEST_CASE("a miss of a stream with little memory releases the small blocks of its front",
+          "[parts]") {
+  FrontsRig rig;
+  rig.live(1 * MiB, rig.main);
+  Block* const kept = rig.live(64 * KiB, rig.main);
+  const Request request = rig.request(128 * KiB, rig.main);
+  Front* const front = rig.stock.fronts.find(rig.main.id());
+  REQUIRE(front != nullptr);
+  rig.upkeep.look_further(*front, request);  // the front has no small block
+  REQUIRE(rig.quick.keep(kept->address, nullptr) == Kept::yes);
+  rig.upkeep.look_further(*front, request);
+  CHECK(kept->state == BlockState::free);
+}
+
 TEST_CASE("a trim lowers a stream's demand to its live bytes", "[parts]") {
   FrontsRig rig;
   rig.live(3 * MiB, rig.main);
