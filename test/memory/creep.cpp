@@ -16,9 +16,10 @@ namespace {
 
 // Pages have 2 MiB, so an excess of 16 MiB is always allowed.
 struct LeanBench : test::Bench {
-  explicit LeanBench(double lean_above, std::size_t memory = std::size_t{2} << 30)
+  explicit LeanBench(const Policy& policy, std::size_t memory = std::size_t{2} << 30)
       : Bench(memory, VirtualMachine::Options{}, test::BenchData::none),
-        allocator(ordered, source, policy(lean_above)) {}
+        allocator(ordered, source, policy) {}
+  explicit LeanBench(double lean_above) : LeanBench(policy(lean_above)) {}
 
   static Policy policy(double lean_above) {
     Policy policy = Policy::millrace();
@@ -126,14 +127,39 @@ TEST_CASE("beyond the excess, remainders with pages are split off while most mem
   CHECK(bench.statistics().bytes.allocated.current - before == row.block);
 }
 
+TEST_CASE("beyond the excess, a small request takes a large block before memory grows") {
+  const auto [lean_above, grows] =
+      GENERATE(table<double, bool>({{0, false}, {0.05, false}, {0.2, true}, {kNoLimit, true}}));
+  CAPTURE(lean_above);
+  const bool ranges = GENERATE(true, false);
+  CAPTURE(ranges);
+  Policy policy = LeanBench::policy(lean_above);
+  policy.growable_ranges = ranges;
+  policy.large_segment_least = policy.large_segment_most = 32 * MiB;
+  LeanBench bench{policy};
+  std::vector<void*> held;  // 320 MiB in ranges or segments, and 2 MiB of small blocks
+  for (int i = 0; i < 10; ++i) held.push_back(bench.allocator.allocate(32 * MiB, bench.main));
+  for (int i = 0; i < 4; ++i) static_cast<void>(bench.allocator.allocate(MiB / 2, bench.main));
+  bench.allocator.deallocate(held.back());
+  static_cast<void>(bench.allocator.reserve(32 * MiB, bench.copy));  // 32 MiB too much
+  const std::size_t before = bench.reserved();
+  REQUIRE(bench.statistics().bytes.requested.peak == 322 * MiB);
+  static_cast<void>(bench.allocator.allocate(MiB / 2, bench.main));
+  CHECK((bench.reserved() > before) == grows);
+}
+
 // The device's pages have 8 MiB. Without the limit the reserved bytes reach 1.22 and 1.27 times the
-// requested ones here, with it 1.17 and 1.16.
+// requested ones here, with it 1.17 and 1.16. Without ranges they reach 1.25 and 1.29, with the
+// limit 1.14 and 1.21.
 TEST_CASE("random sizes on four streams do not make the reserved bytes creep up") {
   const std::uint64_t seed = GENERATE(1, 2);
-  CAPTURE(seed);
-  constexpr std::size_t kLive = 200;
+  const bool ranges = GENERATE(true, false);
+  CAPTURE(seed, ranges);
+  Policy policy = Policy::millrace();
+  policy.growable_ranges = ranges;
+  const std::size_t kLive = ranges ? 200 : 1'000;
   constexpr int kSteps = 600'000;
-  LeanBench bench{Policy::millrace().lean_above, std::size_t{8} << 30};
+  LeanBench bench{policy, std::size_t{ranges ? 8U : 16U} << 30};
   const Stream third{bench.ordered, {.name = "third"}}, fourth{bench.ordered, {.name = "fourth"}};
   const std::vector<StreamRef> streams{bench.main, bench.copy, third, fourth};
   std::mt19937_64 random{seed};
@@ -151,5 +177,5 @@ TEST_CASE("random sizes on four streams do not make the reserved bytes creep up"
   const MemoryGauges bytes = bench.statistics().bytes;
   const double ratio =
       static_cast<double>(bytes.reserved.peak) / static_cast<double>(bytes.requested.peak);
-  CHECK(ratio <= 1.20);
+  CHECK(ratio <= (ranges ? 1.20 : 1.23));
 }

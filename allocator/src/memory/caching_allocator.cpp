@@ -117,6 +117,8 @@ void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
 // Returns a claimed block for the request from the first source that has one, or throws. Sets
 // `is_own` if the block is from the lane of the request.
 Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& is_own) {
+  is_own = false;
+  if (Block* const block = joined_lanes.take_closer(request)) return block;
   Block* own = own_lane.take(request);
   if (own == nullptr && upkeep.empty_near(request)) own = own_lane.take(request);
   is_own = own != nullptr;

@@ -18,6 +18,7 @@
 #include "memory/caching/giving_back.hpp"
 #include "memory/caching/growth.hpp"
 #include "memory/caching/held_frees.hpp"
+#include "memory/caching/joined_lanes.hpp"
 #include "memory/caching/merging.hpp"
 #include "memory/caching/moved_pages.hpp"
 #include "memory/caching/own_lane.hpp"
@@ -72,7 +73,8 @@ namespace millrace {
  *      first, then the best fit (Waiting); then a run of such neighbors (Merging)
  *   3. if the stream has its share (should_grow): any other block for which it can wait
  *   4. measures that cost less than growth: markers on streams that have none, blocks of streams
- *      that have nothing live (BeforeGrowth)
+ *      that have nothing live, large blocks for small requests (BeforeGrowth). If segments creep
+ *      up, the complete blocks of all lanes, merged (JoinedLanes; in step 1 the closest fit)
  *   5. new memory: in the stream's growable range (Ranges), after free pages of other places were
  *      mapped there (MovedPages), or in a new segment (Growth)
  *   6. memory that waiting, merging, callbacks and giving back can free: reclaim (Search,
@@ -162,7 +164,8 @@ struct CachingAllocator::State final : GraphMemory {
   Waiting waiting{stock, free_blocks, upkeep, reuse};
   Merging merging{stock, free_blocks, reuse, waiting};
   Search search{stock, free_blocks, completions, upkeep, own_lane, reuse, waiting, merging};
-  BeforeGrowth before_growth{stock, completions, upkeep, reuse, merging};
+  JoinedLanes joined_lanes{stock, free_blocks, reuse};
+  BeforeGrowth before_growth{stock, completions, upkeep, reuse, merging, joined_lanes};
 
   // Memory from the device, and its way back.
   Allowance allowance;

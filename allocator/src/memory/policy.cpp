@@ -27,7 +27,7 @@ Policy Policy::torch_expandable() {
 Policy Policy::millrace() {
   Policy policy;
   policy.name = "millrace";
-  policy.large_segment_least = std::size_t{1} << 30;
+  policy.large_segment_least = std::size_t{128} << 20;
   policy.large_segment_most = std::size_t{2} << 30;
   policy.growable_ranges = true;
   policy.slack = 0.25;

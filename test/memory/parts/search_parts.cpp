@@ -3,34 +3,10 @@
 #include <algorithm>
 #include <random>
 
-#include "memory/caching/before_growth.hpp"
-#include "memory/caching/merging.hpp"
-#include "memory/caching/own_lane.hpp"
-#include "memory/caching/reuse.hpp"
-#include "memory/caching/waiting.hpp"
-#include "test/memory/parts/fronts_rig.hpp"
+#include "test/memory/parts/search_rig.hpp"
 #include "test/support/seed.hpp"
 
 namespace millrace::test {
-namespace {
-
-struct SearchRig : FrontsRig {
-  using FrontsRig::FrontsRig;
-  OwnLane own_lane{stock, free_blocks, held};
-  Reuse reuse{stock, free_blocks, upkeep, own_lane};
-  Waiting waiting{stock, free_blocks, upkeep, reuse};
-  Merging merging{stock, free_blocks, reuse, waiting};
-
-  /// Returns a free segment that `stream` used last.
-  Block* free_segment(std::size_t bytes, const Stream& stream) {
-    Block* const block = segment(bytes, stream);
-    put(block, stream);
-    return block;
-  }
-};
-
-}  // namespace
-
 TEST_CASE("a lane's best fit is its smallest block that is large enough, then the lowest address",
           "[parts]") {
   std::mt19937_64 random{seed()};
@@ -114,7 +90,8 @@ TEST_CASE("the smallest run of free neighbors that is large enough is merged", "
 
 TEST_CASE("before memory grows, streams without a marker are marked and polled", "[parts]") {
   SearchRig rig;
-  BeforeGrowth before{rig.stock, rig.completions, rig.upkeep, rig.reuse, rig.merging};
+  JoinedLanes joined{rig.stock, rig.free_blocks, rig.reuse};
+  BeforeGrowth before{rig.stock, rig.completions, rig.upkeep, rig.reuse, rig.merging, joined};
   Block* const block = rig.free_segment(8 * MiB, rig.copy);
   const Marker next = rig.ordered.ledger().next(rig.copy.id());
   CHECK(rig.reuse.take_ready(rig.request(8 * MiB, rig.main)) == nullptr);

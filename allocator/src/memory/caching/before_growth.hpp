@@ -2,6 +2,7 @@
 
 #include "memory/caching/completions.hpp"
 #include "memory/caching/front_upkeep.hpp"
+#include "memory/caching/joined_lanes.hpp"
 #include "memory/caching/merging.hpp"
 #include "memory/caching/request.hpp"
 #include "memory/caching/reuse.hpp"
@@ -14,17 +15,21 @@ namespace millrace {
 class BeforeGrowth {
  public:
   BeforeGrowth(Stock& stock, Completions& completions, FrontUpkeep& upkeep, Reuse& reuse,
-               Merging& merging)
+               Merging& merging, JoinedLanes& joined)
       : stock_(stock),
         completions_(completions),
         upkeep_(upkeep),
         reuse_(reuse),
-        merging_(merging) {}
+        merging_(merging),
+        joined_(joined),
+        limit_(stock) {}
 
   /**
    * @brief Marks streams whose last uses of free blocks no marker covers. Polls and searches again
    *        if that recorded a marker, or if `left_out`. Otherwise, and if nothing was found, takes
-   *        a complete block of a stream that has nothing live. Drops the lock.
+   *        a complete block of a stream that has nothing live. If too much is reserved, a small
+   *        request then takes a block of the large pool, and a large one takes the best fit of
+   *        joined lanes. Drops the lock.
    * @param left_out  true: the search did not query all streams in flight
    * @return nullptr if nothing serves, or the policy has no `before_growing`
    */
@@ -32,12 +37,15 @@ class BeforeGrowth {
 
  private:
   bool mark_what_waits(Lock& lock);
+  Block* take_large(const Request& request);
 
   Stock& stock_;
   Completions& completions_;
   FrontUpkeep& upkeep_;
   Reuse& reuse_;
   Merging& merging_;
+  JoinedLanes& joined_;
+  const LeanLimit limit_;
 };
 
 }  // namespace millrace

@@ -50,7 +50,10 @@ Block* Growth::grow(const Request& request, Lock& lock) {
       stock_.policy.segment_for(request.bytes, stock_.meter.bytes().reserved.current);
   if (stock_.policy.large_segment_most != 0) {
     liked = request.small ? small_segment() : roomy_segment(needed, multiple);
-    if (!request.small) giving_back_.give_back_too_small(request, liked, lock);
+    if (!request.small) {
+      limit_.count_growth();
+      giving_back_.give_back_too_small(request, liked, lock);
+    }
   }
   if (Block* block = acquire(liked, request, lock)) return block;
   return stock_.lanes_mix && needed < liked ? acquire(needed, request, lock) : nullptr;

@@ -5,6 +5,7 @@
 #include "memory/caching/allowance.hpp"
 #include "memory/caching/expandable.hpp"
 #include "memory/caching/giving_back.hpp"
+#include "memory/caching/lean_limit.hpp"
 #include "memory/caching/ranges.hpp"
 #include "memory/caching/reports.hpp"
 #include "memory/caching/request.hpp"
@@ -26,7 +27,8 @@ class Growth {
         allowance_(allowance),
         ranges_(ranges),
         expandable_(expandable),
-        giving_back_(giving_back) {}
+        giving_back_(giving_back),
+        limit_(stock) {}
 
   /**
    * @brief Maps the missing memory in a range. Otherwise acquires a segment of the size that the
@@ -52,6 +54,7 @@ class Growth {
   Ranges& ranges_;
   Expandable& expandable_;
   GivingBack& giving_back_;
+  LeanLimit limit_;
 };
 
 }  // namespace millrace

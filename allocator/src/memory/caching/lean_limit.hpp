@@ -23,10 +23,23 @@ class LeanLimit {
    */
   [[nodiscard]] std::size_t room(double times) const;
   /**
+   * @brief Returns whether the reserved bytes exceed the highest requested bytes by more than
+   *        `times` the allowed excess.
+   */
+  [[nodiscard]] bool exceeded(double times) const;
+  /**
    * @brief Returns whether the requested bytes, with a request of `bytes`, are less than twice the
    *        allowed excess below their highest value.
    */
   [[nodiscard]] bool near_peak(std::size_t bytes) const;
+
+  /** @brief Counts a segment that a large request is about to add, if too much is reserved. */
+  void count_growth();
+  /**
+   * @brief Returns whether the segments of large requests creep up: too much is reserved, and yet
+   *        segments were added many times. A loop stops growing after a few.
+   */
+  [[nodiscard]] bool creeps() const;
 
  private:
   // The allowed excess in bytes; may be infinite.

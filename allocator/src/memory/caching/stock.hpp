@@ -106,8 +106,9 @@ struct Stock {
   Heap heap;
   Meter meter;
   Turns turns{mutex, meter};
-  Shelves shelves;  // the free blocks
-  Runs runs;        // of free neighbors
+  Shelves shelves;                    // the free blocks
+  Runs runs;                          // of free neighbors
+  std::size_t growths_in_excess = 0;  // of large segments (LeanLimit::count_growth)
 };
 
 }  // namespace millrace
