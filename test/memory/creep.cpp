@@ -127,27 +127,6 @@ TEST_CASE("beyond the excess, remainders with pages are split off while most mem
   CHECK(bench.statistics().bytes.allocated.current - before == row.block);
 }
 
-TEST_CASE("beyond the excess, a small request takes a large block before memory grows") {
-  const auto [lean_above, grows] =
-      GENERATE(table<double, bool>({{0, false}, {0.05, false}, {0.2, true}, {kNoLimit, true}}));
-  CAPTURE(lean_above);
-  const bool ranges = GENERATE(true, false);
-  CAPTURE(ranges);
-  Policy policy = LeanBench::policy(lean_above);
-  policy.growable_ranges = ranges;
-  policy.large_segment_least = policy.large_segment_most = 32 * MiB;
-  LeanBench bench{policy};
-  std::vector<void*> held;  // 320 MiB in ranges or segments, and 2 MiB of small blocks
-  for (int i = 0; i < 10; ++i) held.push_back(bench.allocator.allocate(32 * MiB, bench.main));
-  for (int i = 0; i < 4; ++i) static_cast<void>(bench.allocator.allocate(MiB / 2, bench.main));
-  bench.allocator.deallocate(held.back());
-  static_cast<void>(bench.allocator.reserve(32 * MiB, bench.copy));  // 32 MiB too much
-  const std::size_t before = bench.reserved();
-  REQUIRE(bench.statistics().bytes.requested.peak == 322 * MiB);
-  static_cast<void>(bench.allocator.allocate(MiB / 2, bench.main));
-  CHECK((bench.reserved() > before) == grows);
-}
-
 // The device's pages have 8 MiB. Without the limit the reserved bytes reach 1.22 and 1.27 times the
 // requested ones here, with it 1.17 and 1.16. Without ranges they reach 1.25 and 1.29, with the
 // limit 1.14 and 1.21.

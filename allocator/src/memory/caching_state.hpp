@@ -73,8 +73,8 @@ namespace millrace {
  *      first, then the best fit (Waiting); then a run of such neighbors (Merging)
  *   3. if the stream has its share (should_grow): any other block for which it can wait
  *   4. measures that cost less than growth: markers on streams that have none, blocks of streams
- *      that have nothing live, large blocks for small requests (BeforeGrowth). If segments creep
- *      up, the complete blocks of all lanes, merged (JoinedLanes; in step 1 the closest fit)
+ *      that have nothing live (BeforeGrowth). If segments creep up, the complete blocks of all
+ *      lanes, merged (JoinedLanes; in step 1 the closest fit)
  *   5. new memory: in the stream's growable range (Ranges), after free pages of other places were
  *      mapped there (MovedPages), or in a new segment (Growth)
  *   6. memory that waiting, merging, callbacks and giving back can free: reclaim (Search,

@@ -103,9 +103,7 @@ struct Policy {
   /// pages is always allowed. More pages are moved then, which takes host time. Infinity: the rules
   /// have no limit. Applies with `before_growing`. Without growable ranges, twice this excess (at
   /// least `large_segment_least`) is the limit of another rule: if segments go on being added
-  /// beyond it, streams take each other's complete blocks, and these merge. With and without
-  /// ranges, small requests take large blocks from this excess on (without ranges at least half of
-  /// `large_segment_least`).
+  /// beyond it, streams take each other's complete blocks, and these merge.
   double lean_above = 1.0 / 16;
   /// If between 0 and 1: free old cached segments when the reserved bytes exceed this fraction of
   /// the limit.

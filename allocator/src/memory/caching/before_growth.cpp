@@ -19,16 +19,7 @@ Block* BeforeGrowth::take(const Request& request, Lock& lock, bool left_out) {
     if (Block* block = merging_.take(request, reuse_.carve_limit(request))) return block;
   }
   if (Block* block = reuse_.take_from_idle(request)) return block;
-  return request.small ? take_large(request) : joined_.take_joined(request);
-}
-
-// A small block keeps the memory around it from merging. But if too much is reserved, that costs
-// less than one more segment of small blocks does.
-Block* BeforeGrowth::take_large(const Request& request) {
-  if (!stock_.saves_segments || !limit_.exceeded(1)) return nullptr;
-  Request from = request;
-  from.small = false;
-  return reuse_.take_ready(from);
+  return joined_.take_joined(request);
 }
 
 // Marks streams so that the newest uses of free blocks are covered. Returns false if no marker was

@@ -21,15 +21,13 @@ class BeforeGrowth {
         upkeep_(upkeep),
         reuse_(reuse),
         merging_(merging),
-        joined_(joined),
-        limit_(stock) {}
+        joined_(joined) {}
 
   /**
    * @brief Marks streams whose last uses of free blocks no marker covers. Polls and searches again
    *        if that recorded a marker, or if `left_out`. Otherwise, and if nothing was found, takes
-   *        a complete block of a stream that has nothing live. If too much is reserved, a small
-   *        request then takes a block of the large pool, and a large one takes the best fit of
-   *        joined lanes. Drops the lock.
+   *        a complete block of a stream that has nothing live, or the best fit of joined lanes.
+   *        Drops the lock.
    * @param left_out  true: the search did not query all streams in flight
    * @return nullptr if nothing serves, or the policy has no `before_growing`
    */
@@ -37,7 +35,6 @@ class BeforeGrowth {
 
  private:
   bool mark_what_waits(Lock& lock);
-  Block* take_large(const Request& request);
 
   Stock& stock_;
   Completions& completions_;
@@ -45,7 +42,6 @@ class BeforeGrowth {
   Reuse& reuse_;
   Merging& merging_;
   JoinedLanes& joined_;
-  const LeanLimit limit_;
 };
 
 }  // namespace millrace
